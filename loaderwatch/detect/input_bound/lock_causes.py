@@ -20,11 +20,12 @@ from loaderwatch.core.facts import LOCK_WAIT, StackDump
 from loaderwatch.core.system import LOCK_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.input_bound.turns import Turns, turns_of
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack, waits_for_lock
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.text import duration, percent, rate
+from loaderwatch.detect.text import count, duration, percent, rate
 
 LOCKED_RATIO = 0.35  # of the time that a worker waits for a lock; of two that take turns it is half
 ONE_AT_WORK = (0.5, 1.5)  # workers that work at a time, where one holds what all need
@@ -87,6 +88,40 @@ def shared_lock(s: Symptoms) -> Explanation | None:
             *known_evidence(("read from storage per second", s.machine.read_bytes_per_s, "bytes")),
         ],
         stacks=[found.dump] if found.dump else [],
+    )
+
+
+def locked_out(s: Symptoms) -> Explanation | None:
+    """Explain S49: all workers stand still at the same moments, asleep between two tries or in a lock; None otherwise.
+
+    Somebody else has what they all need: a writer that keeps its transaction open, another job.
+    """
+    if not stand_still_together(s.pace, s.spikes):
+        return None
+    waits = locked_ratio(s.pace, s.spikes)
+    if not waits >= LOCKED_OUT_RATIO:
+        return None
+    dump = usual_stack(s.passing_stacks(LOCK_WAIT))
+    frame = user_frame(main_frames(dump))
+    longest_s = max(spike.fetch_s or 0.0 for spike in s.spikes)
+    return Explanation(
+        scenario="S49",
+        confidence=0.9,
+        because=f"all {s.workers} workers stand still at the same moments{f', at {frame}' if frame else ''}, {count(len(s.spikes), 'time')}"
+        f" so far, for up to {duration(longest_s)}",
+        cause=f"No sample is to blame: in these moments no worker computes or reads, and they wake up together. {percent(waits)} of the"
+        " looks found a worker waiting for a lock then, or asleep until it tries again, as SQLite's busy handler and filelock do: somebody else holds"
+        f" what all of them need. A usual batch takes {duration(s.typical_fetch_s)}.",
+        advice="See who writes there: `lslocks`, or `fuser` with the file. Keep a writer's transactions short (collect first, then write at once),"
+        " with SQLite use journal_mode=WAL, in which readers go on beside a writer, or read from a copy that nobody writes. More workers"
+        " only wait as well.",
+        gain_ceiling_ratio=s.gain(s.without_spikes_s),
+        evidence=known_evidence(
+            ("moments in which all workers stood still", len(s.spikes), "count"),
+            ("longest of them", longest_s, "s"),
+            ("looks at these moments that found a worker in a lock or asleep", waits, "ratio"),
+        ),
+        stacks=[dump] if dump else [],
     )
 
 

@@ -82,6 +82,8 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         worker_causes.heavy_share,  # S23
         storage_causes.cold_first_epoch,  # S09
         lock_causes.shared_lock,  # S49; whoever is unlucky with a lock waits long for it, and no sample is to blame
+        lock_causes.locked_out,  # S49
+        storage_causes.stops,  # S10; all workers at once, where a slow sample keeps one
         spike_causes.blocks,  # S33; the first sample of a block is no slow sample
         spike_causes.jitter,  # S21
         spike_causes.slow_sample,  # S20

@@ -15,14 +15,17 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES, STARVED_PART
+from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES, LATENCY_CPU_RATIO, STARVED_PART
 from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.measures.statistics import mean, median
 
 SPIKE_S = 0.25  # a single wait shorter than this is not a spike, however long it is against the others
 SPIKE_FACTOR = 4.0  # times the typical iteration
 FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
+FEW_TOGETHER = 2
+LOCKED_OUT_RATIO = 0.5  # of the looks at workers that stand still together
+TOGETHER_PART = 0.8  # of the long waits, in which all workers stand still; and of such a fetch, which the others' must share
 SAMPLE_PART = (
     0.5  # share of a long fetch, or of a wait that goes on, that one sample must have taken to be its cause
 )
@@ -100,6 +103,41 @@ def _spike(pace: Pace, row: int) -> Spike | None:
         fetch_began_ns=int(fetches.began_ns[slowest]),
         collected_s=float(pace.collected_s[slowest]),
     )
+
+
+def stand_still_together(pace: Pace, spikes: Sequence[Spike]) -> bool:
+    """Whether the workers stand still at the same moments: no sample of any of them is to blame.
+
+    In nearly all long waits every other worker was in a fetch that lasted as long, at the same time, and none of them computed.
+    """
+    known = [spike for spike in spikes if spike.fetch_s is not None and spike.fetch_began_ns is not None]
+    if (pace.workers or 0) < 2 or len(known) < FEW_TOGETHER or len(known) < TOGETHER_PART * len(spikes):
+        return False
+    return sum(_all_stand(pace, spike) for spike in known) >= TOGETHER_PART * len(known)
+
+
+def _all_stand(pace: Pace, spike: Spike) -> bool:
+    assert spike.fetch_s is not None
+    assert spike.fetch_began_ns is not None
+    fetches, began_ns = pace.fetches, spike.fetch_began_ns
+    ended_ns = began_ns + int(spike.fetch_s * 1e9)
+    shared_ns = np.minimum(fetches.ended_ns, ended_ns) - np.maximum(fetches.began_ns, began_ns)
+    standing = shared_ns >= TOGETHER_PART * spike.fetch_s * 1e9
+    standing &= fetches.cpu_s < LATENCY_CPU_RATIO * fetches.fetch_s
+    return np.unique(fetches.worker[standing]).size == pace.workers
+
+
+def locked_ratio(pace: Pace, spikes: Sequence[Spike]) -> float:
+    """Return the share (0 to 1) of the looks at workers during these waits that found them in a lock or asleep; NaN without any."""
+    rows = pace.rank.table("processes")
+    mine = (rows["worker"] >= 0) & (rows["loader"] == pace.loader.loader)
+    within = np.zeros(mine.size, dtype=bool)
+    for spike in spikes:
+        if spike.fetch_s is not None and spike.fetch_began_ns is not None:
+            ended_ns = spike.fetch_began_ns + int(spike.fetch_s * 1e9)
+            within |= (rows["t_ns"] >= spike.fetch_began_ns) & (rows["t_ns"] <= ended_ns)
+    looks = mine & within
+    return mean(np.fmax(rows["timer_wait"][looks], rows["lock_wait"][looks]))
 
 
 def _starved(pace: Pace, spike: Spike) -> bool:

@@ -13,12 +13,13 @@ import numpy as np
 from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.machine import RECENT_NS
 from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
-from loaderwatch.detect.text import duration, percent, rate, size
+from loaderwatch.detect.text import count, duration, percent, rate, size
 
 AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo for a small crop reaches eight
 AMPLIFIED_BYTES = 256 * 1024  # read for one sample
@@ -90,6 +91,30 @@ def slowed_down(s: Symptoms) -> Explanation | None:
             ("batch bytes per second since", change.bytes_per_s_after, "bytes"),
             ("read from storage per second", machine.read_bytes_per_s, "bytes"),
             ("I/O pressure", machine.psi_io_ratio, "ratio"),
+        ),
+    )
+
+
+def stops(s: Symptoms) -> Explanation | None:
+    """Explain S10: all workers stand still at the same moments, in reads that are not answered; None otherwise."""
+    if not (stand_still_together(s.pace, s.spikes) and locked_ratio(s.pace, s.spikes) < LOCKED_OUT_RATIO):
+        return None  # nor as long as nobody has looked at the workers then
+    longest_s = max(spike.fetch_s or 0.0 for spike in s.spikes)
+    return Explanation(
+        scenario="S10",
+        confidence=0.85,
+        because=f"all {s.workers} workers stand still at the same moments, {count(len(s.spikes), 'time')} so far, for up to"
+        f" {duration(longest_s)}, and nobody computes",
+        cause="No sample is to blame: in these moments no worker computes, and they go on together. The storage, the server or the connection"
+        f" behind them stops now and then for everybody. A usual batch takes {duration(s.typical_fetch_s)}.",
+        advice="Look at what they all read from at these times: pauses of a server (compaction, collection, a backup), limits of requests or"
+        " throughput, a mount that is reached anew. A larger prefetch_factor bears short stops; a copy on a local disk bears all. More"
+        " workers stand still as well.",
+        gain_ceiling_ratio=s.gain(s.without_spikes_s),
+        evidence=known_evidence(
+            ("moments in which all workers stood still", len(s.spikes), "count"),
+            ("longest of them", longest_s, "s"),
+            ("read from storage per second", s.machine.read_bytes_per_s, "bytes"),
         ),
     )
 

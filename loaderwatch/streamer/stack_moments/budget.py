@@ -1,10 +1,12 @@
-"""How often stacks are taken that nobody asked for: a handful an hour of each rank."""
+"""When and how often stacks are taken that nobody asked for: a handful an hour of each rank."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from loaderwatch.core.clock import SECOND_NS
+from loaderwatch.core.records import Phase
+from loaderwatch.streamer.roster import Member
 
 HOUR_NS: Final = 3600 * SECOND_NS
 APART_NS: Final = (0, 5 * SECOND_NS, 300 * SECOND_NS, 600 * SECOND_NS, 900 * SECOND_NS, 1200 * SECOND_NS)
@@ -13,6 +15,15 @@ spread, so that what begins later gets one, too."""
 
 OF_ONE_APART_NS: Final = (0, SECOND_NS, SECOND_NS, SECOND_NS, 300 * SECOND_NS, 1200 * SECOND_NS)
 """The same where only one process is asked at a time: as many, and the first ones soon, since its usual line shows in several."""
+
+LONG_WAIT_NS: Final = 250_000_000
+"""A single wait for data that is worth stacks of those it is for."""
+
+
+def waits_long(main: Member, now_ns: int) -> bool:
+    """Whether a training process has waited for its next batch for long."""
+    span = main.ring.span() if main.alive else None
+    return span is not None and span.phase is Phase.WAIT and now_ns - span.since_ns >= LONG_WAIT_NS
 
 
 class StackBudget:

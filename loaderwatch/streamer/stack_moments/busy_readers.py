@@ -12,12 +12,10 @@ from loaderwatch.core.records import Phase
 from loaderwatch.core.ring.span import OpenSpan
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import StackBudget
+from loaderwatch.streamer.stack_moments.budget import StackBudget, waits_long
 
 LOOP_WAITS_RATIO: Final = 0.2
 """Share of its time that the loop waits for data, where it does so at every step."""
-LONG_WAIT_NS: Final = 250_000_000
-"""A single wait that is worth a stack of the worker that it is for."""
 MOST_ASKED: Final = 3
 """Workers at a time; the others read at the same line, as a rule."""
 _COMPUTES: Final = "R"
@@ -53,7 +51,7 @@ class BusyReaders:
                 continue
             wait_ns, step_ns = usual_ns.get(rank, (0.0, 0.0))
             starved = wait_ns > LOOP_WAITS_RATIO * (wait_ns + step_ns)
-            if not starved and now_ns - span.since_ns < LONG_WAIT_NS:
+            if not starved and not waits_long(main, now_ns):
                 continue
             pids = [pid for pid in _readers(roster, rank, span, starved) if _computes(readings.get(pid))]
             if pids and self._budget.take(rank, now_ns):

@@ -1,4 +1,5 @@
-"""When stacks of waiting workers are worth their signals: while the loop waits for data, and most workers for a lock or a timer.
+"""When stacks of waiting workers are worth their signals: while the loop waits for data, and most workers for a lock or a timer; or all
+of them, while it waits for long.
 
 A worker that waits for a disk or the network is never asked: its kernel function says what it waits for.
 """
@@ -11,14 +12,14 @@ from typing import Final
 
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import StackBudget
+from loaderwatch.streamer.stack_moments.budget import StackBudget, waits_long
 
 LOOKS: Final = 6
 """The last looks, one a second, that tell what workers wait for."""
 WAITING_RATIO: Final = 0.35
 """Share of these looks at a worker, on average, that found it waiting for a lock or a timer."""
 LOOP_WAITS_RATIO: Final = 0.2
-"""Share of its time that the loop waits for data."""
+"""Share of its time that the loop waits for data, where it does so at every step."""
 MOST_ASKED: Final = 3
 """Workers at a time; the others wait at the same line, as a rule."""
 
@@ -46,7 +47,7 @@ class LockedWorkers:
             now_ns: monotonic.
         """
         found = []
-        for rank in roster.newest_by_rank():
+        for rank, main in roster.newest_by_rank().items():
             workers = [m for m in roster.of_rank(rank) if m.worker >= 0 and m.alive and m.pid in readings]
             if len(workers) < 2:
                 self._waits.pop(rank, None)
@@ -55,9 +56,10 @@ class LockedWorkers:
             looks = self._waits.setdefault(rank, deque(maxlen=LOOKS))
             looks.append(len(pids) / len(workers))
             wait_ns, step_ns = usual_ns.get(rank, (0.0, 0.0))
-            starved = wait_ns > LOOP_WAITS_RATIO * (wait_ns + step_ns)
-            locked = len(looks) == LOOKS and sum(looks) >= WAITING_RATIO * LOOKS
-            if pids and starved and locked and self._budget.take(rank, now_ns):
+            often = len(looks) == LOOKS and sum(looks) >= WAITING_RATIO * LOOKS
+            starved = often and wait_ns > LOOP_WAITS_RATIO * (wait_ns + step_ns)
+            locked_out = len(pids) == len(workers) and waits_long(main, now_ns)
+            if pids and (starved or locked_out) and self._budget.take(rank, now_ns):
                 found.append((rank, frozenset(pids[:MOST_ASKED])))
         return found
 

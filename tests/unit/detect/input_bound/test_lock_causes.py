@@ -182,3 +182,64 @@ def test_who_sleeps_for_who_knows_what_is_told_so() -> None:
     fewer = found(asleep(short_of_workers(2), 2, {}))
     assert "sleeps for a set time" in fewer.advice
     assert "sleeps" not in found(watch(short_of_workers(4), 4, cpu=0.05, timer_wait=0.0)).advice
+
+
+def standing_still(*, together: bool = True, cpu: float = 0.01, workers: int = 3) -> RankBuilder:
+    """Workers that keep up, but for two seconds of each seven; then all stand still, or one after the other."""
+    builder = RankBuilder(loaders=[loader(num_workers=workers)])
+    for turn in range(9):
+        for number in range(100):
+            builder.fetch(number % workers, 0.01, cpu=0.5).step(0.0005, 0.05, ready=2)
+        if turn == 8:
+            break  # it goes on for a while
+        index = 1000 * turn + 37 * turn * turn
+        if together:
+            builder.now_ns += 2 * S
+            for worker in range(workers):
+                builder.now_ns += S // 1000
+                builder.fetch(worker, 2.0, cpu=cpu)
+                # each of them has another sample in hand
+                builder.rows["fetches"][-1] |= {
+                    "slow_index": index + worker,
+                    "slow_ns": 2 * S - S // 100,
+                }
+            builder.now_ns -= 2 * S + workers * S // 1000
+            builder.step(2.0, 0.05, awaited_worker=0)
+        else:
+            builder.now_ns += 2 * S
+            builder.fetch(turn % workers, 2.0, cpu=cpu, slow_index=index, slow_ns=2 * S - S // 100)
+            builder.now_ns -= 2 * S
+            builder.step(2.0, 0.05, awaited_worker=turn % workers)
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("timer_wait", "scenario", "told"),
+    [
+        (0.6, "S49", "somebody else holds what all of them need"),
+        (0.0, "S10", "stops now and then for everybody"),
+    ],
+    ids=["asleep between tries", "reads that are not answered"],
+)
+def test_workers_that_stand_still_together_have_no_slow_sample(
+    timer_wait: float, scenario: str, told: str
+) -> None:
+    builder = watch(standing_still(), 3, cpu=0.1, looks=60, timer_wait=timer_wait, lock_wait=0.0)
+    finding = only(run(builder, cpus=4, busy=0.1))
+    assert (finding.scenario, finding.sample_indices) == (scenario, [])
+    assert "all 3 workers stand still at the same moments, 8 times so far, for up to 2.0 s" in finding.title
+    assert told in finding.cause
+
+
+@pytest.mark.parametrize("fields", [{"together": False}, {"cpu": 0.9}], ids=["one at a time", "they compute"])
+def test_others_have_slow_samples(fields: dict[str, float]) -> None:
+    builder = watch(standing_still(**fields), 3, cpu=0.1, looks=60, timer_wait=0.6, lock_wait=0.0)  # type: ignore[arg-type]
+    assert only(run(builder, cpus=4, busy=0.1)).scenario in ("S20", "S21")
+
+
+def test_the_line_at_which_they_stand() -> None:
+    builder = watch(standing_still(), 3, cpu=0.1, looks=60, timer_wait=0.6, lock_wait=0.0)
+    stack(builder, 1, "hrtimer_nanosleep")
+    finding = only(run(builder, cpus=4, busy=0.1))
+    assert "at the same moments, at index.py:31 in lookup, 8 times" in finding.title
+    assert len(finding.stacks) == 1

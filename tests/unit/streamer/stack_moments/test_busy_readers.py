@@ -10,8 +10,8 @@ import pytest
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import APART_NS
-from loaderwatch.streamer.stack_moments.busy_readers import LONG_WAIT_NS, MOST_ASKED, BusyReaders
+from loaderwatch.streamer.stack_moments.budget import APART_NS, LONG_WAIT_NS
+from loaderwatch.streamer.stack_moments.busy_readers import MOST_ASKED, BusyReaders
 
 STARVED, WELL = (0.5e9, 0.1e9), (0.0, 0.1e9)
 MAIN, OTHER = 50, 70

@@ -8,8 +8,10 @@ from typing import Any, cast
 import pytest
 
 from loaderwatch.core.clock import SECOND_NS
+from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
+from loaderwatch.streamer.stack_moments.budget import LONG_WAIT_NS
 from loaderwatch.streamer.stack_moments.locked_workers import LOOKS, MOST_ASKED, LockedWorkers
 
 STARVED = {3: (0.5e9, 0.1e9)}
@@ -23,26 +25,39 @@ LOCKED, ASLEEP, READS = reading(lock_wait=1.0), reading(timer_wait=1.0), reading
 
 
 def asked(
-    readings: list[Reading], usual: dict[int, tuple[float, float]], looks: int = LOOKS
+    readings: list[Reading],
+    usual: dict[int, tuple[float, float]],
+    looks: int = LOOKS,
+    waited_ns: int = 0,
 ) -> list[tuple[int, frozenset[int]]]:
     """Of one rank with so many workers, in all these looks."""
+    span = SimpleNamespace(phase=Phase.WAIT, since_ns=0)
+    ring = SimpleNamespace(span=lambda: span)
     members = [
-        SimpleNamespace(pid=100 + worker, worker=worker, alive=True) for worker in range(-1, len(readings))
+        SimpleNamespace(pid=100 + worker, worker=worker, alive=True, ring=ring)
+        for worker in range(-1, len(readings))
     ]
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: members[0]}, of_rank=lambda rank: members)
     locked = LockedWorkers()
     by_pid = {100 + worker: one for worker, one in enumerate(readings)}
-    return [
-        due
-        for second in range(looks)
-        for due in locked.due(cast("Roster", roster), by_pid, usual, second * SECOND_NS)
-    ]
+    found = []
+    for second in range(looks):
+        span.since_ns = second * SECOND_NS - waited_ns
+        found += locked.due(cast("Roster", roster), by_pid, usual, second * SECOND_NS)
+    return found
 
 
 @pytest.mark.parametrize("waits", [LOCKED, ASLEEP])
 def test_those_that_wait_are_asked(waits: Reading) -> None:
     assert asked([waits, READS, waits], STARVED) == [(3, frozenset({100, 102}))]
     assert asked([waits, READS, waits], STARVED, LOOKS - 1) == []
+
+
+def test_all_of_them_are_asked_in_a_single_long_wait() -> None:
+    well = {3: (0.001e9, 0.1e9)}
+    assert asked([LOCKED, ASLEEP], well, 1, LONG_WAIT_NS) == [(3, frozenset({100, 101}))]
+    assert asked([LOCKED, READS], well, LOOKS, LONG_WAIT_NS) == []
+    assert asked([LOCKED, ASLEEP], well, LOOKS, LONG_WAIT_NS - 1) == []
 
 
 def test_never_more_than_a_few_at_a_time() -> None:
