@@ -94,6 +94,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s49_filelock", ("S49",), "input", within_s=50, says=("s49_filelock.py", "in read")),
     Case("s49_polled", ("S49",), "input", within_s=50, says=("s49_polled.py", "in read", "the others lack")),
     Case("s49_writer", ("S49",), "input", within_s=60, says=("stand still at the same moments", "in read")),
+    Case("s15_mining", ("S15",), "input", within_s=50, says=("the sampler takes", "in hardest")),
     Case("s02_few_workers", ("S02",), "input", says=("num_workers 2 →",)),
     Case("s02_unsplit", ("S02",), "input", says=("First split the rows", "nothing in Lines")),
     Case("s07_cpu_bound", ("S07",), "workers", says=("no CPU is free",)),

@@ -1,6 +1,6 @@
-"""Causes that lie in a fetch beside reading (S12, S25), and in taking the batch (S13, S16, S19).
+"""Causes that lie in a fetch beside reading (S12, S25), before it (S15), and in taking the batch (S13, S16, S19).
 
-S12 is collating, S25 the garbage collector, S13 unpacking, S16 the thread that pins memory, S19 snapshots of
+S15 is the sampler, S12 is collating, S25 the garbage collector, S13 unpacking, S16 the thread that pins memory, S19 snapshots of
 the dataset's state. Where a dataset holds millions of Python objects, a full collection in a worker walks all
 of them; with fork it also copies the pages they lie in, because it writes to every object (pytorch#13246).
 The collector's own clock (``gc.callbacks``) proves it.
@@ -23,6 +23,7 @@ from loaderwatch.detect.window import seconds
 
 COLLATE_RATIO = 0.5  # of a fetch: joining the samples costs more than reading all of them
 COLLATE_FLOOR_S = 0.005
+SAMPLER_RATIO = 0.5  # of a wait, in which the training thread neither reads nor joins samples
 STATEFUL = "StatefulDataLoader"
 PIN_CPU_RATIO = (
     0.05  # of a core; the thread also waits for the workers to hand over memory (measured: 0.1 to 0.5)
@@ -83,6 +84,31 @@ def collector(s: Symptoms) -> Explanation | None:
         evidence=[
             Evidence(label="collector's time in a fetch", value=each_s, unit="s"),
             Evidence(label="share of a fetch spent in the collector", value=share, unit="ratio"),
+        ],
+    )
+
+
+def sampler(s: Symptoms) -> Explanation | None:
+    """Explain S15: choosing the samples of each batch takes longer than reading them, on the training thread; None otherwise.
+
+    Workers would change nothing: a sampler runs in the training process whatever their number.
+    """
+    read_s = mean(s.pace.fetches.fetch_s[s.lately])
+    choosing_s = s.wait_s - read_s
+    if s.loader.reader or not choosing_s >= SAMPLER_RATIO * s.wait_s:
+        return None
+    return Explanation(
+        scenario="S15",
+        confidence=0.96,  # above that of no workers, as which it is told while nothing was fetched yet
+        because=f"the sampler takes {duration(choosing_s)} to choose the samples of a batch, reading them {duration(read_s)}",
+        cause=f"Of the {duration(s.wait_s)} that the loop waits for a batch, {percent(choosing_s / s.wait_s)} is neither reading nor joining"
+        " samples: the sampler or batch sampler computes before it gives the next indices, in the training process.",
+        advice="Choose the samples of many batches at once, or once per epoch, and for the next epoch in a thread; compute only what the next"
+        " batch needs. Workers do not help: the sampler runs in the training process whatever their number.",
+        gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - choosing_s)),
+        evidence=[
+            Evidence(label="choosing the samples of a batch", value=choosing_s, unit="s"),
+            Evidence(label="reading and joining them", value=read_s, unit="s"),
         ],
     )
 

@@ -41,6 +41,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
     Bottleneck.TRAINING_THREAD: (
         cpu_causes.quota,  # S04
         batch_causes.collector_of_the_loop,  # S25
+        batch_causes.sampler,  # S15
         thread_causes.works_itself,  # S54
         storage_causes.warming_cache,  # S09
         worker_causes.no_workers,  # S01

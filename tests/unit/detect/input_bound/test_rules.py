@@ -132,6 +132,18 @@ def test_workers_of_another_loader_say_nothing_of_this_one() -> None:
     assert not only(run(builder)).stacks
 
 
+def test_a_sampler_that_computes_before_each_batch() -> None:
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(100):
+        builder.fetch(-1, 0.001, cpu=0.9).step(0.07, 0.02)
+    finding = only(run(builder.stack(-1, 100, READS.replace("load_image", "hardest"), why=AT_WORK)))
+    assert finding.scenario == "S15"
+    assert "the sampler takes 69 ms to choose the samples of a batch, reading them 1.0 ms" in finding.title
+    assert "data.py:42 in hardest" in finding.cause
+    assert "num_workers" not in finding.advice
+    assert finding.gain_ceiling_ratio == pytest.approx(0.77, abs=0.01)
+
+
 def test_the_line_at_which_the_training_thread_reads() -> None:
     finding = only(run(short_of_workers(0).stack(-1, 100, READS, why=AT_WORK)))
     assert finding.scenario == "S01"
