@@ -275,8 +275,8 @@ ANSWER_WAIT: Final = "wait for an answer"
 """Why a stack was taken of a training process that waited for another process or machine within a step."""
 BETWEEN_STEPS: Final = "between two steps"
 """Why a stack was taken of a training process without a loader, between an optimizer step and the model's next call."""
-GROWN_STEP: Final = "grown step"
-"""Why a stack was taken of a training process whose steps take longer than they once did."""
+SCRIPT_WORK: Final = "script's own work"
+"""Why a stack was taken of a training process in a step, outside of the model and the optimizer, where much of its time goes."""
 AT_WORK: Final = "reader at work"
 """Why a stack was taken of a process that computed on a sample while the loop waited for data: a worker, or the training process."""
 
@@ -289,7 +289,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     pid: Int
     taken_ns: Int  # UTC
     text: str
-    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", "between two steps", "reader at work", "grown step", or why there is none
+    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", "between two steps", "reader at work", "script's own work", or why there is none
     wchan: str | None = None  # the kernel function in which its main thread stood when it was asked
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.core.facts import GROWN_STEP
+from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
@@ -113,7 +113,7 @@ def _few(values: Floats) -> int:
 def _finding(found: GrownStep, limits: Limits) -> Finding:
     rank = found.pace.rank
     who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
-    dump = usual_stack(rank.passing_stacks.get(GROWN_STEP, []))
+    dump = usual_stack(rank.passing_stacks.get(SCRIPT_WORK, []))
     frame = user_frame(main_frames(dump))
     return Finding(
         key=f"{CODE}:S26",

@@ -11,10 +11,12 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
+from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS, coupling
+from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RunWindow
@@ -38,6 +40,8 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     past_s = min(limits.recent_s, MOST_ITERATIONS * own.iteration_s)
     lasts = found.iterations * own.iteration_s >= LASTS_RATIO * past_s
     verb = "waits" if len(found.waiting) == 1 else "wait"
+    dump = usual_stack(at.passing_stacks.get(SCRIPT_WORK, []))
+    frame = user_frame(main_frames(dump))
     return [
         Finding(
             key=f"{CODE}:gpu:rank{rank}",
@@ -49,7 +53,8 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             title=f"Rank {rank} works {duration(own.own_s)} in each iteration where others need {duration(usual_s)}:"
             f" {names(found.waiting)} {verb} {duration(found.wait_s)} for it.",
             cause=f"All ranks take {duration(own.iteration_s)} per iteration. {percent(lost_ratio)} of that"
-            f" the others wait in DDP's collectives for rank {rank}, which waits for nobody. The loader is not the cause.",
+            f" the others wait in DDP's collectives for rank {rank}, which waits for nobody. The loader is not the cause."
+            + (f" It was found at work of the script's own at {frame}, see its stack." if frame else ""),
             advice=f"Compare rank {rank} on {at.host} with the others: clock and other processes of its GPU or CPU, CPU affinity, more"
             " work per batch (longer samples), or code that only this rank runs.",
             evidence=[
@@ -64,5 +69,6 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             host=at.host,
             pid=at.process.pid,
             gain_ceiling_ratio=lost_ratio,
+            stacks=[] if dump is None else [dump],
         )
     ]

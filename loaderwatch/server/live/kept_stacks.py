@@ -9,15 +9,15 @@ from loaderwatch.core.facts import (
     AT_WORK,
     BETWEEN_STEPS,
     GPU_IDLE,
-    GROWN_STEP,
     LOCK_WAIT,
+    SCRIPT_WORK,
     StackDump,
 )
 
 MOST_PROCESSES = 128
 MOST_PASSING = 6
 """Of each reason in ``PASSING``. They are few, and no other kind replaces them."""
-PASSING: Final = (GPU_IDLE, LOCK_WAIT, ANSWER_WAIT, BETWEEN_STEPS, AT_WORK, GROWN_STEP)
+PASSING: Final = (GPU_IDLE, LOCK_WAIT, ANSWER_WAIT, BETWEEN_STEPS, AT_WORK, SCRIPT_WORK)
 """Why stacks are taken of what is over in a moment and comes again."""
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from loaderwatch.core.facts import ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GROWN_STEP, LOCK_WAIT
+from loaderwatch.core.facts import ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, LOCK_WAIT, SCRIPT_WORK
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
 from loaderwatch.streamer.stack_moments.busy_readers import BusyReaders
-from loaderwatch.streamer.stack_moments.growing_steps import GrowingSteps
 from loaderwatch.streamer.stack_moments.locked_workers import LockedWorkers
+from loaderwatch.streamer.stack_moments.script_work import ScriptWork
 from loaderwatch.streamer.stack_moments.step_loops import StepLoops
 from loaderwatch.streamer.stack_moments.waiting_loops import WaitingLoops
 
@@ -32,7 +32,7 @@ class SlowLoops:
         self._busy_readers = BusyReaders()
         self._waiting_loops = WaitingLoops()
         self._step_loops = StepLoops()
-        self._growing_steps = GrowingSteps()
+        self._script_work = ScriptWork()
 
     def due(
         self,
@@ -57,6 +57,6 @@ class SlowLoops:
         for why, ranks in (
             (ANSWER_WAIT, self._waiting_loops.due(roster, readings, self._in_step, now_ns)),
             (BETWEEN_STEPS, self._step_loops.due(roster, usual_ns, now_ns)),
-            (GROWN_STEP, self._growing_steps.due(roster, usual_ns, now_ns)),
+            (SCRIPT_WORK, self._script_work.due(roster, now_ns)),
         ):
             yield from (Moment(rank, why, None) for rank in ranks)

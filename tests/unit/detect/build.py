@@ -13,8 +13,8 @@ from loaderwatch.core.facts import (
     AT_WORK,
     BETWEEN_STEPS,
     GPU_IDLE,
-    GROWN_STEP,
     LOCK_WAIT,
+    SCRIPT_WORK,
     Call,
     GpuInfo,
     HostInfo,
@@ -280,7 +280,7 @@ class RankBuilder:
             stacks=self.stacks,
             passing_stacks={
                 why: [dump for dump in self.stacks if dump.why == why]
-                for why in (ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GPU_IDLE, GROWN_STEP, LOCK_WAIT)
+                for why in (ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GPU_IDLE, SCRIPT_WORK, LOCK_WAIT)
             },
             last_workers=self.workers,
         )

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
 from loaderwatch.detect.window import RunWindow
+from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, run
 
 STEP = 0.03
@@ -113,6 +115,14 @@ def test_a_slow_rank_alerts_however_quick_the_iterations_are() -> None:
     """Of 10 ms each the last 400 are compared, which are 4 s."""
     (finding,) = detect(run(*ranks(3, work={0: 0.01, 1: 0.003, 2: 0.003}, steps=2000)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S48", 0, "warning")
+
+
+def test_what_the_slow_rank_does_is_told_with_its_line() -> None:
+    built = ranks(3, work={0: 0.09})
+    built[0].stack(-1, 100, stacks.main_in(user="write_histograms"), why=SCRIPT_WORK)
+    (finding,) = detect(run(*built))
+    assert finding.cause.endswith(" at train.py:61 in write_histograms, see its stack.")
+    assert len(finding.stacks) == 1
 
 
 @pytest.mark.parametrize(("left_s", "state"), [(0.5, "even"), (0.05, "waiting")])

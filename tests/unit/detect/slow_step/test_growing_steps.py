@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loaderwatch.core.facts import GROWN_STEP
+from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S
@@ -82,7 +82,7 @@ def test_others_are_no_growth_of_the_script(step: object, model: object) -> None
 
 
 def with_stack(builder: RankBuilder, waits_at_s: float) -> tuple[RankBuilder, float]:
-    builder.stack(-1, 100, stacks.main_in(user="area_under_curve"), why=GROWN_STEP)
+    builder.stack(-1, 100, stacks.main_in(user="area_under_curve"), why=SCRIPT_WORK)
     builder.now_ns += S
     return builder, waits_at_s
 

@@ -1,0 +1,43 @@
+"""When a stack of a training process is worth its signal: in the script's own part of a step, where that takes much of the loop's time."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from loaderwatch.core.records import Phase
+from loaderwatch.streamer.roster import Roster
+from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS, StackBudget
+
+LOOKS: Final = 10
+"""The last looks, one a second, that tell what the loop does."""
+OWN_RATIO: Final = 0.3
+"""Share of them that found it in a step, but neither in the model nor in the optimizer."""
+
+
+class ScriptWork:
+    """Follows what the loop of each rank is found doing, where the model and the optimizer are timed."""
+
+    def __init__(self) -> None:
+        self._looks: dict[int, deque[bool]] = {}  # by rank
+        self._budget = StackBudget(OF_ONE_APART_NS)
+
+    def due(self, roster: Roster, now_ns: int) -> list[int]:
+        """Return the ranks of which a stack should be taken now, and count it as taken.
+
+        Args:
+            roster: the processes of the run on this host.
+            now_ns: monotonic.
+        """
+        found = []
+        for rank, main in roster.newest_by_rank().items():
+            span = main.ring.span() if main.alive else None
+            if span is None or main.info is None or not (main.info.has_model and main.info.has_optimizer):
+                self._looks.pop(rank, None)
+                continue
+            looks = self._looks.setdefault(rank, deque(maxlen=LOOKS))
+            looks.append(span.phase is Phase.STEP)
+            often = len(looks) == LOOKS and sum(looks) >= OWN_RATIO * LOOKS
+            if looks[-1] and often and self._budget.take(rank, now_ns):
+                found.append(rank)
+        return found

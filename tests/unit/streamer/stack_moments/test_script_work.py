@@ -1,0 +1,51 @@
+"""When a training process is asked for the line of the script's own work."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from loaderwatch.core.clock import SECOND_NS
+from loaderwatch.core.records import Phase
+from loaderwatch.streamer.stack_moments.script_work import LOOKS, ScriptWork
+
+
+def asked(*phases: Phase, alive: bool = True, model: bool = True, optimizer: bool = True) -> list[int]:
+    """The seconds in which rank 3 was asked, of looks that found it in these phases."""
+    span = SimpleNamespace(phase=phases[0])
+    main = SimpleNamespace(
+        alive=alive,
+        ring=SimpleNamespace(span=lambda: span),
+        info=SimpleNamespace(has_model=model, has_optimizer=optimizer),
+    )
+    roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
+    work, found = ScriptWork(), []
+    for second, span.phase in enumerate(phases):
+        found += [second for _ in work.due(roster, second * SECOND_NS)]
+    return found
+
+
+OWN_IN_THREE = [Phase.STEP, Phase.BACKWARD, Phase.FORWARD] * LOOKS
+
+
+def test_it_is_asked_while_it_is_at_its_own_work() -> None:
+    seconds = asked(*OWN_IN_THREE)
+    assert len(seconds) == 4
+    assert seconds[0] >= LOOKS - 1
+    assert all(OWN_IN_THREE[second] is Phase.STEP for second in seconds)
+
+
+@pytest.mark.parametrize(
+    ("phases", "fields"),
+    [
+        ([Phase.BACKWARD] * 3 * LOOKS, {}),
+        ([Phase.STEP, *[Phase.FORWARD] * 4] * LOOKS, {}),  # the loss and a log line
+        (OWN_IN_THREE, {"model": False}),  # all of a step would be its own
+        (OWN_IN_THREE, {"optimizer": False}),
+        (OWN_IN_THREE, {"alive": False}),
+    ],
+)
+def test_others_are_not(phases: list[Phase], fields: dict[str, bool]) -> None:
+    assert asked(*phases, **fields) == []
