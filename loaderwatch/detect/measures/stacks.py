@@ -6,7 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
@@ -35,6 +35,7 @@ _ENDS: Final = (("threading.py", "_shutdown"), ("util.py", "_exit_function"))
 """Where Python waits for threads that are no daemons, and ``multiprocessing`` for children that do not end."""
 _BEGINS: Final = ("<module>", "_run_module_as_main", "_bootstrap")
 """The outermost frames of a script, of ``python -m``, and of a thread."""
+_NAMELESS: Final = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>")
 MOST_FRAMES: Final = 100
 """``faulthandler`` writes no more of a stack: its outermost frame is then not the first."""
 _TAKING: Final = ("acquire", "lock", "__enter__")
@@ -130,8 +131,17 @@ def main_frames(dump: StackDump | None) -> Sequence[Frame]:
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """Return the innermost frame of the user's own code; None when there is none."""
-    return next((frame for frame in frames if not frame.library), None)
+    """Return the innermost frame of the user's own code; None when there is none.
+
+    One of a comprehension or a lambda is named by the function that it stands in.
+    """
+    own = [frame for frame in frames if not frame.library]
+    if not own or own[0].function not in _NAMELESS:
+        return own[0] if own else None
+    around = (
+        frame.function for frame in own if frame.function not in _NAMELESS and frame.file == own[0].file
+    )
+    return replace(own[0], function=next(around, own[0].function))
 
 
 def usual_stack(dumps: Sequence[StackDump]) -> StackDump | None:

@@ -149,3 +149,14 @@ def test_where_the_threads_of_a_script_stand() -> None:
         "train.py:7 in upload",
         "train.py:9 in upload",
     ]
+
+
+def test_a_comprehension_is_named_by_its_function() -> None:
+    text = """Current thread 0x1 (most recent call first):
+  File "/home/me/train.py", line 20 in <genexpr>
+  File "/home/me/train.py", line 19 in area_under_curve
+  File "/home/me/train.py", line 37 in <module>
+"""
+    assert str(user_frame(main_frames(dump(text)))) == "train.py:20 in area_under_curve"
+    alone = text.replace("/home/me/train.py", "/home/me/metrics.py", 1)
+    assert str(user_frame(main_frames(dump(alone)))) == "metrics.py:20 in <genexpr>"
