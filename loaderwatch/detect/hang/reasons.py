@@ -110,8 +110,8 @@ def thread_silent() -> Explanation:
         "S35",
         0.8,
         "waiting for another thread of its own that gives no sign",
-        advice="That thread has ended or is stuck: look for its exception in the job's log, and for its stack. Set an event in a"
-        " `finally:`, hand errors on (a Future does), and wait with a timeout and a check that the thread is alive.",
+        advice="That thread has ended or is stuck: look for its exception in the job's log. Set an event in a `finally:`, and wait with a"
+        " timeout and a check that the thread is alive.",
     )
 
 

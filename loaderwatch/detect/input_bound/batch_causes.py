@@ -101,10 +101,10 @@ def sampler(s: Symptoms) -> Explanation | None:
         scenario="S15",
         confidence=0.96,  # above that of no workers, as which it is told while nothing was fetched yet
         because=f"the sampler takes {duration(choosing_s)} to choose the samples of a batch, reading them {duration(read_s)}",
-        cause=f"Of the {duration(s.wait_s)} that the loop waits for a batch, {percent(choosing_s / s.wait_s)} is neither reading nor joining"
-        " samples: the sampler or batch sampler computes before it gives the next indices, in the training process.",
-        advice="Choose the samples of many batches at once, or once per epoch, and for the next epoch in a thread; compute only what the next"
-        " batch needs. Workers do not help: the sampler runs in the training process whatever their number.",
+        cause=f"{percent(choosing_s / s.wait_s)} of the wait is neither reading nor joining samples: the sampler computes before it gives the"
+        " next indices.",
+        advice="Choose the samples of many batches at once, or of the next epoch in a thread. Workers do not help: a sampler runs in the"
+        " training process whatever their number.",
         gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - choosing_s)),
         evidence=[
             Evidence(label="choosing the samples of a batch", value=choosing_s, unit="s"),
@@ -130,11 +130,10 @@ def collector_of_the_loop(s: Symptoms) -> Explanation | None:
         confidence=0.95,
         because=f"Python's garbage collector takes {duration(each_s)} of the {duration(s.wait_s)} in which the model waits for its next"
         f" batch{f', lately at {frame}' if frame else ''}",
-        cause=f"{percent(share)} of that time is collecting garbage: a full collection walks every container that the process holds, a"
-        " replay buffer or metadata in Python objects included.",
-        advice="Take gc.collect() out of the loop; call gc.collect() and gc.freeze() once after setup, so that what lives for ever is"
-        " not walked again, or gc.disable() and gc.collect(1) every few hundred steps. Hold what grows in NumPy arrays or tensors instead of"
-        " Python objects.",
+        cause=f"{percent(share)} of that time is a full collection, which walks every container that the process holds, a replay buffer of"
+        " Python objects included.",
+        advice="Take gc.collect() out of the loop, or call gc.freeze() once after setup and gc.collect(1) every few hundred steps. Hold what"
+        " grows in arrays or tensors.",
         gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - each_s)),
         evidence=[
             Evidence(label="collector's time in a wait", value=each_s, unit="s"),

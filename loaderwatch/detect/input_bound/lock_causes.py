@@ -109,12 +109,10 @@ def locked_out(s: Symptoms) -> Explanation | None:
         confidence=0.9,
         because=f"all {s.workers} workers stand still at the same moments{f', at {frame}' if frame else ''}, {count(len(s.spikes), 'time')}"
         f" so far, for up to {duration(longest_s)}",
-        cause=f"No sample is to blame: in these moments no worker computes or reads, and they wake up together. {percent(waits)} of the"
-        " looks found a worker waiting for a lock then, or asleep until it tries again, as SQLite's busy handler and filelock do: somebody else holds"
-        f" what all of them need. A usual batch takes {duration(s.typical_fetch_s)}.",
-        advice="See who writes there: `lslocks`, or `fuser` with the file. Keep a writer's transactions short (collect first, then write at once),"
-        " with SQLite use journal_mode=WAL, in which readers go on beside a writer, or read from a copy that nobody writes. More workers"
-        " only wait as well.",
+        cause=f"No sample is to blame: they wake up together, and {percent(waits)} of the looks meanwhile found them in a lock or asleep"
+        " between two tries, as in SQLite's busy handler: somebody else holds what all of them need.",
+        advice="See who writes there (`lslocks`). Keep a writer's transactions short, with SQLite use journal_mode=WAL, or read from a copy."
+        " More workers only wait as well.",
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         evidence=known_evidence(
             ("moments in which all workers stood still", len(s.spikes), "count"),

@@ -105,11 +105,10 @@ def stops(s: Symptoms) -> Explanation | None:
         confidence=0.85,
         because=f"all {s.workers} workers stand still at the same moments, {count(len(s.spikes), 'time')} so far, for up to"
         f" {duration(longest_s)}, and nobody computes",
-        cause="No sample is to blame: in these moments no worker computes, and they go on together. The storage, the server or the connection"
-        f" behind them stops now and then for everybody. A usual batch takes {duration(s.typical_fetch_s)}.",
-        advice="Look at what they all read from at these times: pauses of a server (compaction, collection, a backup), limits of requests or"
-        " throughput, a mount that is reached anew. A larger prefetch_factor bears short stops; a copy on a local disk bears all. More"
-        " workers stand still as well.",
+        cause="No sample is to blame: no worker computes meanwhile, and they go on together. The storage or the server behind them stops"
+        " now and then for everybody.",
+        advice="Look at what they read from at these times: pauses of a server, limits, a mount that is reached anew. A larger"
+        " prefetch_factor bears short stops, a local copy all. More workers stand still as well.",
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         evidence=known_evidence(
             ("moments in which all workers stood still", len(s.spikes), "count"),

@@ -127,8 +127,8 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
         f" {duration(found.last_s)} now; the data loader is not the cause.",
         cause=f"A step takes {duration(found.step_s)} now. The part of it that is neither the model nor the optimizer has risen"
         f" steadily, from {duration(found.first_s)} to {duration(found.last_s)}, while those have not.",
-        advice="Look for what grows with each step: a metric over all batches so far, a list or a log that is walked or written anew, a"
-        " figure with ever more points. Keep running sums, look at the newest part only, or do it once per epoch.",
+        advice="Look for what grows with each step: a metric over all batches so far, a list or a log that is walked or written anew."
+        " Keep running sums, look at the newest part only, or do it once per epoch.",
         evidence=known_evidence(
             ("own work of a step", found.last_s, "s"),
             ("own work of a step before", found.first_s, "s"),

@@ -189,10 +189,10 @@ def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding 
         lost_s=pauses.lost_s,
         title=f"spends {percent(pauses.share)} of its time {measured(pauses.elapsed_s)} in {count(int(pauses.rows.size), 'long step')} of up to"
         f" {duration(longest_s)}: each came with a batch about {times} times larger than usual.",
-        cause=f"A usual step takes {duration(pauses.usual_s)}, and one with such a batch far longer. As a rule one long sample makes all"
-        " others of its batch as long, by padding. The data loader is not the cause.",
-        advice="Put samples of a similar length into one batch (a batch sampler that sorts by length within a buffer), limit the padded"
-        " size of a batch rather than its number of samples, or cut the few that are far longer than the others.",
+        cause=f"A usual step takes {duration(pauses.usual_s)}. As a rule one long sample makes all others of its batch as long, by padding."
+        " The data loader is not the cause.",
+        advice="Batch samples of a similar length (sort within a buffer), limit the padded size of a batch, or cut the few that are far"
+        " longer.",
         evidence=[
             Evidence(label="size of such a batch, of the usual one", value=sizes.long_ratio, unit="ratio")
         ],
