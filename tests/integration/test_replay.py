@@ -19,8 +19,8 @@ from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.queries import charts
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.duckdb.runfile import RunFile
 from loaderwatch.server.store.protocol import StoredRun, UnknownRun
-from loaderwatch.server.store.runfile import RunFile
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 
 SECONDS = 200

@@ -20,8 +20,8 @@ from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.facts import Loss, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.duckdb.runfile import RunFile
 from loaderwatch.server.store.protocol import StoredAlert, StoreError, UnknownRun
-from loaderwatch.server.store.runfile import RunFile
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
 from tests.waiting import PATIENCE_S
 
@@ -362,7 +362,7 @@ def test_a_quiet_run_is_let_go_of_after_housekeeping(
     store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.append([envelope(1, tables=_one_step(1))])
-    monkeypatch.setattr("loaderwatch.server.store.files.IDLE_CLOSE_S", 0.2)
+    monkeypatch.setattr("loaderwatch.server.store.duckdb.files.IDLE_CLOSE_S", 0.2)
     deadline = time.monotonic() + PATIENCE_S
     while store._files._files and time.monotonic() < deadline:
         store.tidy()
@@ -395,7 +395,9 @@ def test_a_run_whose_rollups_fail_does_not_hold_up_others(
 
 
 def test_live_runs_stay_open_however_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loaderwatch.server.store.files.WRITING_S", 3600.0)  # however slow this machine is
+    monkeypatch.setattr(
+        "loaderwatch.server.store.duckdb.files.WRITING_S", 3600.0
+    )  # however slow this machine is
     store = DuckDBStore(tmp_path)
     for seq in (1, 2):
         for number in range(12):
@@ -408,7 +410,7 @@ def test_live_runs_stay_open_however_many(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_many_runs_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loaderwatch.server.store.files.WRITING_S", 0.0)
+    monkeypatch.setattr("loaderwatch.server.store.duckdb.files.WRITING_S", 0.0)
     store = DuckDBStore(tmp_path)
     for number in range(12):
         store.append([envelope(1, run_id=f"run-{number}", tables=_one_step(number))])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +12,7 @@ from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.server.store import data_wait, others_wait, rollup
 from loaderwatch.server.store.metrics import LEVELS, METRICS, SOURCES, Metric, bucket_width_ns
 from loaderwatch.server.store.protocol import Grid, Series
+from loaderwatch.server.store.snapshot import Snapshot
 
 ROWS_LIMIT: Final = 1_000_000
 """A chart reads rows while about this many lie in its range; beyond that, it reads rollups, whose buckets are wider.
@@ -27,14 +27,14 @@ OWN_RULES: Final = ("device_mean", "device_share", "others")
 """Kinds of metrics that are more than sums of a rank's rows."""
 
 
-def count_rows(snapshot: duckdb.DuckDBPyConnection, table: str) -> int:
+def count_rows(snapshot: Snapshot, table: str) -> int:
     """Return how many rows a table has, which DuckDB knows without reading them."""
     row = snapshot.execute(f"SELECT count(*) FROM {table}").fetchone()
     return int(row[0]) if row else 0
 
 
 def _plan(
-    snapshot: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
     metric: Metric,
     start_ns: int,
     end_ns: int,
@@ -66,7 +66,7 @@ def _plan(
 
 
 def _pieces(
-    snapshot: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
     metric: Metric,
     begin: int,
     end: int,
@@ -106,7 +106,7 @@ def _partials(
 
 
 def _keyed_partials(
-    snapshot: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
     metric: Metric,
     found: list[rollup.Piece],
     width_ns: int,
@@ -209,7 +209,7 @@ def _per_key(metric: Metric, partials: str, width_ns: int, bounds: tuple[int, in
 
 
 def _per_rank(
-    snapshot: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
     metric: Metric,
     begin: int,
     end: int,
@@ -231,7 +231,7 @@ def _per_rank(
 
 
 def series(
-    snapshot: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
     metric_names: Sequence[str],
     keys: list[Any] | None,
     start_ns: int,
@@ -304,7 +304,7 @@ def series(
 
 
 def grid(
-    snapshot: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
     metric_name: str,
     rank_keys: dict[int, Any],
     start_ns: int,

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import duckdb
-
 from loaderwatch.detect.device_clock import KNOWN_RATIO
 from loaderwatch.server.store import rollup
 from loaderwatch.server.store.metrics import SOURCES, SPANS, Metric, Source
 from loaderwatch.server.store.rows import EVENTS_COME_NS
+from loaderwatch.server.store.snapshot import Snapshot
 
 _STEPS: Final = SOURCES["steps"]
 _MEASURES: Final = ("wait_ns", "step_ns", "lost_ns", "hidden_ns", "ready")
@@ -43,14 +42,14 @@ class Range:
     newest_ns: int  # of the run
 
 
-def clocks(snapshot: duckdb.DuckDBPyConnection, asked: Range) -> list[Clock]:
+def clocks(snapshot: Snapshot, asked: Range) -> list[Clock]:
     """Return the ranks for which the device's clock counts: its events tell of enough batches since its first one."""
     if not asked.pieces or snapshot.execute("SELECT 1 FROM gpu_waits LIMIT 1").fetchone() is None:
         return []
     rows = snapshot.execute(
         f"""
         SELECT key, since, sum(hidden) AS hidden, sum(hidden) + sum(lost) AS waited, sum(told) AS told FROM (
-          SELECT *, min(t) FILTER (told > 0) OVER (PARTITION BY key) AS since FROM (
+          SELECT *, min(t) FILTER (WHERE told > 0) OVER (PARTITION BY key) AS since FROM (
             SELECT key, t, sum(wait_ns_n) AS n, sum(lost_ns_n) AS told, sum(lost_ns_sum) AS lost, sum(hidden_ns_sum) AS hidden
             FROM ({_buckets(_OF_ROWS, asked)}) GROUP BY key, t))
         WHERE t >= since GROUP BY key, since HAVING sum(told) >= {KNOWN_RATIO} * sum(n)
@@ -63,7 +62,7 @@ def clocks(snapshot: duckdb.DuckDBPyConnection, asked: Range) -> list[Clock]:
 
 
 def per_rank(
-    snapshot: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
     metric: Metric,
     asked: Range,
     with_open: Sequence[rollup.Piece],

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import duckdb
-
 from loaderwatch.detect.measures.coupling import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
 from loaderwatch.server.store import rollup
 from loaderwatch.server.store.metrics import SOURCES
+from loaderwatch.server.store.snapshot import Snapshot
 
 MOST_ROWS: Final = 250_000
 """Of more rows than about this, every so many iterations are looked at, the same on all ranks."""
@@ -35,7 +34,7 @@ class Asked:
     attempts_ns: Sequence[int] = ()  # when attempts after the first began: each counts its iterations anew
 
 
-def per_rank(snapshot: duckdb.DuckDBPyConnection, asked: Asked) -> str:
+def per_rank(snapshot: Snapshot, asked: Asked) -> str:
     """Return the SQL of (key, t, low, value, high, num, whole): nanoseconds per iteration, by rank and bucket."""
     rows = rollup.rows_sql(SOURCES["steps"], asked.start_ns, asked.end_ns)
     (ranks, count) = snapshot.execute(

@@ -1,4 +1,4 @@
-"""The protocol of a store: what the server asks of it, whichever database answers (``store/duckdb.py`` is one)."""
+"""The protocol of a store: what the server asks of it, whichever database answers (``store/duckdb`` is one)."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ import duckdb
 from loaderwatch.server.store.metrics import LEVELS, SOURCES, SPANS, Level, Source
 from loaderwatch.server.store.rows import LOOKBACK_NS, MAX_STEP_NS
 from loaderwatch.server.store.schema import rollup_columns
+from loaderwatch.server.store.snapshot import Snapshot
 
 GRACE_NS: Final = 3 * 10**9
 """A bucket is summed this long after its end, when healthy streamers have delivered its rows."""
@@ -265,7 +266,7 @@ def roll(
     return done
 
 
-def load_dirty(connection: duckdb.DuckDBPyConnection) -> Dirty:
+def load_dirty(connection: Snapshot) -> Dirty:
     """Return the dirty buckets as the connection's transaction sees them."""
     dirty: Dirty = {}
     for level, source, t_ns in connection.execute("SELECT level, source, t_ns FROM dirty").fetchall():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,9 +17,10 @@ from loaderwatch.server.store.metrics import LEVELS
 from loaderwatch.server.store.protocol import PathTotals, RankTotals, StoredEvent
 from loaderwatch.server.store.schema import SQL_TYPES, time_column
 from loaderwatch.server.store.sequence_set import SequenceSet
+from loaderwatch.server.store.snapshot import Snapshot
 
 
-def _rows(snapshot: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+def _rows(snapshot: Snapshot, sql: str) -> list[dict[str, Any]]:
     result = snapshot.execute(sql)
     names = [column[0] for column in result.description or ()]
     return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
@@ -30,7 +30,7 @@ def _of_rank(rank: int | None, column: str = "rank") -> str:
     return "" if rank is None else f" AND {column} = {int(rank)}"
 
 
-def epochs(snapshot: duckdb.DuckDBPyConnection, rank: int | None) -> list[dict[str, Any]]:
+def epochs(snapshot: Snapshot, rank: int | None) -> list[dict[str, Any]]:
     """Return epoch_begins, each with the epoch_ends that follows it, since an epoch number may come again after a restart."""
     return _rows(
         snapshot,
@@ -48,7 +48,7 @@ def epochs(snapshot: duckdb.DuckDBPyConnection, rank: int | None) -> list[dict[s
 
 
 def fetches(
-    snapshot: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
     rank: int,
     start_ns: int,
     end_ns: int,
@@ -71,7 +71,7 @@ def fetches(
     return {name: integers(values) for name, values in got.items()}
 
 
-def slow_samples(snapshot: duckdb.DuckDBPyConnection, rank: int | None, limit: int) -> list[dict[str, Any]]:
+def slow_samples(snapshot: Snapshot, rank: int | None, limit: int) -> list[dict[str, Any]]:
     """Return the slowest reading of each dataset index, slowest first."""
     # The slowest few thousand rows are taken first; they hold the slowest few indices unless one index fills them.
     return _rows(
@@ -88,7 +88,7 @@ def slow_samples(snapshot: duckdb.DuckDBPyConnection, rank: int | None, limit: i
 
 
 def totals(
-    snapshot: duckdb.DuckDBPyConnection, bounds: tuple[int, int], span: tuple[int, int] | None = None
+    snapshot: Snapshot, bounds: tuple[int, int], span: tuple[int, int] | None = None
 ) -> dict[int, RankTotals]:
     """Return sums by rank over the whole run (its ``bounds``), or over [begin, end) of ``span``, from rows alone."""
     width = LEVELS[-1].ns
@@ -175,7 +175,7 @@ _PATH: Final = {
 """What ranks that go in step wait for in each table, and what is one iteration or one epoch on all of them."""
 
 
-def path_totals(snapshot: duckdb.DuckDBPyConnection, span: tuple[int, int]) -> PathTotals:
+def path_totals(snapshot: Snapshot, span: tuple[int, int]) -> PathTotals:
     """Return the sums over iterations and epochs within [begin, end) of what the slowest rank took, from rows alone."""
     found = {}
     for table, (duration, one) in _PATH.items():
@@ -189,9 +189,7 @@ def path_totals(snapshot: duckdb.DuckDBPyConnection, span: tuple[int, int]) -> P
     return PathTotals(found)
 
 
-def _starved(
-    snapshot: duckdb.DuckDBPyConnection, found: Sequence[rollup.Piece]
-) -> dict[int, tuple[int, float]]:
+def _starved(snapshot: Snapshot, found: Sequence[rollup.Piece]) -> dict[int, tuple[int, float]]:
     """Return by rank of how many batches the device's clock tells, and the seconds in which the device lacked their data."""
     parts = [
         "SELECT rank AS key, count(starved_ns) AS n, sum(starved_ns)::DOUBLE AS starved FROM gpu_waits "
@@ -210,7 +208,7 @@ def _starved(
 
 
 def phases(
-    snapshot: duckdb.DuckDBPyConnection,
+    snapshot: Snapshot,
     rank: int | None,
     names: Sequence[int],
     start_ns: int,
@@ -234,13 +232,13 @@ def phases(
     )
 
 
-def newest_event(snapshot: duckdb.DuckDBPyConnection, end_ns: int) -> int | None:
+def newest_event(snapshot: Snapshot, end_ns: int) -> int | None:
     """Return the time of the last event before ``end_ns``."""
     (newest,) = snapshot.execute(f"SELECT max(t_ns) FROM events WHERE t_ns < {end_ns}").fetchall()[0]
     return None if newest is None else int(newest)
 
 
-def facts_before(snapshot: duckdb.DuckDBPyConnection, attempt: int) -> RunFacts:
+def facts_before(snapshot: Snapshot, attempt: int) -> RunFacts:
     """Return the facts when this attempt began; their ``before`` holds the attempt before at its end."""
     facts = RunFacts()
     for (body,) in snapshot.execute("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
@@ -250,7 +248,7 @@ def facts_before(snapshot: duckdb.DuckDBPyConnection, attempt: int) -> RunFacts:
     return facts
 
 
-def facts(snapshot: duckdb.DuckDBPyConnection, limit: int) -> Iterator[StoredEvent]:
+def facts(snapshot: Snapshot, limit: int) -> Iterator[StoredEvent]:
     """Yield the newest events that changed a fact, in the order in which they were stored."""
     newest = f"SELECT * FROM events WHERE facts ORDER BY ordinal DESC LIMIT {int(limit)}"
     result = snapshot.execute(f"SELECT t_ns, body FROM ({newest}) ORDER BY ordinal")
@@ -259,7 +257,7 @@ def facts(snapshot: duckdb.DuckDBPyConnection, limit: int) -> Iterator[StoredEve
             yield StoredEvent(t_ns, unpack_event(body))
 
 
-def sequences(snapshot: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[int, int]]]:
+def sequences(snapshot: Snapshot) -> dict[str, list[tuple[int, int]]]:
     """Return the stored sequence numbers of each stream as inclusive intervals."""
     found: dict[str, SequenceSet] = {}
     for stream, low, high in snapshot.execute(
@@ -269,7 +267,7 @@ def sequences(snapshot: duckdb.DuckDBPyConnection) -> dict[str, list[tuple[int, 
     return {stream: each.intervals() for stream, each in found.items()}
 
 
-def events(snapshot: duckdb.DuckDBPyConnection, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
+def events(snapshot: Snapshot, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
     """Yield what envelopes carried besides rows, ordered by time."""
     result = snapshot.execute(
         f"SELECT t_ns, body FROM events WHERE t_ns >= {start_ns} AND t_ns < {end_ns} ORDER BY t_ns, ordinal"
@@ -279,7 +277,7 @@ def events(snapshot: duckdb.DuckDBPyConnection, start_ns: int, end_ns: int) -> I
             yield StoredEvent(t_ns, unpack_event(body))
 
 
-def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns: int) -> Columns:
+def scan(snapshot: Snapshot, table: str, start_ns: int, end_ns: int) -> Columns:
     """Return rows of a table with start <= time < end, ordered by time."""
     time = time_column(table)
     columns = TABLES[table]
@@ -302,7 +300,7 @@ def scan(snapshot: duckdb.DuckDBPyConnection, table: str, start_ns: int, end_ns:
     return result
 
 
-def newest_row(snapshot: duckdb.DuckDBPyConnection, table: str, end_ns: int) -> int:
+def newest_row(snapshot: Snapshot, table: str, end_ns: int) -> int:
     """Return the time of a table's newest row before ``end_ns``, ns UTC; ``end_ns`` where it has none."""
     if not _stored_columns(snapshot, table):
         return end_ns
@@ -311,7 +309,7 @@ def newest_row(snapshot: duckdb.DuckDBPyConnection, table: str, end_ns: int) -> 
     return end_ns if found is None or found[0] is None else int(found[0])
 
 
-def _stored_columns(snapshot: duckdb.DuckDBPyConnection, table: str) -> set[str]:
+def _stored_columns(snapshot: Snapshot, table: str) -> set[str]:
     """Return the columns that a table has in a file of an older version, which may not be changed."""
     rows = snapshot.execute(
         "SELECT column_name FROM duckdb_columns() WHERE table_name = ?", [table]

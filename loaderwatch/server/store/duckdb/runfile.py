@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,26 +10,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
-from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.store import labels, rollup, rows, schema
-from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
+from loaderwatch.server.store import rollup, rows, schema
+from loaderwatch.server.store.duckdb import labels
+from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
-from loaderwatch.server.store.protocol import StoredRun
+from loaderwatch.server.store.open_run import LAST_EVENTS, OpenRun, event_columns, objects
 from loaderwatch.server.store.sequence_set import SequenceSet
 
-SPANS_EVERY_NS: Final = 900_000_000
-"""Open spans are kept once a second for each stream, which is enough for a replay at 1 Hz."""
-
-_LAST_EVENTS: Final = 200
-"""How many of the newest events are searched for a process's last span; a host sends about one a second."""
 COMPACT_ACKED_ROWS: Final = 20_000
 # A checkpoint delays commits by about a third of a second whatever its size, so we make fewer: up to 90 MB of
 # rows lie in memory between two of them. The rest of the limit is for charts of many ranks.
@@ -51,7 +44,7 @@ class NotOurFile(Exception):
     """The file is a database, but not one of a run."""
 
 
-class RunFile:
+class RunFile(OpenRun):
     """An open run. ``append``, ``roll`` and ``close`` exclude each other; readers see snapshots and never wait.
 
     After an error in ``append`` the object's memory may not match the file: drop the object and open the file again.
@@ -64,15 +57,14 @@ class RunFile:
             duckdb.Error: the file is damaged, locked, or the disk refuses.
             NotOurFile: it holds other tables than a run's.
         """
+        super().__init__(run_id)
         self.path = path
         self._wal = path.with_name(path.name + ".wal")
-        self.run_id = run_id
         self.used_s = time.monotonic()
         self.written_s = -math.inf
         self.given_back_s = time.monotonic()
         self.readers = 0
         self.changed = False  # something was stored since housekeeping last had nothing to do
-        self.lock = threading.RLock()
         self._connection = duckdb.connect(str(path), read_only=read_only, config=CONNECTION)
         try:
             version = schema.version_of(self._connection)
@@ -89,13 +81,11 @@ class RunFile:
 
     def _load(self) -> None:
         run = self._connection.execute
-        self.facts = RunFacts()
         for (body,) in run("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
             self.facts.take(unpack_event(body))
         last, lost = run("SELECT max(ordinal), sum(lost) FROM events").fetchall()[0]
         self._ordinal = (last or 0) + 1
         self.lost_records = int(lost or 0)
-        self._streams: dict[str, SequenceSet] = {}
         acked = run("SELECT stream, low, high FROM acked ORDER BY stream, low").fetchall()
         for stream, low, high in acked:
             self._streams.setdefault(stream, SequenceSet()).add(low, high)
@@ -104,7 +94,7 @@ class RunFile:
             "SELECT max(made_ns), max(received_ns), min(first_ns) FROM acked"
         ).fetchall()[0]
         self.newest_ns = int(newest or 0)
-        self.received_ns = int(received or wall_ns())  # a run being born was heard of now
+        self.received_ns = int(received or self.received_ns)
         self.first_ns = int(first or 0)
         self._dirty = rollup.load_dirty(self._connection)
         self._rolled_until = {
@@ -113,8 +103,8 @@ class RunFile:
             for name in SOURCES
             for (until,) in run(f"SELECT max(t_ns) FROM {level.table(name)}").fetchall()
         }
-        self._spans_made: dict[str, int] = {}
-        self._open_waits = self._last_waits()
+        newest = f"SELECT body FROM events ORDER BY ordinal DESC LIMIT {LAST_EVENTS}"
+        self._open_waits = self._last_waits(lambda: (body for (body,) in run(newest).fetchall()))
         self._labels = labels.read(self._connection)
         self._card = self._draw_card()
 
@@ -140,7 +130,7 @@ class RunFile:
             self._insert(
                 "acked",
                 {
-                    "stream": _objects([e.stream for e in fresh]),
+                    "stream": objects([e.stream for e in fresh]),
                     "low": np.array([e.seq for e in fresh]),
                     "high": np.array([e.seq for e in fresh]),
                     "made_ns": np.array([e.made_ns for e in fresh]),
@@ -149,12 +139,12 @@ class RunFile:
                 },
             )
             if events:
-                self._insert("events", _event_columns(events))
+                self._insert("events", event_columns(events))
             if fresh_dirty:
                 levels, sources, times = zip(*fresh_dirty, strict=True)
                 self._insert(
                     "dirty",
-                    {"level": np.array(levels), "source": _objects(sources), "t_ns": np.array(times)},
+                    {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)},
                 )
             run("COMMIT")
             for index, name, t_ns in fresh_dirty:
@@ -171,79 +161,11 @@ class RunFile:
                 self._card = self._draw_card()
             return fresh
 
-    def _fresh(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        fresh = []
-        for envelope in envelopes:
-            seen = self._streams.setdefault(envelope.stream, SequenceSet())
-            if envelope.seq not in seen:
-                seen.add(envelope.seq)
-                fresh.append(envelope)
-        return fresh
-
-    def _event(self, envelope: Envelope) -> tuple[int, int, bool, int, bytes] | None:
-        new = self.facts.take(envelope)
-        last = self._spans_made.get(envelope.stream)
-        spans = bool(envelope.spans) and (
-            last is None or not 0 <= envelope.made_ns - last < SPANS_EVERY_NS or envelope.final
-        )
-        lost = sum(loss.count for loss in envelope.losses)
-        if not (new or spans or envelope.stacks or envelope.losses or envelope.gpu_states):
-            return None
-        if spans:
-            self._spans_made[envelope.stream] = envelope.made_ns
-        self.lost_records += lost
-        self._ordinal += 1
-        body = pack_event(envelope, facts=new, spans=spans)
-        return (self._ordinal, envelope.made_ns, new, lost, body)
-
-    def _note_open_waits(self, envelope: Envelope) -> None:
-        known = self._open_waits.get(envelope.stream)
-        if known is not None and known[0] > envelope.made_ns:
-            return
-        waits = self._waits_of(envelope.spans, envelope.made_ns)
-        if known is not None:  # a wait in which the process died lasted until its death
-            dead = {process.rank for process in envelope.processes if process.state == "crashed"}
-            waits += [wait for wait in known[1] if wait.rank in dead]
-        self._open_waits[envelope.stream] = (envelope.made_ns, waits)
-
-    def _last_waits(self) -> dict[str, tuple[int, list[rollup.OpenWait]]]:
-        """Return, for each stream, its newest time and the waits in which processes died."""
-        dead = {rank for rank, process in self.facts.processes.items() if process.state == "crashed"}
-        found: dict[str, tuple[int, list[rollup.OpenWait]]] = {}
-        newest_bodies = f"SELECT body FROM events ORDER BY ordinal DESC LIMIT {_LAST_EVENTS}"
-        for (body,) in self._connection.execute(newest_bodies).fetchall() if dead else []:
-            envelope = unpack_event(body)
-            last = [span for span in envelope.spans if span.worker < 0 and span.alive and span.rank in dead]
-            dead -= {span.rank for span in last}
-            _, waits = found.setdefault(envelope.stream, (envelope.made_ns, []))
-            waits += self._waits_of(last, envelope.made_ns)
-        return found
-
-    def _waits_of(self, spans: Sequence[SpanInfo], made_ns: int) -> list[rollup.OpenWait]:
-        return [
-            rollup.OpenWait(span.rank, span.since_ns, made_ns)
-            for span in spans
-            if span.phase == "wait"
-            and span.worker < 0
-            and span.alive
-            and span.since_ns < made_ns
-            and self.facts.is_train(span.rank, span.loader)
-        ]
-
-    def open_waits(self) -> list[rollup.OpenWait]:
-        """Return the data waits that are open by each host's newest envelope, and those that ended with their process."""
-        return [wait for _, waits in list(self._open_waits.values()) for wait in waits]
-
     def _insert(self, table: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         batch = dict(arrays)  # DuckDB finds the variable by its name
         names = ", ".join(f'"{name}"' for name in batch)
         values = ", ".join(_value(name, array) for name, array in batch.items())
         self._connection.execute(f'INSERT INTO "{table}" ({names}) SELECT {values} FROM batch')
-
-    def stored_seq(self, stream: str) -> int:
-        """Return the highest sequence number stored of a stream."""
-        seen = self._streams.get(stream)
-        return seen.highest if seen else 0
 
     def roll(self) -> int:
         """Bring rollups up to date; return how many buckets were summed."""
@@ -267,7 +189,7 @@ class RunFile:
         self._insert(
             "acked",
             {
-                "stream": _objects(streams),
+                "stream": objects(streams),
                 "low": np.array(lows),
                 "high": np.array(highs),
                 "made_ns": np.full(count, self.newest_ns),
@@ -331,41 +253,8 @@ class RunFile:
             cursor.close()
             self.used_s = time.monotonic()
 
-    def stored_run(self) -> StoredRun:
-        """Return what is known of the run without reading rows."""
-        return msgspec.structs.replace(
-            self._card,
-            last_seen_ns=self.newest_ns,
-            received_ns=self.received_ns,
-            lost_records=self.lost_records,
-            bytes=_size(self.path) + _size(self._wal),
-        )
-
-    @property
-    def rank_hosts(self) -> dict[int, str]:
-        """The host of each rank; do not change this."""
-        return self._card.rank_hosts
-
-    def _draw_card(self) -> StoredRun:
-        """Freeze the facts for readers in other threads; this is done again when an envelope changed them."""
-        facts = self.facts
-        return StoredRun(
-            run_id=self.run_id,
-            name=facts.name,
-            started_ns=facts.started_ns or self.first_ns,
-            last_seen_ns=self.newest_ns,
-            received_ns=self.received_ns,
-            world_size=facts.world_size,
-            hosts=list(facts.hosts.values()),
-            state=facts.state,
-            processes=[facts.processes[rank] for rank in sorted(facts.processes)],
-            rank_hosts=dict(facts.rank_hosts),
-            gpus=dict(facts.gpus),
-            attempt=facts.attempt,
-            attempt_ns=facts.attempt_ns,
-            earlier=list(facts.earlier),
-            labels=self._labels,
-        )
+    def _bytes(self) -> int:
+        return _size(self.path) + _size(self._wal)
 
 
 def _size(path: Path) -> int:
@@ -381,20 +270,3 @@ def _value(name: str, array: NDArray[Any]) -> str:
     if array.dtype.kind == "i" and (array == UNKNOWN).any():
         return f'nullif("{name}", {UNKNOWN})'
     return f'"{name}"'
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
-def _event_columns(events: Sequence[tuple[int, int, bool, int, bytes]]) -> dict[str, NDArray[Any]]:
-    ordinals, times, facts, lost, bodies = zip(*events, strict=True)
-    return {
-        "ordinal": np.array(ordinals),
-        "t_ns": np.array(times),
-        "facts": np.array(facts, dtype=bool),
-        "lost": np.array(lost),
-        "body": _objects(bodies),
-    }

@@ -10,9 +10,9 @@ import pytest
 
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.server.live.summary import state_now
-from loaderwatch.server.store import files, runfile
-from loaderwatch.server.store.files import RunFiles
-from loaderwatch.server.store.runfile import RunFile
+from loaderwatch.server.store.duckdb import files, runfile
+from loaderwatch.server.store.duckdb.files import RunFiles
+from loaderwatch.server.store.duckdb.runfile import RunFile
 from tests.fakes.runs import T0, envelope, steps
 
 

@@ -15,8 +15,8 @@ import msgspec
 
 from loaderwatch.core.files import free_path, write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN
+from loaderwatch.server.store.duckdb.runfile import NotOurFile, RunFile
 from loaderwatch.server.store.protocol import StoredRun, StoreError, UnknownRun
-from loaderwatch.server.store.runfile import NotOurFile, RunFile
 
 _log: Final = logging.getLogger(__name__)
 

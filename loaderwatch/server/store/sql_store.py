@@ -1,25 +1,23 @@
-"""The store on DuckDB, with one file per run. Retention deletes files, and people may query them with DuckDB themselves."""
+"""The answers of a store that is asked in SQL: the same questions, whichever database answers."""
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar
 
-import duckdb
 import msgspec
 
-from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.facts import Loss
 from loaderwatch.core.records import TABLES, WHOLE_TABLES
-from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import LEARNED_FROM, Columns
 from loaderwatch.server.store import charts, row_queries
 from loaderwatch.server.store.facts import unpack_event
-from loaderwatch.server.store.files import RunFiles
 from loaderwatch.server.store.metrics import METRICS, SOURCES
+from loaderwatch.server.store.open_run import OpenRun
 from loaderwatch.server.store.protocol import (
     Grid,
     RankTotals,
@@ -28,10 +26,9 @@ from loaderwatch.server.store.protocol import (
     StoredAlert,
     StoredEvent,
     StoredRun,
-    StoreError,
     UnknownRun,
 )
-from loaderwatch.server.store.runfile import RunFile
+from loaderwatch.server.store.snapshot import Snapshot
 
 _log: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -39,86 +36,29 @@ _T = TypeVar("_T")
 SPARE_S: Final = 3600.0
 
 
-class DuckDBStore:
-    """Keeps runs as ``runs_dir/<run_id>.duckdb``. ``store.protocol.Store`` describes the methods."""
+class SqlStore(ABC):
+    """What stores that are asked in SQL have in common: their answers, and retention. ``store.protocol.Store`` describes the methods."""
 
-    def __init__(self, runs_dir: Path, *, read_only: bool = False) -> None:
-        """Open the store. ``read_only`` changes nothing and sets no file aside, for files without a running server."""
-        self._files = RunFiles(runs_dir, read_only=read_only)
+    @abstractmethod
+    def _reading(self, run_id: str) -> AbstractContextManager[tuple[Snapshot, OpenRun]]:
+        """Give a run, and a snapshot of it.
 
-    def _read(self, run_id: str, question: Callable[[duckdb.DuckDBPyConnection, RunFile], _T]) -> _T:
-        with self._files.open(run_id) as file:
-            try:
-                with file.snapshot() as snapshot:
-                    return question(snapshot, file)
-            except duckdb.Error as error:
-                raise StoreError(f"{file.path} could not be read: {error}") from error
+        Raises:
+            UnknownRun
+            StoreError: it cannot be read now; also when a query fails within.
+        """
 
-    # -- writing
+    def _read(self, run_id: str, question: Callable[[Snapshot, OpenRun], _T]) -> _T:
+        with self._reading(run_id) as (snapshot, run):
+            return question(snapshot, run)
 
-    def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store envelopes of any runs, which are on disk on return. Return those that were not stored before."""
-        by_run: dict[str, list[Envelope]] = {}
-        for envelope in envelopes:
-            by_run.setdefault(envelope.run_id, []).append(envelope)
-        stored: list[Envelope] = []
-        for run_id, group in by_run.items():
-            with self._files.open(run_id, create=True) as file:
-                try:
-                    stored.extend(file.append(group))
-                except duckdb.Error as error:
-                    self._files.forget(file)
-                    raise StoreError(f"{file.path} could not be written: {error}") from error
-                except BaseException:
-                    # the open file counts these envelopes as stored, so it is opened anew
-                    self._files.forget(file)
-                    raise
-        return stored
+    @abstractmethod
+    def runs(self) -> list[StoredRun]:
+        """Return every run, newest first."""
 
-    def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
-        """Insert or replace alerts by id."""
-        statements: list[tuple[str, list[Any]]] = []
-        for alert in alerts:
-            statements.append(("DELETE FROM alerts WHERE id = ?", [alert.id]))
-            statements.append(
-                ("INSERT INTO alerts VALUES (?, ?, ?, ?, ?, ?, ?)", list(msgspec.structs.astuple(alert)))
-            )
-        self._write(run_id, lambda file: file.write(statements))
-
-    def label(self, run_id: str, labels: Labels) -> None:
-        """Replace what people have said of a run."""
-        self._write(run_id, lambda file: file.label(labels))
-
-    def _write(self, run_id: str, change: Callable[[RunFile], None]) -> None:
-        with self._files.open(run_id) as file:
-            try:
-                change(file)
-            except duckdb.Error as error:
-                self._files.forget(file)
-                raise StoreError(f"{file.path} could not be written: {error}") from error
-
-    def tidy(self) -> None:
-        """Do the housekeeping, about once a second: update rollups and cards, close idle files."""
-        for run_id in self._files.changed():
-            try:
-                with self._files.open(run_id) as file:
-                    self._roll(file)
-            except (StoreError, UnknownRun) as error:  # go on with the other runs
-                _log.error("housekeeping of run %s: %s", run_id, error)
-        self._files.close_idle()
-        self._files.give_back()
-
-    def _roll(self, file: RunFile) -> None:
-        try:
-            file.roll()
-        except duckdb.Error as error:
-            self._files.forget(file)
-            raise StoreError(f"{file.path}: rollups failed: {error}") from error
-        self._files.refresh_card(file)
-
+    @abstractmethod
     def delete(self, run_id: str) -> None:
-        """Remove a run and its files."""
-        self._files.delete(run_id)
+        """Remove a run."""
 
     def retain(self, max_age_days: float | None, max_bytes: int | None, now_ns: int) -> list[str]:
         """Delete the oldest runs until limits hold; never one that is pinned or was heard of within the last hour."""
@@ -140,36 +80,6 @@ class DuckDBStore:
             _log.info("run %s deleted: %s", run.run_id, "too old" if too_old else "over the size limit")
         return deleted
 
-    def close(self) -> None:
-        """Flush and close every file."""
-        self._files.close()
-
-    # -- reading
-
-    def stored_seq(self, run_id: str, stream: str) -> int:
-        """Return the highest sequence number stored of a stream; 0 if there is none, or no such run."""
-        try:
-            with self._files.open(run_id) as file:
-                return file.stored_seq(stream)
-        except UnknownRun:
-            return 0
-
-    def runs(self) -> list[StoredRun]:
-        """Return every run, newest first."""
-        found = []
-        for run_id in self._files.run_ids():
-            try:
-                found.append(self._files.run(run_id))
-            except UnknownRun:
-                continue  # deleted or set aside meanwhile
-            except StoreError as error:
-                _log.warning("run %s is left out of the list: %s", run_id, error)
-        return sorted(found, key=lambda run: run.started_ns, reverse=True)
-
-    def run(self, run_id: str) -> StoredRun:
-        """Return what is known of one run."""
-        return self._files.run(run_id)
-
     def alerts(self, run_id: str) -> list[StoredAlert]:
         """Return every alert of a run, newest first."""
         rows = self._read(
@@ -180,8 +90,7 @@ class DuckDBStore:
 
     def bounds(self, run_id: str) -> tuple[int, int]:
         """Return the first and last UTC nanosecond for which the run has rows."""
-        with self._files.open(run_id) as file:
-            return file.first_ns, file.newest_ns
+        return self._read(run_id, lambda _, run: (run.first_ns, run.newest_ns))
 
     def series(
         self, run_id: str, metric: str, rank: int | None, start_ns: int, end_ns: int, points: int
@@ -194,16 +103,16 @@ class DuckDBStore:
     ) -> list[Series]:
         """Return several metrics in their order, all from one snapshot."""
 
-        def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> list[Series]:
-            bounds = (file.first_ns, file.newest_ns)
-            known = max(1, len(file.rank_hosts))
+        def question(snapshot: Snapshot, run: OpenRun) -> list[Series]:
+            bounds = (run.first_ns, run.newest_ns)
+            known = max(1, len(run.rank_hosts))
             found: dict[str, Series] = {}
             for names in _read_together(metrics):
                 keys: list[Any] | None = None if rank is None else [rank]
                 if rank is not None and SOURCES[METRICS[names[0]].source].key == "host":
-                    host = file.rank_hosts.get(rank)
+                    host = run.rank_hosts.get(rank)
                     keys = [] if host is None else [host]
-                waits, begun = file.open_waits(), file.facts.begun_ns()
+                waits, begun = run.open_waits(), run.facts.begun_ns()
                 read = charts.series(
                     snapshot, names, keys, start_ns, end_ns, bounds, points, known, waits, begun
                 )
@@ -215,12 +124,12 @@ class DuckDBStore:
     def grid(self, run_id: str, metric: str, start_ns: int, end_ns: int, points: int) -> Grid:
         """Return a metric over [start, end), a row per rank, in at most ``points`` buckets."""
 
-        def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Grid:
-            rank_hosts = file.rank_hosts
+        def question(snapshot: Snapshot, run: OpenRun) -> Grid:
+            rank_hosts = run.rank_hosts
             by_host = SOURCES[METRICS[metric].source].key == "host"
             keys: dict[int, Any] = {r: host if by_host else r for r, host in rank_hosts.items()}
-            bounds = (file.first_ns, file.newest_ns)
-            waits, begun = file.open_waits(), file.facts.begun_ns()
+            bounds = (run.first_ns, run.newest_ns)
+            waits, begun = run.open_waits(), run.facts.begun_ns()
             return charts.grid(snapshot, metric, keys, start_ns, end_ns, bounds, points, waits, begun)
 
         return self._read(run_id, question)
@@ -247,7 +156,7 @@ class DuckDBStore:
 
     def totals(self, run_id: str) -> dict[int, RankTotals]:
         """Return sums over the whole run, by rank."""
-        return self._read(run_id, lambda s, file: row_queries.totals(s, (file.first_ns, file.newest_ns)))
+        return self._read(run_id, lambda s, run: row_queries.totals(s, (run.first_ns, run.newest_ns)))
 
     def losses(self, run_id: str) -> list[Loss]:
         """Return the records that were lost before they reached the store."""
@@ -262,12 +171,12 @@ class DuckDBStore:
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """Yield what envelopes carried besides rows, ordered by time."""
-        with self._files.open(run_id) as file, file.snapshot() as snapshot:
+        with self._reading(run_id) as (snapshot, _):
             yield from row_queries.events(snapshot, start_ns, end_ns)
 
     def facts(self, run_id: str, limit: int) -> Iterator[StoredEvent]:
         """Yield the newest of what envelopes carried when a fact changed, in the order in which they were stored."""
-        with self._files.open(run_id) as file, file.snapshot() as snapshot:
+        with self._reading(run_id) as (snapshot, _):
             yield from row_queries.facts(snapshot, limit)
 
     def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
@@ -276,10 +185,10 @@ class DuckDBStore:
         Of the tables that limits are learned from, it is the last ``reach_ns`` in which there were rows.
         """
 
-        def question(snapshot: duckdb.DuckDBPyConnection, file: RunFile) -> Recall:
+        def question(snapshot: Snapshot, opened: OpenRun) -> Recall:
             # DuckDB takes its snapshot at the first query, not at BEGIN, so nothing must be stored before that.
-            with file.lock:
-                run, bounds = file.stored_run(), (file.first_ns, file.newest_ns)
+            with opened.lock:
+                run, bounds = opened.stored_run(), (opened.first_ns, opened.newest_ns)
                 sequences = row_queries.sequences(snapshot)
             begin_ns, end_ns = run.span_of(attempt)
             whole = begin_ns == 0 and end_ns == END_OF_TIME_NS
@@ -310,7 +219,7 @@ class DuckDBStore:
         return self._read(run_id, question)
 
 
-def _as_it_ended(run: StoredRun, attempt: int, snapshot: duckdb.DuckDBPyConnection) -> StoredRun:
+def _as_it_ended(run: StoredRun, attempt: int, snapshot: Snapshot) -> StoredRun:
     """Return the run as it was when the next attempt began."""
     over = next(one for one in run.earlier if one.number == attempt)
     processes, rank_hosts = row_queries.facts_before(snapshot, attempt + 1).before

@@ -1,0 +1,136 @@
+"""The store on DuckDB, with one file per run. Retention deletes files, and people may query them with DuckDB themselves."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import msgspec
+
+from loaderwatch.core.answers import Labels
+from loaderwatch.core.wire import Envelope
+from loaderwatch.server.store.duckdb.files import RunFiles
+from loaderwatch.server.store.duckdb.runfile import RunFile
+from loaderwatch.server.store.open_run import OpenRun
+from loaderwatch.server.store.protocol import StoredAlert, StoredRun, StoreError, UnknownRun
+from loaderwatch.server.store.snapshot import Snapshot
+from loaderwatch.server.store.sql_store import SqlStore
+
+_log: Final = logging.getLogger(__name__)
+
+
+class DuckDBStore(SqlStore):
+    """Keeps runs as ``runs_dir/<run_id>.duckdb``. ``store.protocol.Store`` describes the methods."""
+
+    def __init__(self, runs_dir: Path, *, read_only: bool = False) -> None:
+        """Open the store. ``read_only`` changes nothing and sets no file aside, for files without a running server."""
+        self._files = RunFiles(runs_dir, read_only=read_only)
+
+    @contextmanager
+    def _reading(self, run_id: str) -> Iterator[tuple[Snapshot, OpenRun]]:
+        with self._files.open(run_id) as file:
+            try:
+                with file.snapshot() as snapshot:
+                    yield snapshot, file
+            except duckdb.Error as error:
+                raise StoreError(f"{file.path} could not be read: {error}") from error
+
+    # -- writing
+
+    def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
+        """Store envelopes of any runs, which are on disk on return. Return those that were not stored before."""
+        by_run: dict[str, list[Envelope]] = {}
+        for envelope in envelopes:
+            by_run.setdefault(envelope.run_id, []).append(envelope)
+        stored: list[Envelope] = []
+        for run_id, group in by_run.items():
+            with self._files.open(run_id, create=True) as file:
+                try:
+                    stored.extend(file.append(group))
+                except duckdb.Error as error:
+                    self._files.forget(file)
+                    raise StoreError(f"{file.path} could not be written: {error}") from error
+                except BaseException:
+                    # the open file counts these envelopes as stored, so it is opened anew
+                    self._files.forget(file)
+                    raise
+        return stored
+
+    def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
+        """Insert or replace alerts by id."""
+        statements: list[tuple[str, list[Any]]] = []
+        for alert in alerts:
+            statements.append(("DELETE FROM alerts WHERE id = ?", [alert.id]))
+            statements.append(
+                ("INSERT INTO alerts VALUES (?, ?, ?, ?, ?, ?, ?)", list(msgspec.structs.astuple(alert)))
+            )
+        self._write(run_id, lambda file: file.write(statements))
+
+    def label(self, run_id: str, labels: Labels) -> None:
+        """Replace what people have said of a run."""
+        self._write(run_id, lambda file: file.label(labels))
+
+    def _write(self, run_id: str, change: Callable[[RunFile], None]) -> None:
+        with self._files.open(run_id) as file:
+            try:
+                change(file)
+            except duckdb.Error as error:
+                self._files.forget(file)
+                raise StoreError(f"{file.path} could not be written: {error}") from error
+
+    def tidy(self) -> None:
+        """Do the housekeeping, about once a second: update rollups and cards, close idle files."""
+        for run_id in self._files.changed():
+            try:
+                with self._files.open(run_id) as file:
+                    self._roll(file)
+            except (StoreError, UnknownRun) as error:  # go on with the other runs
+                _log.error("housekeeping of run %s: %s", run_id, error)
+        self._files.close_idle()
+        self._files.give_back()
+
+    def _roll(self, file: RunFile) -> None:
+        try:
+            file.roll()
+        except duckdb.Error as error:
+            self._files.forget(file)
+            raise StoreError(f"{file.path}: rollups failed: {error}") from error
+        self._files.refresh_card(file)
+
+    def delete(self, run_id: str) -> None:
+        """Remove a run and its files."""
+        self._files.delete(run_id)
+
+    def close(self) -> None:
+        """Flush and close every file."""
+        self._files.close()
+
+    # -- reading
+
+    def stored_seq(self, run_id: str, stream: str) -> int:
+        """Return the highest sequence number stored of a stream; 0 if there is none, or no such run."""
+        try:
+            with self._files.open(run_id) as file:
+                return file.stored_seq(stream)
+        except UnknownRun:
+            return 0
+
+    def runs(self) -> list[StoredRun]:
+        """Return every run, newest first."""
+        found = []
+        for run_id in self._files.run_ids():
+            try:
+                found.append(self._files.run(run_id))
+            except UnknownRun:
+                continue  # deleted or set aside meanwhile
+            except StoreError as error:
+                _log.warning("run %s is left out of the list: %s", run_id, error)
+        return sorted(found, key=lambda run: run.started_ns, reverse=True)
+
+    def run(self, run_id: str) -> StoredRun:
+        """Return what is known of one run."""
+        return self._files.run(run_id)
