@@ -16,10 +16,10 @@ SIDE_BY_SIDE := -n 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own frameworks gpu scenarios faults security silence soak check-python web-tools check-web pytest chromium format lint types plotly screenshots bench clean
+.PHONY: help demo test compat compat-own clickhouse frameworks gpu scenarios faults security silence soak check-python web-tools check-web pytest chromium format lint types plotly screenshots bench clean
 
 help:
-	@echo "make demo | test | compat | frameworks | gpu | scenarios | faults | security | silence | soak | format | lint | plotly | screenshots | bench | clean"
+	@echo "make demo | test | compat | clickhouse | frameworks | gpu | scenarios | faults | security | silence | soak | format | lint | plotly | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -96,6 +96,13 @@ SECURITY_TESTS := $(addprefix tests/unit/core/test_,files.py printable.py trust.
 
 security: $(VENV)/dev.stamp chromium
 	$(BIN)/pytest $(SECURITY_TESTS) $(PYTEST_ARGS)
+
+# The store on ClickHouse's real engine (chdb, 0.85 GB); CLICKHOUSE_URL=clickhouse://user:password@host:8123 runs the conformance
+# suite on a server instead, in databases test_… that it makes and leaves.
+clickhouse: $(VENV)/dev.stamp
+	$(PIP) install -c constraints.txt --group clickhouse
+	$(BIN)/pytest tests/unit/server/store tests/integration/test_store_conformance.py \
+		$(if $(CLICKHOUSE_URL),,tests/integration/test_store_clickhouse.py tests/integration/test_server_clickhouse.py) $(PYTEST_ARGS)
 
 # The compatibility suite and the agent's own tests: with the oldest torch we support, in an environment of its own, and then with
 # ours. `make compat TORCH=2.4.1` runs one of them, `make compat PYTHON=python3.13 TORCH=2.13.0` another Python.

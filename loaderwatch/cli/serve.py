@@ -13,6 +13,7 @@ from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import without_tokens
 from loaderwatch.server.options import ServeOptions, remembered
 from loaderwatch.server.process import serve
+from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE
 
 LEAST_TOKEN: Final = 16  # characters
 IDLE_HOURS: Final = 4.0
@@ -77,6 +78,13 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         " LOADERWATCH_NOTIFY, else the notify key of DIR/config.toml; other users see this option in ps)",
     )
     parser.add_argument(
+        "--store",
+        default=None,
+        metavar="URL",
+        help="keep runs in ClickHouse, clickhouse://user@host:8123/database (clickhouses:// for TLS), with the password from"
+        f" {PASSWORD_VARIABLE} or ?password_file=PATH, as other users see this option in ps (default: DuckDB files in DIR)",
+    )
+    parser.add_argument(
         "--retain-days",
         type=_days,
         default=None,
@@ -132,6 +140,7 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         public_url=args.public_url,
         notify=_notify(args, settings),
         retain_days=args.retain_days,
+        store=args.store,
         ssl_certfile=args.ssl_certfile,
         ssl_keyfile=args.ssl_keyfile,
         hang_after_s=args.hang_after,

@@ -11,12 +11,13 @@ from typing import Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from loaderwatch import __version__
 from loaderwatch.core.clock import SteadyClock
-from loaderwatch.core.errors import LoaderwatchError, WireError
+from loaderwatch.core.errors import ConfigError, LoaderwatchError, WireError
 from loaderwatch.server.access.quotas import Admission
 from loaderwatch.server.access.rate_limits import TooMany
 from loaderwatch.server.access.request_gate import Gate, too_many
@@ -40,8 +41,10 @@ from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
 from loaderwatch.server.store.attempts import UnknownAttempt
+from loaderwatch.server.store.clickhouse import ClickHouseStore
+from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.duckdb import DuckDBStore
-from loaderwatch.server.store.protocol import Store, UnknownRun
+from loaderwatch.server.store.protocol import Store, StoreError, UnknownRun
 
 _log = logging.getLogger(__name__)
 
@@ -69,12 +72,12 @@ def create_app(
         url: the server's own address as people reach it, without a slash at the end.
         port: the port that the server listens on.
         open_to_all: lets everyone in; senders still ask the server to prove itself.
-        store: a store to use instead of DuckDB in ``options.runs_dir``.
+        store: a store to use instead of the one that ``options`` name.
         make_live_run: makes the live runs; tests give other detectors here.
         hosts: the host names to answer to; by default from ``options``.
 
     Raises:
-        ConfigError: an address to notify is not one Apprise knows, or ``config.toml`` cannot be used.
+        ConfigError: an address to notify is not one Apprise knows, or ``config.toml`` or the ``store`` cannot be used.
         StaticError: the page or Plotly is missing.
         StoreError: the store cannot be opened.
     """
@@ -86,7 +89,7 @@ def create_app(
         source="--notify" if options.notify else str(options.config_path),
     )
     static = StaticFiles(find_web())
-    opened = DuckDBStore(options.runs_dir) if store is None else store
+    opened = _open_store(options) if store is None else store
     verdicts = Verdicts(opened, options.data_dir / "verdicts.json")
     hub = Hub()
     keys = Keys(tokens)
@@ -97,7 +100,7 @@ def create_app(
     parts = Parts(
         options=options,
         store=opened,
-        ingest=Ingest(opened, admit=Admission(live)),
+        ingest=Ingest(opened, commit_interval_s=opened.commit_interval_s, admit=Admission(live)),
         hub=hub,
         live=live,
         notifier=notifier,
@@ -140,6 +143,15 @@ def create_app(
     _add_error_answers(app)
     _add_pages(app, parts)
     return app
+
+
+def _open_store(options: ServeOptions) -> Store:
+    if options.store is None:
+        return DuckDBStore(options.runs_dir)
+    try:
+        return ClickHouseStore(parse_address(options.store))
+    except StoreError as error:  # there is nobody yet who could send again
+        raise ConfigError(str(error)) from None
 
 
 @asynccontextmanager
@@ -195,6 +207,7 @@ def _add_pages(app: FastAPI, parts: Parts) -> None:
     async def readyz() -> Response:
         if not parts.ready:
             return error_answer(503, "the store is not open yet")
+        await run_in_threadpool(parts.store.check)
         return json_answer({"status": "ok", "version": __version__})
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)

@@ -26,6 +26,7 @@ class ServeOptions(DataDir):
     public_url: str | None = None
     notify: tuple[str, ...] = ()
     retain_days: float | None = None
+    store: str | None = None  # the address of a ClickHouse database; None: DuckDB in the data directory
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     hang_after_s: float | None = None  # None: the detectors' own limit

@@ -170,6 +170,16 @@ class Store(Protocol):
     Methods that name a run raise UnknownRun, or StoreError when it exists but cannot be read now.
     """
 
+    commit_interval_s: float
+    """How long after one commit the next is worth its cost; more envelopes share it then."""
+
+    def check(self) -> None:
+        """Ask the database for nothing, to see that it answers.
+
+        Raises:
+            StoreError: it does not.
+        """
+
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
         """Store envelopes of any runs, which are on disk on return. Return those that were not stored before.
 

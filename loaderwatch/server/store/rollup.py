@@ -135,7 +135,8 @@ def _spans_sql(start_ns: int, end_ns: int, open_waits: Sequence[OpenWait]) -> st
     event tells of h.
     """
     open_rows = ", ".join(
-        f"({w.rank}, {w.since_ns}, {min(w.since_ns + w.hidden_ns, w.seen_ns)}, {w.seen_ns}, {w.seen_ns}, true)"
+        f"({w.rank}, {w.since_ns}::BIGINT, {min(w.since_ns + w.hidden_ns, w.seen_ns)}::BIGINT, {w.seen_ns}::BIGINT, "
+        f"{w.seen_ns}::BIGINT, true)"
         for w in open_waits
         if w.since_ns < end_ns and w.seen_ns > start_ns
     )

@@ -104,7 +104,7 @@ def totals(
     for piece in found:
         if piece.level is None:
             parts.append(
-                "SELECT rank AS key, count(*) AS n, sum(advance) AS steps, sum(wait_ns)::DOUBLE AS wait, "
+                "SELECT rank AS key, count(*) AS n, sum(advance)::DOUBLE AS steps, sum(wait_ns)::DOUBLE AS wait, "
                 "sum(step_ns)::DOUBLE AS step, min(request_ns) AS first, max(request_ns) AS last FROM steps "
                 f"WHERE counted = 1 AND request_ns >= {piece.start_ns} AND request_ns < {piece.end_ns} GROUP BY rank"
             )

@@ -26,6 +26,8 @@ _log: Final = logging.getLogger(__name__)
 class DuckDBStore(SqlStore):
     """Keeps runs as ``runs_dir/<run_id>.duckdb``. ``store.protocol.Store`` describes the methods."""
 
+    commit_interval_s = 0.1
+
     def __init__(self, runs_dir: Path, *, read_only: bool = False) -> None:
         """Open the store. ``read_only`` changes nothing and sets no file aside, for files without a running server."""
         self._files = RunFiles(runs_dir, read_only=read_only)
@@ -38,6 +40,9 @@ class DuckDBStore(SqlStore):
                     yield snapshot, file
             except duckdb.Error as error:
                 raise StoreError(f"{file.path} could not be read: {error}") from error
+
+    def check(self) -> None:
+        """Do nothing: files answer."""
 
     # -- writing
 

@@ -1,0 +1,221 @@
+"""The connection to ClickHouse: queries out, blocks in, and every failure as one line without the password.
+
+This is the one module that imports clickhouse-connect, which is installed with ``loaderwatch[clickhouse]``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from numpy.typing import NDArray
+
+from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.server.store.clickhouse import native
+from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE, Address
+from loaderwatch.server.store.protocol import StoreError
+
+if TYPE_CHECKING:
+    from clickhouse_connect.driver.client import Client
+
+_log: Final = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+LEAST_VERSION: Final = (26, 9)
+"""The oldest server that the tests have run on."""
+RIGHTS: Final = "SELECT, INSERT, CREATE TABLE, ALTER TABLE"
+_CONNECT_S: Final = 5
+_ANSWER_S: Final = 30
+"""How long an answer is waited for. A streamer waits as long for its own, and then sends again."""
+
+_DIALECT: Final[dict[str, Any]] = {
+    # What DuckDB does of itself, which the queries of store.charts and store.row_queries are written for.
+    "join_use_nulls": 1,
+    "joined_subquery_requires_alias": 0,
+    "cast_keep_nullable": 1,
+    "aggregate_functions_null_for_empty": 1,
+    "prefer_column_name_to_alias": 1,
+    "union_default_mode": "ALL",
+    "max_execution_time": _ANSWER_S - 5,
+    "wait_end_of_query": 1,  # an error while rows are sent would come as part of an answer else
+}
+_INSERT: Final[dict[str, Any]] = {"async_insert": 0, "insert_deduplicate": 1, "wait_end_of_query": 1}
+
+_NO_AUTHENTICATION: Final = (192, 193, 194, 516)
+_NO_RIGHT: Final = 497
+_SPEAKS_NO_HTTP: Final = (101,)
+
+
+class Unreachable(StoreError):
+    """ClickHouse does not answer."""
+
+
+class Database:
+    """A database of a ClickHouse server. Every method may be called from any thread, and raises StoreError."""
+
+    def __init__(self, address: Address) -> None:
+        """Connect.
+
+        Raises:
+            ConfigError: clickhouse-connect is not installed, the server is too old, or it does not let this user in.
+            Unreachable: nobody answers there.
+        """
+        self.address = address
+        self.name = address.database
+        self._lock = threading.Lock()
+        self._away_since_ns: int | None = None
+        self._trying = threading.Lock()  # held by the one who asks while the server is away
+        self._client = self._connected()
+        version = self._client.server_version or "of an unknown version"
+        if _numbers(version) < LEAST_VERSION:
+            least = ".".join(map(str, LEAST_VERSION))
+            raise ConfigError(
+                f"ClickHouse at {address} is {version[:40]}; loaderwatch needs {least} or newer"
+            )
+
+    def _connected(self) -> Client:
+        try:
+            import clickhouse_connect
+        except ImportError:
+            raise ConfigError(
+                "--store clickhouse:// needs a package that is not installed: pip install 'loaderwatch[clickhouse]'"
+            ) from None
+        at = self.address
+        return self._asked(
+            lambda: clickhouse_connect.get_client(
+                interface=at.interface,
+                host=at.host,
+                port=at.port,
+                username=at.user,
+                password=at.password,
+                database="__default__",  # ours may not exist yet, so that names are qualified
+                client_name="loaderwatch",
+                connect_timeout=_CONNECT_S,
+                send_receive_timeout=_ANSWER_S,
+                autogenerate_session_id=False,  # a session would let one query run at a time
+                query_retries=0,
+            )
+        )
+
+    # -- asking
+
+    def command(self, sql: str) -> None:
+        """Run a statement that gives no rows."""
+        self._asked(lambda: self._client.command(sql, settings={"wait_end_of_query": 1}))
+
+    def query(self, sql: str) -> dict[str, NDArray[Any]]:
+        """Return the columns of a query's answer by name; see ``native.unpack``."""
+        return native.unpack(
+            self._asked(lambda: self._client.raw_query(sql, settings=_DIALECT, fmt="Native"))
+        )
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return a query's rows as tuples; None for NULL, text as bytes."""
+        columns = self.query(sql).values()
+        return list(zip(*(column.tolist() for column in columns), strict=True))
+
+    def insert(
+        self, table: str, columns: Mapping[str, NDArray[Any]], types: Mapping[str, str], token: str
+    ) -> None:
+        """Insert one block, which ClickHouse takes once however often it comes with this token.
+
+        When the answer is lost it is sent a second time.
+        """
+        block = native.pack(columns, types)
+        settings = {**_INSERT, "insert_deduplication_token": token}
+
+        def send() -> Any:
+            return self._client.raw_insert(
+                f"{self.name}.{table}",
+                column_names=list(columns),
+                insert_block=block,
+                fmt="Native",
+                settings=settings,
+            )
+
+        try:
+            self._asked(send)
+        except Unreachable:
+            time.sleep(0.2)
+            self._asked(send)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    # -- whether it answers
+
+    @property
+    def away_since_ns(self) -> int | None:
+        """Since when, UTC, the server has not answered; None while it does."""
+        return self._away_since_ns
+
+    def check(self) -> None:
+        """Ask for nothing.
+
+        Raises:
+            StoreError: the server does not answer, or not as it should.
+        """
+        self.query("SELECT 1 AS one")
+
+    def _asked(self, question: Callable[[], _T]) -> _T:
+        """Return the answer. While the server is away one caller tries it; the others are refused at once, and none piles up."""
+        from clickhouse_connect.driver.exceptions import ClickHouseError
+
+        away = self._away_since_ns is not None
+        if away and not self._trying.acquire(blocking=False):
+            raise self._unreachable()
+        try:
+            answer = question()
+        except (ClickHouseError, OSError) as error:
+            raise self._explained(
+                error
+            ) from None  # what the client says may hold the address with everything in it
+        finally:
+            if away:
+                self._trying.release()
+        with self._lock:
+            since, self._away_since_ns = self._away_since_ns, None
+        if since is not None:
+            _log.warning(
+                "ClickHouse at %s answers again, after %.0f s", self.address, (wall_ns() - since) / 1e9
+            )
+        return answer
+
+    def _explained(self, error: Exception) -> Exception:
+        code = getattr(error, "code", None)
+        at = self.address
+        if code in _NO_AUTHENTICATION:
+            return ConfigError(
+                f"ClickHouse at {at} does not let the user {at.user!r} in: check the user and password of --store"
+                f" (also in its password_file, or {PASSWORD_VARIABLE})"
+            )
+        if code == _NO_RIGHT:
+            return StoreError(f"{at.user!r} lacks rights in ClickHouse: {self.grant()}")
+        if code is not None:
+            return StoreError(f"ClickHouse at {at} refuses this: {_one_line(error)}")
+        with self._lock:
+            if self._away_since_ns is None:
+                self._away_since_ns = wall_ns()
+                _log.warning("ClickHouse at %s does not answer: %s", at, _one_line(error))
+        return self._unreachable()
+
+    def _unreachable(self) -> Unreachable:
+        since = time.strftime("%H:%M:%S UTC", time.gmtime((self._away_since_ns or wall_ns()) / 1e9))
+        return Unreachable(f"store not reachable since {since}: ClickHouse at {self.address} does not answer")
+
+    def grant(self) -> str:
+        """Return the statement that gives this user every right that is needed."""
+        return f"GRANT {RIGHTS} ON {self.name}.* TO {self.address.user}"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdigit() else 0 for part in version.split(".")[:2])
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

@@ -1,0 +1,220 @@
+"""A run in ClickHouse that is written to or read: commits, and what makes each of them count once.
+
+A commit is a block for each table, under one number, and last a block of ``acked`` that makes the number count. When one fails,
+its number is never used again, so that what came of it stays unseen; when the answer to the last block was lost and the block
+came in, reading the run again tells. A block that comes late, after the next commit, names the same number before it as that one
+does: the higher number counts.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.answers import Labels
+from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.wire import Envelope
+from loaderwatch.server.store import rollup, rows
+from loaderwatch.server.store.clickhouse.database import Database
+from loaderwatch.server.store.clickhouse.schema import STORED
+from loaderwatch.server.store.clickhouse.snapshot import ClickHouseSnapshot, Gaps, text
+from loaderwatch.server.store.facts import unpack_event
+from loaderwatch.server.store.open_run import LAST_EVENTS, OpenRun, event_columns, objects
+from loaderwatch.server.store.protocol import StoredRun, UnknownRun
+from loaderwatch.server.store.schema import stored_columns
+from loaderwatch.server.store.sequence_set import SequenceSet
+
+_COMMITTED = [name for name, table in STORED.items() if not table.replacing and name != "acked"]
+"""Tables that get rows of a commit before ``acked`` does."""
+
+
+class ClickHouseRun(OpenRun):
+    """An open run. ``append`` and ``label`` exclude each other; readers see snapshots and never wait.
+
+    After an error in ``append`` drop the object and read the run again, with ``used`` of this one.
+    """
+
+    def __init__(self, database: Database, run_id: str, *, create: bool = False, used: int = 0) -> None:
+        """Read what is known of the run.
+
+        Args:
+            database: where it is.
+            run_id: its id, checked.
+            create: whether a run that is not there begins.
+            used: the highest number that a commit of this run was tried with, as far as this process knows.
+
+        Raises:
+            UnknownRun: there is none, and ``create`` is false.
+            StoreError
+        """
+        super().__init__(run_id)
+        self._database = database
+        self._once = uuid.uuid4().hex  # a run that was deleted and comes again uses its numbers again
+        self.used_s = self.written_s = time.monotonic()
+        self.readers = 0
+        self.changed = False
+        self.bytes = 0
+        self.used = used
+        self._load(create)
+
+    def _load(self, create: bool) -> None:
+        self._commits = self._whole_commits()
+        if not self._commits.head and not create:
+            raise UnknownRun(self.run_id)
+        snapshot = self.snapshot()
+        run = snapshot.execute
+        for (body,) in run("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
+            self.facts.take(unpack_event(body))
+        last, lost = run("SELECT max(ordinal), sum(lost) FROM events").fetchall()[0]
+        self._ordinal = (last or 0) + 1
+        self.lost_records = int(lost or 0)
+        for stream, low, high in run("SELECT stream, low, high FROM acked ORDER BY stream, low").fetchall():
+            self._streams.setdefault(stream, SequenceSet()).add(low, high)
+        newest, received, first = run(
+            "SELECT max(made_ns), max(received_ns), min(first_ns) FROM acked"
+        ).fetchall()[0]
+        self.newest_ns, self.first_ns = int(newest or 0), int(first or 0)
+        self.received_ns = int(received or self.received_ns)
+        self._dirty = rollup.load_dirty(snapshot)
+        newest_events = f"SELECT body FROM events ORDER BY ordinal DESC LIMIT {LAST_EVENTS}"
+        self._open_waits = self._last_waits(lambda: (body for (body,) in run(newest_events).fetchall()))
+        said = run("SELECT said FROM labels").fetchone()
+        self._labels = Labels() if said is None else msgspec.json.decode(said[0], type=Labels)
+        self._card = self._draw_card()
+
+    def _whole_commits(self) -> Gaps:
+        acked = f"{self._database.name}.acked"
+        whole = sorted(
+            int(commit)
+            for (commit,) in self._database.rows(
+                f"SELECT max(commit) AS commit FROM {acked} WHERE run = {text(self.run_id)} GROUP BY after"
+            )
+        )
+        numbers = np.array([0, *whole], dtype=np.int64)
+        at = np.flatnonzero(np.diff(numbers) > 1)
+        void = [(int(numbers[i]) + 1, int(numbers[i + 1]) - 1) for i in at]
+        head = int(numbers[-1])
+        tried = " UNION ALL ".join(
+            f"SELECT max(commit) AS tried FROM {self._database.name}.{table} "
+            f"WHERE run = {text(self.run_id)} AND commit > {head}"
+            for table in (*_COMMITTED, "acked")
+        )
+        ((highest,),) = self._database.rows(f"SELECT max(tried) AS highest FROM ({tried})")
+        # One more may be on its way, of a server that was killed a moment ago.
+        self.used = max(self.used, int(highest or 0), head + 1 if head else 0)
+        return Gaps(head, void)
+
+    # -- writing
+
+    def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
+        """Store the envelopes that are new, in one commit; return them."""
+        with self.lock:
+            fresh = self._fresh(envelopes)
+            if not fresh:
+                return []
+            now = wall_ns()
+            events = [event for e in fresh if (event := self._event(e))]
+            tables = rows.gather(fresh, self.facts)
+            fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
+            firsts = [rows.first_time(e) for e in fresh]
+            before, self.used = self._commits.head, self.used + 1
+            commit = self.used
+            if fresh_dirty:  # first: a bucket that is taken for dirty costs time only
+                levels, sources, times = zip(*fresh_dirty, strict=True)
+                self._insert(
+                    commit,
+                    "dirty",
+                    {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)},
+                    {"clean": 0},
+                )
+            for name, arrays in tables.items():
+                self._insert(commit, name, {column: arrays[column] for column in stored_columns(name)})
+            if "steps" in tables and (long := rows.long_steps(tables["steps"])):
+                self._insert(commit, "long_steps", long)
+            if events:
+                self._insert(commit, "events", event_columns(events))
+            self._insert(
+                commit,
+                "acked",
+                {
+                    "stream": objects([e.stream for e in fresh]),
+                    "low": np.array([e.seq for e in fresh]),
+                    "high": np.array([e.seq for e in fresh]),
+                    "made_ns": np.array([e.made_ns for e in fresh]),
+                    "first_ns": np.array(firsts),
+                },
+                {"received_ns": now, "after": before},
+            )
+            void = [(before + 1, commit - 1)] if commit > before + 1 else []
+            self._commits = Gaps(commit, (*self._commits.void, *void))
+            for index, name, t_ns in fresh_dirty:
+                self._dirty.setdefault((index, name), set()).add(t_ns)
+            self.newest_ns = max(self.newest_ns, *(e.made_ns for e in fresh))
+            self.first_ns = min(self.first_ns or firsts[0], *firsts)
+            self.received_ns = now
+            self.used_s = self.written_s = time.monotonic()
+            self.changed = True
+            for each in fresh:
+                self._note_open_waits(each)
+            if any(facts for _, _, facts, _, _ in events):
+                self._card = self._draw_card()
+            return fresh
+
+    def _insert(
+        self,
+        commit: int,
+        table: str,
+        columns: Mapping[str, NDArray[Any]],
+        same: Mapping[str, int] | None = None,
+    ) -> None:
+        """Insert a block; ``same`` are columns with one value in all of its rows."""
+        count = len(next(iter(columns.values())))
+        block: dict[str, NDArray[Any]] = {"run": objects([self.run_id] * count)}
+        block |= {name: np.full(count, value) for name, value in {"commit": commit, **(same or {})}.items()}
+        block |= columns
+        types = STORED[table].columns | {"run": "String"}
+        self._database.insert(table, block, types, f"{self.run_id}:{commit}:{self._once}")
+
+    def replace(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Insert rows that take the place of those with their keys."""
+        with self.lock:
+            self._insert(wall_ns(), table, columns)
+            self.used_s = time.monotonic()
+
+    def label(self, said: Labels) -> None:
+        """Replace what people have said of the run."""
+        with self.lock:
+            self.replace("labels", {"said": objects([msgspec.json.encode(said)])})
+            self._labels = said
+            self._card = self._draw_card()
+            self.changed = True
+
+    def keep_card(self) -> StoredRun:
+        """Store what lists of runs show, and return it."""
+        with self.lock:
+            card = self.stored_run()
+            block = {
+                "run": objects([self.run_id]),
+                "commit": np.array([wall_ns()]),
+                "card": objects([msgspec.json.encode(card)]),
+            }
+            types = STORED["cards"].columns | {"run": "String"}
+            self._database.insert("cards", block, types, f"{self.run_id}:{block['commit'][0]}:{self._once}")
+            self.changed = False
+            return card
+
+    # -- reading
+
+    def snapshot(self) -> ClickHouseSnapshot:
+        """Return the run as it is now."""
+        self.used_s = time.monotonic()
+        return ClickHouseSnapshot(self._database, self.run_id, self._commits)
+
+    def _bytes(self) -> int:
+        return self.bytes

@@ -1,0 +1,158 @@
+"""The tables in ClickHouse: those of a run's file, of all runs together.
+
+A row also has its ``run``, which is its partition, so that deleting a run drops files instead of rewriting them; and the number
+of the ``commit`` that it came with. A query reads commits that are whole (``snapshot.py``), as no transaction spans tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.records import TABLES, TIME_COLUMN
+from loaderwatch.server.store import schema
+from loaderwatch.server.store.clickhouse.database import RIGHTS, Database, Unreachable
+from loaderwatch.server.store.metrics import LEVELS, SOURCES
+from loaderwatch.server.store.protocol import StoreError
+
+SCHEMA_VERSION: Final = 1
+DEDUPLICATED_BLOCKS: Final = 1000
+"""Blocks of a table whose tokens ClickHouse remembers. One is sent again within a second or never."""
+
+_TYPES: Final = {
+    "BIGINT": "Nullable(Int64)",
+    "DOUBLE": "Nullable(Float64)",
+    "VARCHAR": "String",
+    "BLOB": "String",
+    "BOOLEAN": "Bool",
+}
+_ASCENDING: Final = (
+    "request_ns",
+    "t_ns",
+    "batch",
+    "step",
+    "made_ns",
+    "received_ns",
+    "ordinal",
+    "low",
+    "high",
+)
+_KEYS: Final = {
+    "long_steps": ("rank", "request_ns"),
+    "acked": ("stream", "low"),
+    "events": ("ordinal",),
+    "dirty": ("level", "source", "t_ns"),
+    "alerts": ("id",),
+    "labels": (),
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in ClickHouse. Of a ``replacing`` one the row of the highest ``commit`` counts among those of one key."""
+
+    name: str
+    columns: dict[str, str]  # with run and commit
+    key: tuple[str, ...]  # after run
+    replacing: bool
+
+    def create(self, database: str) -> str:
+        """Return the statement that makes it."""
+        columns = ", ".join(f'"{name}" {kind}{_codec(name, kind)}' for name, kind in self.columns.items())
+        engine = "ReplacingMergeTree(commit)" if self.replacing else "MergeTree"
+        index = "" if self.replacing else ", INDEX by_commit commit TYPE minmax GRANULARITY 4"
+        return (
+            f"CREATE TABLE IF NOT EXISTS {database}.{self.name} ({columns}{index}) ENGINE = {engine} PARTITION BY run "
+            f"ORDER BY ({', '.join(('run', *self.key))}) "
+            f"SETTINGS allow_nullable_key = 1, non_replicated_deduplication_window = {DEDUPLICATED_BLOCKS}"
+        )
+
+
+def _codec(name: str, kind: str) -> str:
+    if name == "commit" or name in _ASCENDING:
+        return " CODEC(Delta, ZSTD(1))"
+    return " CODEC(T64, ZSTD(1))" if "Int64" in kind else " CODEC(ZSTD(1))"
+
+
+def _tables() -> dict[str, Table]:
+    found = {}
+    rollups = {level.table(name) for name in SOURCES for level in LEVELS}
+    for name, columns in schema.all_tables().items():
+        if name == "about":
+            continue
+        types = {"run": "LowCardinality(String)", "commit": "UInt64"}
+        types |= {column: _TYPES[kind] for column, kind in columns.items()}
+        if name in rollups:  # counts, which ClickHouse does not add to signed numbers
+            types |= {column: "UInt64" for column in columns if column == "n" or column.endswith("_n")}
+        if name == "acked":
+            types["after"] = "UInt64"  # the commit before this one
+        if name == "dirty":
+            types["clean"] = "UInt8"
+        if name in TABLES:
+            key: tuple[str, ...] = tuple(c for c in ("rank", TIME_COLUMN[name]) if c in columns)
+        else:
+            key = ("key", "t_ns") if name in rollups else _KEYS[name]
+        found[name] = Table(name, types, key, name in rollups or name in ("dirty", "alerts", "labels"))
+    found["cards"] = Table(
+        "cards", {"run": "LowCardinality(String)", "commit": "UInt64", "card": "String"}, (), True
+    )
+    return found
+
+
+STORED: Final = _tables()
+"""Every table of runs. Cards are what lists of runs show: JSON of StoredRun."""
+
+
+def prepare(database: Database) -> None:
+    """Make what is missing of the database, its tables and their columns.
+
+    Raises:
+        ConfigError: a newer loaderwatch made them, or a right is missing.
+        StoreError: the server does not answer, or refuses.
+    """
+    name = database.name
+    if not database.rows(f"SELECT 1 AS one FROM system.databases WHERE name = '{name}'"):
+        _permitted(database, f"CREATE DATABASE IF NOT EXISTS {name}", "CREATE DATABASE")
+    for right in RIGHTS.split(", "):
+        ((granted,),) = database.rows(f"CHECK GRANT {right} ON {name}.*")
+        if not granted:
+            raise ConfigError(
+                f"the user {database.address.user!r} of ClickHouse may not {right} in {name}: {database.grant()}"
+            )
+    database.command(
+        f"CREATE TABLE IF NOT EXISTS {name}.about (mark String, version UInt32) ENGINE = MergeTree ORDER BY version"
+    )
+    ((version,),) = database.rows(f"SELECT max(version) AS version FROM {name}.about")
+    if version is not None and version > SCHEMA_VERSION:
+        raise ConfigError(
+            f"{database.address} was made by a newer loaderwatch (schema {version}; this one knows {SCHEMA_VERSION}): upgrade"
+            " this server, or give --store another database"
+        )
+    there: dict[str, set[str]] = {}
+    for table, column in database.rows(f"SELECT table, name FROM system.columns WHERE database = '{name}'"):
+        there.setdefault(table.decode(), set()).add(column.decode())
+    for each in STORED.values():
+        if each.name not in there:
+            database.command(each.create(name))
+            continue
+        for column, kind in each.columns.items():
+            if column not in there[each.name]:
+                codec = _codec(column, kind)
+                database.command(
+                    f"ALTER TABLE {name}.{each.name} ADD COLUMN IF NOT EXISTS `{column}` {kind}{codec}"
+                )
+    if version is None:
+        database.command(f"INSERT INTO {name}.about VALUES ('{schema.MARK}', {SCHEMA_VERSION})")
+
+
+def _permitted(database: Database, statement: str, right: str) -> None:
+    try:
+        database.command(statement)
+    except Unreachable:
+        raise
+    except StoreError as error:
+        raise ConfigError(
+            f"there is no database {database.name} at {database.address}, and it cannot be made: make it, or GRANT {right} ON"
+            f" {database.name}.* TO {database.address.user} ({error})"
+        ) from None

@@ -1,0 +1,137 @@
+"""One committed state of one run, asked in the SQL of ``store.charts`` and ``store.row_queries``.
+
+ClickHouse understands DuckDB's spelling nearly everywhere; ``_SPELLINGS`` has the rest. The tables of a query are narrowed to the
+run and its commits by putting ``WITH steps AS (…)`` in front, which costs nothing: conditions reach the table's index through it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.server.store.clickhouse.database import Database
+from loaderwatch.server.store.clickhouse.schema import STORED
+
+_SPELLINGS: Final = (
+    (re.compile(r" // "), " DIV "),
+    (re.compile(r"\bunnest\("), "arrayJoin("),
+    (re.compile(r"\bbool_and\("), "min("),
+    (re.compile(r"\bmedian\("), "quantileExactInclusive(0.5)("),
+    (re.compile(r"\bAS MATERIALIZED \("), "AS ("),
+    (re.compile(r"(\w+) & (\d+)"), r"bitAnd(\1, \2)"),
+)
+_LITERAL: Final = re.compile(r"('(?:[^']|'')*')")
+_NAMED: Final = re.compile(r"\b(?:FROM|JOIN) \"?(\w+)\"?")
+_BYTES: Final = ("body",)
+
+
+class Gaps:
+    """The commits of a run up to ``head`` that never became whole, as inclusive intervals."""
+
+    def __init__(self, head: int, void: Sequence[tuple[int, int]] = ()) -> None:
+        self.head = head
+        self.void = tuple(void)
+
+    @property
+    def condition(self) -> str:
+        """The condition that a row belongs to a whole commit."""
+        return " AND ".join(
+            [f"commit <= {self.head}", *(f"NOT (commit BETWEEN {low} AND {high})" for low, high in self.void)]
+        )
+
+
+class ClickHouseSnapshot:
+    """A ``store.snapshot.Snapshot``."""
+
+    def __init__(self, database: Database, run_id: str, commits: Gaps) -> None:
+        self._database = database
+        self._run_id = run_id
+        self._commits = commits
+
+    def execute(self, query: str, parameters: Sequence[Any] | None = None) -> ClickHouseAnswer:
+        """Run a query."""
+        pieces = _LITERAL.split(query)  # code and texts in turns
+        code = " ".join(pieces[::2])
+        pieces[::2] = [self._spelled(piece, list(parameters or ())) for piece in pieces[::2]]
+        pieces[1::2] = [text(piece[1:-1].replace("''", "'")) for piece in pieces[1::2]]
+        named = [name for name in dict.fromkeys(_NAMED.findall(code)) if name in STORED]
+        scopes = ", ".join(f"{name} AS ({self._rows_of(name)})" for name in named)
+        sql = "".join(pieces)
+        return ClickHouseAnswer(self._database, f"WITH {scopes} {sql}" if scopes else sql)
+
+    def _spelled(self, code: str, parameters: list[Any]) -> str:
+        """Return SQL without texts in it as ClickHouse spells it."""
+        for pattern, spelling in _SPELLINGS:
+            code = pattern.sub(spelling, code)
+        for value in parameters:
+            code = code.replace("?", text(str(value)), 1)
+        return code.replace(
+            "duckdb_columns()",
+            "(SELECT name AS column_name, table AS table_name FROM system.columns"
+            f" WHERE database = '{self._database.name}')",
+        )
+
+    def _rows_of(self, name: str) -> str:
+        table = STORED[name]
+        ours = f"run = {text(self._run_id)}"
+        stored = f"{self._database.name}.{name}"
+        if name == "dirty":
+            return f"SELECT level, source, t_ns FROM {stored} FINAL WHERE {ours} AND clean = 0"
+        if table.replacing:
+            return f"SELECT * EXCEPT (run, commit) FROM {stored} FINAL WHERE {ours}"
+        return f"SELECT * EXCEPT (run, commit) FROM {stored} WHERE {ours} AND {self._commits.condition}"
+
+
+class ClickHouseAnswer:
+    """A ``store.snapshot.Answer``."""
+
+    def __init__(self, database: Database, sql: str) -> None:
+        self._database = database
+        self._sql = sql
+        self._columns = {
+            name: _decoded(values) if values.dtype == object and name not in _BYTES else values
+            for name, values in database.query(sql).items()
+        }
+        self._next = 0
+
+    @property
+    def description(self) -> list[Any]:
+        """A tuple for each column, which begins with its name."""
+        return [(name,) for name in self._columns]
+
+    def fetchone(self) -> Any:
+        """Return the next row."""
+        rows = self.fetchmany(1)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int = 1) -> list[Any]:
+        """Return the next rows."""
+        begin, self._next = self._next, self._next + size
+        columns = (values[begin : self._next].tolist() for values in self._columns.values())
+        return list(zip(*columns, strict=True))
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+        return self.fetchmany(2**62)
+
+    def fetchnumpy(self) -> dict[str, Any]:
+        """Return every column as an array by its name."""
+        if not self._columns:  # ClickHouse sends no block when there are no rows, and so no names
+            names = self._database.rows(f"DESCRIBE ({self._sql})")
+            return {name.decode(): np.empty(0) for name, *_ in names}
+        return self._columns
+
+
+def _decoded(values: NDArray[Any]) -> NDArray[Any]:
+    decoded = np.empty(len(values), dtype=object)
+    decoded[:] = [value.decode() for value in values]
+    return decoded
+
+
+def text(value: str) -> str:
+    """Return a text as it stands in SQL."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,194 @@
+"""The ClickHouse store when inserts fail, answers get lost and the engine is killed: every envelope counts once, whole."""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.server.store.clickhouse import ClickHouseStore
+from loaderwatch.server.store.clickhouse.address import parse_address
+from loaderwatch.server.store.clickhouse.database import Unreachable
+from loaderwatch.server.store.protocol import StoreError
+from tests.fakes import clickhouse
+from tests.fakes.runs import SECOND, T0, envelope, span, steps, table
+
+pytestmark = pytest.mark.skipif(clickhouse.missing() is not None, reason=str(clickhouse.missing()))
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clickhouse.Server]:
+    server = clickhouse.Server(tmp_path_factory.mktemp("engine"))
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def url(engine: clickhouse.Server) -> str:
+    engine.control()
+    return engine.url(f"test_{uuid.uuid4().hex}")
+
+
+def _open(url: str) -> ClickHouseStore:
+    return ClickHouseStore(parse_address(url))
+
+
+def _both(seq: int) -> dict[str, dict[str, bytes]]:
+    """A step and a GPU's sample, which go to two tables."""
+    at = T0 + 10 * seq * SECOND  # each in a bucket of its own
+    return {"steps": steps(0, [at], [seq], [1]), "gpus": table("gpus", rank=[0], gpu=0, t_ns=[at])}
+
+
+def _books(store: ClickHouseStore) -> tuple[list[int], int, int]:
+    """Steps by their number, GPU samples, and steps as the sums have them."""
+    found = store.scan("run-1", "steps", 0, 2**62)["wait_ns"].tolist()
+    gpus = len(store.scan("run-1", "gpus", 0, 2**62)["t_ns"])
+    return found, gpus, store.totals("run-1")[0].batches
+
+
+def test_an_insert_whose_answer_is_lost_counts_once(engine: clickhouse.Server, url: str) -> None:
+    store = _open(url)
+    store.append([envelope(1, tables=_both(1))])
+    engine.control(lose=1)
+    assert store.append([envelope(2, tables=_both(2))])  # sent again at once
+    assert _books(store) == ([1, 2], 2, 2)
+    store.close()
+
+
+@pytest.mark.parametrize("table_name", ["dirty", "steps", "gpus", "events", "acked"])
+def test_a_commit_that_fails_midway_is_not_seen_and_comes_again(
+    engine: clickhouse.Server, url: str, table_name: str
+) -> None:
+    store = _open(url)
+    store.append([envelope(1, tables=_both(1))])
+    engine.control(refuse=table_name)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="Memory limit"):
+            store.append([envelope(2, tables=_both(2), spans=[span(0, T0)]), envelope(3, tables=_both(3))])
+        assert _books(store) == ([1], 1, 1)
+    engine.control()
+    # What is sent again comes in another grouping, so that no token of a block can help.
+    assert [each.seq for each in store.append([envelope(2, tables=_both(2))])] == [2]
+    assert _books(store) == ([1, 2], 2, 2)
+    store.close()
+    store = _open(url)
+    fresh = store.append([envelope(n, tables=_both(n)) for n in (1, 2, 3, 4)])
+    assert [each.seq for each in fresh] == [3, 4]
+    assert _books(store) == ([1, 2, 3, 4], 4, 4)
+    store.close()
+
+
+def test_when_the_answer_to_the_last_block_is_lost_the_store_looks(
+    engine: clickhouse.Server, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _open(url)
+    store.append([envelope(1, tables=_both(1))])
+    insert = store._database.insert
+
+    def lost(table: str, *args: object) -> None:
+        insert(table, *args)  # type: ignore[arg-type]
+        if table == "acked":
+            raise Unreachable("the answer was lost, and again")
+
+    monkeypatch.setattr(store._database, "insert", lost)
+    with pytest.raises(Unreachable):
+        store.append([envelope(2, tables=_both(2))])
+    monkeypatch.undo()
+    assert store.append([envelope(2, tables=_both(2)), envelope(3, tables=_both(3))])[0].seq == 3
+    assert _books(store) == ([1, 2, 3], 3, 3)
+    store.close()
+
+
+def test_a_marker_that_comes_late_counts_for_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was on its way while its sender was told that the store is away, and its envelopes came again."""
+    store = _open(url)
+    store.append([envelope(1, tables=_both(1))])
+    insert = store._database.insert
+    late: list[tuple[object, ...]] = []
+
+    def held(table: str, *args: object) -> None:
+        if table == "acked" and not late:
+            late.append((table, *args))
+            raise Unreachable("nobody answered")
+        insert(table, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store._database, "insert", held)
+    with pytest.raises(Unreachable):
+        store.append([envelope(2, tables=_both(2))])
+    store.append([envelope(2, tables=_both(2))])
+    insert(*late[0])  # type: ignore[arg-type]
+    assert _books(store) == ([1, 2], 2, 2)
+    store.close()
+    store = _open(url)
+    assert _books(store) == ([1, 2], 2, 2)
+    assert store.append([envelope(2), envelope(3, tables=_both(3))])[0].seq == 3
+    assert _books(store) == ([1, 2, 3], 3, 3)
+    store.close()
+
+
+def test_an_engine_that_is_killed_and_comes_back_has_whatever_it_acknowledged(tmp_path: Path) -> None:
+    engine = clickhouse.Server(tmp_path / "engine")
+    store = _open(engine.url("killed"))
+    store.append([envelope(n, tables=_both(n)) for n in (1, 2)])
+    engine.kill()
+    for _ in range(3):
+        with pytest.raises(Unreachable, match=r"store not reachable since \d\d:\d\d:\d\d UTC"):
+            store.append([envelope(3, tables=_both(3))])
+    with pytest.raises(StoreError):
+        store.series("run-1", "wait_s", None, T0, T0 + SECOND, 10)
+    with pytest.raises(StoreError):
+        store.check()
+    engine = clickhouse.Server(tmp_path / "engine", port=engine.port)
+    try:
+        store.check()
+        assert store.append([envelope(n, tables=_both(n)) for n in (1, 2, 3)])[0].seq == 3
+        assert _books(store) == ([1, 2, 3], 3, 3)
+    finally:
+        store.close()
+        engine.kill()
+
+
+def _refusal(url: str) -> str:
+    with pytest.raises((ConfigError, StoreError)) as refused:
+        _open(url)
+    said = str(refused.value)
+    assert clickhouse.PASSWORD not in said
+    assert "wrong-password" not in said
+    assert "\n" not in said
+    return said
+
+
+def test_what_is_wrong_is_said_in_one_line(engine: clickhouse.Server, url: str, tmp_path: Path) -> None:
+    assert "does not let the user 'watcher' in" in _refusal(engine.url("x", password="wrong-password"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        assert "does not answer" in _refusal(
+            f"clickhouse://a:wrong-password@127.0.0.1:{taken.getsockname()[1]}/x"
+        )
+    store = _open(url)
+    store._database.command(f"INSERT INTO {store._database.name}.about VALUES ('loaderwatch', 999)")
+    store.close()
+    assert "made by a newer loaderwatch (schema 999" in _refusal(url)
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"FAKE_VERSION": "24.8.1.1"}, "is 24.8.1.1; loaderwatch needs"),
+        ({"FAKE_DENIED": "INSERT"}, "GRANT SELECT, INSERT, CREATE TABLE, ALTER TABLE ON some.* TO watcher"),
+        ({"FAKE_DENIED": "ALTER TABLE"}, "may not ALTER TABLE in some"),
+        ({"FAKE_DENIED": "CREATE DATABASE"}, "GRANT CREATE DATABASE ON some.* TO watcher"),
+    ],
+)
+def test_a_server_or_user_that_will_not_do_is_told_so(
+    tmp_path: Path, environ: dict[str, str], said: str
+) -> None:
+    engine = clickhouse.Server(tmp_path / "engine", environ=environ)
+    try:
+        assert said in _refusal(engine.url("some"))
+    finally:
+        engine.kill()

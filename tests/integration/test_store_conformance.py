@@ -1,0 +1,465 @@
+"""Every store answers alike: one suite over DuckDB and ClickHouse, and a run of everything asked of both.
+
+ClickHouse's engine is the real one (``tests.fakes.clickhouse``), or a server that CLICKHOUSE_URL names.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import msgspec
+import numpy as np
+import pytest
+
+from loaderwatch.core.answers import Labels
+from loaderwatch.core.facts import Loss, StackDump
+from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
+from loaderwatch.core.wire import Envelope
+from loaderwatch.server.store.attempts import UnknownAttempt
+from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.metrics import METRICS
+from loaderwatch.server.store.protocol import Store, StoredAlert, UnknownRun
+from tests.fakes import clickhouse
+from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
+
+RANKS = 3
+LASTS_S = 90
+END = T0 + LASTS_S * SECOND
+
+Open = Callable[[], Store]
+"""Opens the same store again, as a server that was started again does."""
+
+
+class Places:
+    """Where the stores of these tests lie: a directory, or a database of the engine."""
+
+    def __init__(self, tmp: Path) -> None:
+        self._tmp = tmp
+        self._server: clickhouse.Server | None = None
+        self._opened: list[Store] = []
+
+    def opener(self, kind: str) -> Open:
+        """Return what opens a store that is empty at first."""
+        name = f"test_{uuid.uuid4().hex[:12]}"
+
+        def open_store() -> Store:
+            if kind == "duckdb":
+                store: Store = DuckDBStore(self._tmp / name)
+            else:
+                from loaderwatch.server.store.clickhouse import ClickHouseStore
+                from loaderwatch.server.store.clickhouse.address import parse_address
+
+                store = ClickHouseStore(parse_address(self._url(name)))
+            self._opened.append(store)
+            return store
+
+        return open_store
+
+    def _url(self, database: str) -> str:
+        if given := os.environ.get("CLICKHOUSE_URL"):
+            return urlunsplit(urlsplit(given)._replace(path=database))
+        if self._server is None:
+            self._server = clickhouse.Server(self._tmp / "engine")
+        return self._server.url(database)
+
+    def close(self) -> None:
+        """Close whatever was opened."""
+        for store in self._opened:
+            store.close()
+        if self._server is not None:
+            self._server.kill()
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
+    made = Places(tmp_path_factory.mktemp("stores"))
+    yield made
+    made.close()
+
+
+needs_clickhouse = pytest.mark.skipif(clickhouse.missing() is not None, reason=str(clickhouse.missing()))
+
+
+@pytest.fixture(params=["duckdb", pytest.param("clickhouse", marks=needs_clickhouse)])
+def open_store(request: pytest.FixtureRequest, places: Places) -> Open:
+    return places.opener(request.param)
+
+
+@pytest.fixture
+def store(open_store: Open) -> Store:
+    return open_store()
+
+
+def _one_step(seq: int) -> dict[str, dict[str, bytes]]:
+    return {"steps": steps(0, [T0 + seq * SECOND], [seq], [1])}
+
+
+def _waits(store: Store, run_id: str = "run-1") -> list[int]:
+    waits: list[int] = store.scan(run_id, "steps", 0, 2**62)["wait_ns"].tolist()
+    return waits
+
+
+# ---- what a store promises
+
+
+def test_an_envelope_is_stored_once(store: Store) -> None:
+    first, second = envelope(1, tables=_one_step(1)), envelope(2, tables=_one_step(2))
+    assert store.append([first, first]) == [first]
+    assert store.append([first, second]) == [second]
+    assert store.append([]) == []
+    assert _waits(store) == [1, 2]
+    assert store.stored_seq("run-1", "host-a") == 2
+    assert store.stored_seq("run-1", "host-b") == store.stored_seq("run-2", "host-a") == 0
+
+
+def test_envelopes_come_in_any_order_and_again_after_a_restart(open_store: Open) -> None:
+    order = [5, 1, 2, 9, 2, 3, 8, 5, 9, 4]
+    for seq in order:
+        store = open_store()
+        store.append([envelope(seq, tables=_one_step(seq))])
+        store.close()
+    store = open_store()
+    assert _waits(store) == sorted(set(order))
+    fresh = store.append([envelope(n, tables=_one_step(n)) for n in range(1, 11)])
+    assert [each.seq for each in fresh] == [6, 7, 10]
+    assert _waits(store) == list(range(1, 11))
+    assert store.recall("run-1", 10**12).sequences == {"host-a": [(1, 10)]}
+
+
+def test_runs_and_streams_are_kept_apart(store: Store) -> None:
+    other = envelope(1, stream="host-b", host="host-b", processes=[process(1, 2)], tables=_one_step(3))
+    store.append([envelope(1, tables=_one_step(1)), envelope(1, run_id="run-2", tables=_one_step(2)), other])
+    assert sorted(_waits(store)) == [1, 3]
+    assert _waits(store, "run-2") == [2]
+    assert {run.run_id for run in store.runs()} == {"run-1", "run-2"}
+    run = store.run("run-1")
+    assert (run.rank_hosts, run.world_size, run.state) == ({0: "host-a", 1: "host-b"}, 2, "live")
+    assert store.bounds("run-1") == (T0 + SECOND, T0 + SECOND)
+
+
+def test_a_run_that_nobody_knows_is_said_to_be_unknown(store: Store) -> None:
+    for question in (
+        lambda run: store.run(run), lambda run: store.alerts(run), lambda run: store.bounds(run), lambda run: store.delete(run),
+        lambda run: store.label(run, Labels()), lambda run: store.totals(run), lambda run: store.recall(run, 1),
+        lambda run: store.scan(run, "steps", 0, 1), lambda run: list(store.events(run, 0, 1)), lambda run: list(store.facts(run, 1)),
+        lambda run: store.save_alerts(run, [_alert("a")]),
+    ):  # fmt: skip
+        for name in ("run-9", "no' OR '1'='1", "../etc"):
+            with pytest.raises(UnknownRun):
+                question(name)
+    store.append([envelope(1)])
+    with pytest.raises(UnknownAttempt):
+        store.recall("run-1", 1, attempt=7)
+
+
+def test_unknown_and_nan_are_gaps_and_come_back_as_they_were(store: Store) -> None:
+    times = T0 + np.arange(4) * SECOND
+    rows = table(
+        "steps",
+        rank=[0, 0, UNKNOWN, 1],
+        loader=0,
+        request_ns=times,
+        wait_ns=[5, UNKNOWN, 7, 2**60],
+        off_main_thread=0,
+    )
+    gpus = table("gpus", rank=0, gpu=[0, 0, 0, UNKNOWN], t_ns=times, power_w=[1.5, np.nan, 0.0, np.inf])
+    hosts = table("hosts", t_ns=times, cpu_ratio=[0.0, np.nan, 1.0, 0.5])
+    store.append(
+        [envelope(9, host="a'\\ // & 2 FROM steps ?", tables={"steps": rows, "gpus": gpus, "hosts": hosts})]
+    )
+    found = store.scan("run-1", "steps", 0, 2**62)
+    assert found["rank"].tolist() == [0, 0, UNKNOWN, 1]
+    assert found["wait_ns"].tolist() == [5, UNKNOWN, 7, 2**60]
+    assert found["epoch"].dtype == np.int64
+    np.testing.assert_array_equal(
+        store.scan("run-1", "gpus", 0, 2**62)["power_w"], [1.5, np.nan, 0.0, np.inf]
+    )
+    assert set(store.scan("run-1", "hosts", 0, 2**62)["host"]) == {"a'\\ // & 2 FROM steps ?"}
+    drawn = store.series("run-1", "host_cpu_ratio", 0, T0, T0 + 4 * SECOND, 2)
+    assert drawn.mean.tolist() == [0.0, 0.75]
+    assert store.series("run-1", "gpu_power_w", 0, T0, T0 + SECOND, 10).mean.tolist() == [1.5]
+    assert store.series("run-1", "h2d_s", None, T0, T0 + 4 * SECOND, 10).t_ns.tolist() == []
+
+
+def test_a_bucket_has_its_beginning_and_not_its_end(store: Store) -> None:
+    at = [T0, T0 + 10 * SECOND - 1, T0 + 10 * SECOND, T0 + 20 * SECOND - 1, T0 + 20 * SECOND]
+    store.append(
+        [
+            envelope(
+                60,
+                tables={
+                    "steps": steps(0, at, [1 * SECOND, 2 * SECOND, 3 * SECOND, 4 * SECOND, 5 * SECOND], 1)
+                },
+            )
+        ]
+    )
+    assert T0 % (10 * SECOND) == 0
+    found = store.series("run-1", "wait_s", None, T0, T0 + 20 * SECOND, 2)
+    assert found.bucket_ns == 10 * SECOND
+    assert (found.t_ns - T0).tolist() == [0, 10 * SECOND]
+    assert (found.low.tolist(), found.mean.tolist(), found.high.tolist()) == ([1, 3], [1.5, 3.5], [2, 4])
+    assert store.scan("run-1", "steps", T0 + 1, at[3])["request_ns"].tolist() == at[1:3]
+
+
+def test_a_clock_that_is_set_back_loses_nothing(store: Store) -> None:
+    for seq, at in ((1, T0 + 3600 * SECOND), (2, T0), (3, T0 + SECOND)):
+        store.append([envelope(seq, made_ns=at, tables={"steps": steps(0, [at], [seq], [1])})])
+    assert _waits(store) == [2, 3, 1]
+    assert store.run("run-1").last_seen_ns == T0 + 3600 * SECOND
+    assert store.bounds("run-1") == (T0, T0 + 3600 * SECOND)
+    assert store.totals("run-1")[0].batches == 3
+
+
+def test_a_run_that_comes_again_is_another_attempt(open_store: Open) -> None:
+    store = open_store()
+    ended = process(0, state="finished", steps=1)
+    store.append([envelope(1, tables=_one_step(1)), envelope(2, processes=[ended])])
+    again = process(0, pid=77, started_ns=T0 + 100 * SECOND)
+    store.append(
+        [envelope(1, stream="later", made_ns=T0 + 101 * SECOND, processes=[again], tables=_one_step(101))]
+    )
+    for each in (store, None):
+        if each is None:
+            store.close()
+            each = open_store()
+        run = each.run("run-1")
+        assert (run.attempt, run.attempt_ns, run.state) == (2, T0 + 100 * SECOND, "live")
+        assert [(one.number, one.state) for one in run.earlier] == [(1, "finished")]
+        now, then = each.recall("run-1", 10**12), each.recall("run-1", 10**12, attempt=1)
+        assert now.tables["steps"]["wait_ns"].tolist() == [101]
+        assert then.tables["steps"]["wait_ns"].tolist() == [1]
+        assert then.run.state == "finished"
+
+
+def _alert(name: str, **more: Any) -> StoredAlert:
+    facts: dict[str, Any] = {
+        "id": name, "finding": '{"say": "caf\\u00e9 \'quoted\' \\\\"}', "state": "firing", "opened_ns": T0, "updated_ns": T0,
+    }  # fmt: skip
+    return StoredAlert(**(facts | more))
+
+
+def test_alerts_and_labels_are_replaced(open_store: Open) -> None:
+    store = open_store()
+    store.append([envelope(1, tables=_one_step(1))])
+    assert store.alerts("run-1") == []
+    store.save_alerts("run-1", [_alert("a"), _alert("b", opened_ns=T0 + 1)])
+    closed = _alert("a", state="resolved", updated_ns=T0 + 9, closed_ns=T0 + 9)
+    store.save_alerts("run-1", [closed])
+    assert store.alerts("run-1") == [_alert("b", opened_ns=T0 + 1), closed]
+    said = Labels(name="it's \\ mine", tags=["x"], note="two\nlines", pinned=True)
+    store.label("run-1", Labels(name="first"))
+    store.label("run-1", said)
+    assert store.run("run-1").labels == said
+    store.close()
+    store = open_store()
+    assert store.alerts("run-1") == [_alert("b", opened_ns=T0 + 1), closed]
+    assert store.run("run-1").labels == said
+
+
+def test_what_is_deleted_is_gone_and_may_come_again(open_store: Open) -> None:
+    store = open_store()
+    for run_id in ("run-1", "run-2"):
+        store.append([envelope(1, run_id=run_id, tables=_one_step(1))])
+    store.save_alerts("run-1", [_alert("a")])
+    store.tidy()
+    store.delete("run-1")
+    assert [run.run_id for run in store.runs()] == ["run-2"]
+    with pytest.raises(UnknownRun):
+        store.scan("run-1", "steps", 0, 2**62)
+    assert store.append([envelope(1, tables=_one_step(7))]) != []
+    assert _waits(store) == [7]
+    assert store.alerts("run-1") == []
+    store.close()
+    store = open_store()
+    assert (_waits(store), _waits(store, "run-2")) == ([7], [1])
+
+
+def test_old_runs_are_deleted_and_pinned_ones_stay(store: Store) -> None:
+    for run_id in ("old", "pinned"):
+        store.append([envelope(1, run_id=run_id)])
+    store.label("pinned", Labels(pinned=True))
+    now_ns = store.run("old").received_ns
+    assert store.retain(1.0, None, now_ns + 1800 * SECOND) == []
+    assert store.retain(1.0, None, now_ns + 2 * 86400 * SECOND) == ["old"]
+    assert [run.run_id for run in store.runs()] == ["pinned"]
+
+
+def test_losses_and_stacks_are_kept(open_store: Open) -> None:
+    store = open_store()
+    dump = StackDump(rank=0, worker=-1, pid=1, taken_ns=T0, text="frame é")
+    lost = Loss(what="ring", rank=0, count=3, t_ns=T0)
+    store.append([envelope(1, losses=[lost]), envelope(2, stacks=[dump])])
+    store.close()
+    store = open_store()
+    assert store.losses("run-1") == [lost]
+    assert store.run("run-1").lost_records == 3
+    assert [each.body.stacks for each in store.events("run-1", T0, END)][1] == [dump]
+    assert [each.t_ns for each in store.facts("run-1", 5)] == [T0 + SECOND]
+
+
+# ---- equal answers
+
+
+def _random_run(seed: int) -> list[Envelope]:
+    """Envelopes with rows of every table, in which values are unknown, waits are long and envelopes come late and again."""
+    random = np.random.default_rng(seed)
+    made = []
+    for host in range(2):
+        ranks = [0, 1] if host == 0 else [2]
+        for seq in range(1, LASTS_S // 3 + 1):
+            low = T0 + (seq - 1) * 3 * SECOND
+            tables = {name: joined([_rows(random, name, rank, low) for rank in ranks]) for name in TABLES}
+            made.append(
+                envelope(
+                    seq,
+                    stream=f"host-{host}",
+                    host=f"gpu0{host}",
+                    made_ns=low + 3 * SECOND,
+                    processes=[process(rank, RANKS) for rank in ranks],
+                    tables=tables,
+                    spans=[span(rank, low + SECOND, phase="wait", loader=0) for rank in ranks],
+                )
+            )
+    shuffled = [made[i] for i in random.permutation(len(made))]
+    return [*shuffled, *shuffled[:5]]
+
+
+def _rows(random: np.random.Generator, name: str, rank: int, low: int) -> dict[str, bytes]:
+    count = int(random.integers(4, 9))
+    columns: dict[str, Any] = {}
+    times = np.sort(low + random.integers(0, 3 * SECOND, count))
+    for column in TABLES[name]:
+        if column.dtype == "f8":
+            values: Any = random.uniform(0, 1, count)
+            values[random.random(count) < 0.2] = np.nan
+        elif column.name.endswith("_ns"):
+            values = random.exponential(0.2 * SECOND, count).astype(np.int64)
+            values += (random.random(count) < 0.05) * 7 * SECOND
+            values[random.random(count) < 0.1] = UNKNOWN
+        else:
+            values = random.integers(0, 4, count)
+            values[random.random(count) < 0.05] = UNKNOWN
+        columns[column.name] = values
+    columns |= {"rank": rank} if "rank" in columns else {}
+    columns |= {"loader": random.integers(0, 2, count)} if "loader" in columns else {}
+    columns |= {"worker": random.integers(-1, 2, count)} if "worker" in columns else {}
+    columns |= {"batch": low // SECOND % 1000 * 10 + np.arange(count)} if "batch" in columns else {}
+    columns[TIME_COLUMN[name]] = times
+    return {
+        c.name: np.broadcast_to(columns[c.name], (count,)).astype(f"<{c.dtype}").tobytes()
+        for c in TABLES[name]
+    }
+
+
+@pytest.fixture(scope="module")
+def both(places: Places) -> tuple[Store, Store]:
+    """DuckDB and ClickHouse with the same envelopes."""
+    if reason := clickhouse.missing():
+        pytest.skip(reason)
+    stores = places.opener("duckdb")(), places.opener("clickhouse")()
+    for seed in (1,):
+        envelopes = _random_run(seed)
+        for begin in range(0, len(envelopes), 7):
+            group = envelopes[begin : begin + 7]
+            fresh = [store.append(group) for store in stores]
+            assert fresh[0] == fresh[1]
+    return stores
+
+
+def _same(mine: Any, other: Any) -> None:
+    """Compare answers; floats may differ in their last digits, as sums are added up in other orders."""
+    assert type(mine) is type(other)
+    if isinstance(mine, np.ndarray):
+        assert mine.dtype == other.dtype
+        if mine.dtype.kind == "f":
+            np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
+        else:
+            assert mine.tolist() == other.tolist()
+    elif is_dataclass(mine):
+        for each in fields(mine):
+            _same(getattr(mine, each.name), getattr(other, each.name))
+    elif isinstance(mine, dict):
+        assert mine.keys() == other.keys()
+        for key in mine:
+            _same(mine[key], other[key])
+    elif isinstance(mine, list | tuple):
+        assert len(mine) == len(other)
+        for one, two in zip(mine, other, strict=True):
+            _same(one, two)
+    elif isinstance(mine, float):
+        assert mine == pytest.approx(other, rel=1e-9)
+    else:
+        assert mine == other
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_charts_are_the_same(both: tuple[Store, Store], metric: str) -> None:
+    drawn = 0
+    for rank in (None, 0, 9):
+        for start, end, points in (
+            (T0, END, 300),
+            (T0 + 1, END - 1, 20),
+            (T0 + 20 * SECOND, END + 10**12, 40),
+            (0, T0, 5),
+        ):
+            mine, other = (store.series("run-1", metric, rank, start, end, points) for store in both)
+            _same(mine, other)
+            drawn += len(mine.t_ns)
+    _same(*(store.grid("run-1", metric, T0, END, 30) for store in both))
+    assert drawn or metric in ("others_wait_s",)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_rows_are_the_same(both: tuple[Store, Store], name: str) -> None:
+    for start, end in ((0, 2**62), (T0 + 10 * SECOND, T0 + 20 * SECOND), (END, 2**62)):
+        mine, other = (store.scan("run-1", name, start, end) for store in both)
+        assert list(mine) == list(other)
+        order = [
+            np.lexsort([np.asarray(each[c]).astype("U") for c in sorted(each)]) for each in (mine, other)
+        ]
+        for column in mine:
+            _same(np.asarray(mine[column])[order[0]], np.asarray(other[column])[order[1]])
+
+
+def test_lists_are_the_same(both: tuple[Store, Store]) -> None:
+    for rank in (None, 0, 2, 9):
+        _same(*(_sorted(store.epochs("run-1", rank)) for store in both))
+        _same(*(store.slow_samples("run-1", rank, 20) for store in both))
+        _same(*(store.phases("run-1", rank, [0, 1, 2], T0 + SECOND, END, 1000) for store in both))
+    for worker in (None, 0, 1):
+        _same(*(store.fetches("run-1", 1, T0 + 5 * SECOND, END, 40, worker) for store in both))
+    assert both[0].slow_samples("run-1", None, 20)
+    assert both[0].phases("run-1", None, [0, 1, 2], T0, END, 1000)
+    assert both[0].epochs("run-1", 0)
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the same time come in any order."""
+    return sorted(rows, key=lambda row: sorted((key, repr(value)) for key, value in row.items()))
+
+
+def test_sums_and_facts_are_the_same(both: tuple[Store, Store]) -> None:
+    _same(*(store.totals("run-1") for store in both))
+    _same(*(store.bounds("run-1") for store in both))
+    _same(*(store.losses("run-1") for store in both))
+    _same(*([each.t_ns for each in store.facts("run-1", 100)] for store in both))
+    runs = [msgspec.structs.replace(store.run("run-1"), received_ns=0, bytes=0) for store in both]
+    assert runs[0] == runs[1]
+    for start, end in ((T0, END), (T0 + 10 * SECOND, T0 + 11 * SECOND)):
+        mine, other = (list(store.events("run-1", start, end)) for store in both)
+        assert mine == other
+
+
+def test_a_server_that_continues_finds_the_same(both: tuple[Store, Store]) -> None:
+    mine, other = (store.recall("run-1", 30 * SECOND) for store in both)
+    _same(mine.totals, other.totals)
+    _same(mine.path, other.path)
+    assert (mine.sequences, mine.events) == (other.sequences, other.events)
+    for name in TABLES:
+        assert len(mine.tables[name][TIME_COLUMN[name]]) == len(other.tables[name][TIME_COLUMN[name]]) > 0
