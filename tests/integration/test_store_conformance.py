@@ -21,6 +21,7 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.facts import Loss, StackDump
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import Envelope
+from loaderwatch.server.store import charts
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
@@ -357,19 +358,72 @@ def _rows(random: np.random.Generator, name: str, rank: int, low: int) -> dict[s
     }
 
 
-@pytest.fixture(scope="module")
-def both(places: Places) -> tuple[Store, Store]:
-    """DuckDB and ClickHouse with the same envelopes."""
+def _in_step(seed: int) -> list[Envelope]:
+    """Three ranks that go in step and wait for one another, with events of the device for every batch."""
+    random = np.random.default_rng(seed)
+    count = LASTS_S * 2
+    times = T0 + np.arange(count) * SECOND // 2
+    parts: dict[str, list[dict[str, bytes]]] = {"steps": [], "gpu_waits": []}
+    for rank in range(RANKS):
+        waits = random.integers(0, SECOND // 10, count) + (SECOND // 10 if rank == 1 else 0)
+        same: dict[str, Any] = {
+            "rank": rank,
+            "loader": 0,
+            "epoch": 0,
+            "batch": np.arange(count),
+            "request_ns": times,
+        }
+        parts["steps"].append(
+            table(
+                "steps", **same, wait_ns=waits, step_ns=SECOND // 2 - waits, off_main_thread=0, ready=waits % 3,
+                collective_ns=SECOND // 4 - waits, optimizer_steps=1,
+            )
+        )  # fmt: skip
+        parts["gpu_waits"].append(table("gpu_waits", **same, starved_ns=waits // 2, gpu_step_ns=SECOND // 4))
+    return [
+        envelope(
+            1,
+            run_id="in-step",
+            made_ns=END + 60 * SECOND,
+            processes=[process(rank, RANKS) for rank in range(RANKS)],
+            tables={name: joined(each) for name, each in parts.items()},
+        )
+    ]
+
+
+def _roll_everything(store: Store, run_id: str) -> None:
+    """As after a quiet minute: every bucket closed and summed."""
+    opened: Any = store
+    reach = opened._files.open if isinstance(store, DuckDBStore) else opened._open
+    with reach(run_id) as run:
+        run.newest_ns += 2000 * SECOND
+        while run.roll():
+            pass
+        run.newest_ns -= 2000 * SECOND
+        assert not any(run._dirty.values())
+
+
+RUNS = ("run-1", "in-step")
+
+
+@pytest.fixture(scope="module", params=["rows", "rolled"])
+def both(request: pytest.FixtureRequest, places: Places) -> Iterator[tuple[Store, Store]]:
+    """DuckDB and ClickHouse with the same envelopes, read from their rows or as far as may be from rollups."""
     if reason := clickhouse.missing():
         pytest.skip(reason)
     stores = places.opener("duckdb")(), places.opener("clickhouse")()
-    for seed in (1,):
-        envelopes = _random_run(seed)
-        for begin in range(0, len(envelopes), 7):
-            group = envelopes[begin : begin + 7]
-            fresh = [store.append(group) for store in stores]
-            assert fresh[0] == fresh[1]
-    return stores
+    envelopes = [*_random_run(1), *_in_step(2)]
+    for begin in range(0, len(envelopes), 7):
+        group = envelopes[begin : begin + 7]
+        fresh = [store.append(group) for store in stores]
+        assert fresh[0] == fresh[1]
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "rolled":
+            for store in stores:
+                for run_id in RUNS:
+                    _roll_everything(store, run_id)
+            patch.setattr(charts, "ROWS_LIMIT", 0)
+        yield stores
 
 
 def _same(mine: Any, other: Any) -> None:
@@ -401,18 +455,16 @@ def _same(mine: Any, other: Any) -> None:
 @pytest.mark.parametrize("metric", METRICS)
 def test_charts_are_the_same(both: tuple[Store, Store], metric: str) -> None:
     drawn = 0
-    for rank in (None, 0, 9):
-        for start, end, points in (
-            (T0, END, 300),
-            (T0 + 1, END - 1, 20),
-            (T0 + 20 * SECOND, END + 10**12, 40),
-            (0, T0, 5),
-        ):
-            mine, other = (store.series("run-1", metric, rank, start, end, points) for store in both)
+    asked: list[tuple[int | None, int, int, int]] = [
+        (None, T0, END, 300), (None, T0 + 1, END - 1, 20), (0, T0 + 20 * SECOND, END + 10**12, 40), (9, T0, END, 20),
+    ]  # fmt: skip
+    for run_id in RUNS:
+        for one in asked:
+            mine, other = (store.series(run_id, metric, *one) for store in both)
             _same(mine, other)
             drawn += len(mine.t_ns)
-    _same(*(store.grid("run-1", metric, T0, END, 30) for store in both))
-    assert drawn or metric in ("others_wait_s",)
+        _same(*(store.grid(run_id, metric, T0, END, 30) for store in both))
+    assert drawn
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -445,7 +497,8 @@ def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_sums_and_facts_are_the_same(both: tuple[Store, Store]) -> None:
-    _same(*(store.totals("run-1") for store in both))
+    for run_id in RUNS:
+        _same(*(store.totals(run_id) for store in both))
     _same(*(store.bounds("run-1") for store in both))
     _same(*(store.losses("run-1") for store in both))
     _same(*([each.t_ns for each in store.facts("run-1", 100)] for store in both))
@@ -461,5 +514,7 @@ def test_a_server_that_continues_finds_the_same(both: tuple[Store, Store]) -> No
     _same(mine.totals, other.totals)
     _same(mine.path, other.path)
     assert (mine.sequences, mine.events) == (other.sequences, other.events)
+    assert mine.path is not None
+    assert mine.path.by_table["steps"][1] > 0
     for name in TABLES:
         assert len(mine.tables[name][TIME_COLUMN[name]]) == len(other.tables[name][TIME_COLUMN[name]]) > 0

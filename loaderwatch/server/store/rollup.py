@@ -7,7 +7,7 @@ others from the level below, in the end from the rows themselves, so its answer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -218,53 +218,75 @@ def _from_level_sql(
     )
 
 
+def ready(
+    dirty: Dirty, newest_ns: int, max_buckets: int = 120
+) -> Iterator[tuple[int, str, list[tuple[int, int]]]]:
+    """Yield (level's index, source, stretches) of closed dirty buckets, at most ``max_buckets`` of each level and source.
+
+    They leave ``dirty`` when the next ones are asked for: sum them up before that.
+    """
+    for index, level in enumerate(LEVELS):
+        for name in SOURCES:
+            here = dirty.get((index, name))
+            if not here:
+                continue
+            closed = sorted(t for t in here if t + level.ns + GRACE_NS <= newest_ns)
+            if index:
+                finer = dirty.get((index - 1, name), set())
+                blocked = {t // level.ns * level.ns for t in finer}
+                closed = [t for t in closed if t not in blocked]
+            closed = closed[:max_buckets]
+            if closed:
+                yield index, name, _runs(closed, level.ns)
+                here.difference_update(closed)
+
+
+def summed_sql(index: int, name: str, start_ns: int, end_ns: int) -> str:
+    """Return a SELECT with the rollup rows of a level in [start, end), from the level below or the rows."""
+    source, width = SOURCES[name], LEVELS[index].ns
+    columns = ", ".join(rollup_columns(source))
+    if index == 0:
+        select = from_rows_sql(source, start_ns, end_ns, width)
+    else:
+        select = _from_level_sql(source, name, LEVELS[index - 1], start_ns, end_ns, width)
+    return f"SELECT {columns} FROM ({select})"
+
+
 def roll(
     connection: duckdb.DuckDBPyConnection,
     dirty: Dirty,
     newest_ns: int,
     rolled_until: dict[tuple[int, str], int],
-    max_buckets: int = 120,
 ) -> int:
-    """Sum up closed dirty buckets, at most ``max_buckets`` of each level and source; return how many.
+    """Sum up closed dirty buckets; return how many.
 
     There is one transaction for each level and source. ``rolled_until`` says up to where rollup rows may already exist, which
     must be deleted first; it is kept current.
     """
     done = 0
-    for index, level in enumerate(LEVELS):
-        for name, source in SOURCES.items():
-            here = dirty.get((index, name))
-            if not here:
-                continue
-            ready = sorted(t for t in here if t + level.ns + GRACE_NS <= newest_ns)
-            if index:
-                finer = dirty.get((index - 1, name), set())
-                blocked = {t // level.ns * level.ns for t in finer}
-                ready = [t for t in ready if t not in blocked]
-            ready = ready[:max_buckets]
-            if not ready:
-                continue
-            table = level.table(name)
-            columns = ", ".join(rollup_columns(source))
-            known_until = rolled_until.get((index, name), 0)
-            connection.execute("BEGIN")
-            for start, end in _runs(ready, level.ns):
-                if start < known_until:
-                    connection.execute(f"DELETE FROM {table} WHERE t_ns >= {start} AND t_ns < {end}")
-                if index == 0:
-                    select = from_rows_sql(source, start, end, level.ns)
-                else:
-                    select = _from_level_sql(source, name, LEVELS[index - 1], start, end, level.ns)
-                connection.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM ({select})")
-            listed = ", ".join(map(str, ready))
-            connection.execute(
-                f"DELETE FROM dirty WHERE level = {index} AND source = '{name}' AND t_ns IN ({listed})"
-            )
-            connection.execute("COMMIT")
-            here.difference_update(ready)
-            rolled_until[index, name] = max(known_until, ready[-1] + level.ns)
-            done += len(ready)
+    for index, name, stretches in ready(dirty, newest_ns):
+        level = LEVELS[index]
+        table = level.table(name)
+        columns = ", ".join(rollup_columns(SOURCES[name]))
+        known_until = rolled_until.get((index, name), 0)
+        connection.execute("BEGIN")
+        for start, end in stretches:
+            if start < known_until:
+                connection.execute(f"DELETE FROM {table} WHERE t_ns >= {start} AND t_ns < {end}")
+            connection.execute(f"INSERT INTO {table} ({columns}) {summed_sql(index, name, start, end)}")
+        begins = buckets(stretches, level)
+        connection.execute(
+            f"DELETE FROM dirty WHERE level = {index} AND source = '{name}' AND t_ns IN ({', '.join(map(str, begins))})"
+        )
+        connection.execute("COMMIT")
+        rolled_until[index, name] = max(known_until, stretches[-1][1])
+        done += len(begins)
     return done
+
+
+def buckets(stretches: Iterable[tuple[int, int]], level: Level) -> list[int]:
+    """Return where the buckets of a level in these stretches begin."""
+    return [t for start, end in stretches for t in range(start, end, level.ns)]
 
 
 def load_dirty(connection: Snapshot) -> Dirty:

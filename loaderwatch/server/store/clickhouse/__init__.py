@@ -159,7 +159,7 @@ class ClickHouseStore(SqlStore):
             run.label(labels)
 
     def tidy(self) -> None:
-        """Do the housekeeping, about once a second: keep cards, forget idle runs."""
+        """Do the housekeeping, about once a second: sum up closed buckets, keep cards, forget idle runs."""
         now = time.monotonic()
         if now < self._next_cards_s:
             return
@@ -172,7 +172,13 @@ class ClickHouseStore(SqlStore):
                 run.bytes = sizes.get(run.run_id, 0)
         for run in runs:
             if run.changed:
+                try:
+                    done = run.roll()
+                except BaseException:
+                    self._forget(run)
+                    raise
                 self._keep_card(run)
+                run.changed = done > 0  # what closes later is summed later
         self._forget_idle(now)
 
     def _sizes(self) -> dict[str, int]:

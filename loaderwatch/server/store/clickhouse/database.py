@@ -103,9 +103,10 @@ class Database:
 
     # -- asking
 
-    def command(self, sql: str) -> None:
-        """Run a statement that gives no rows."""
-        self._asked(lambda: self._client.command(sql, settings={"wait_end_of_query": 1}))
+    def command(self, sql: str, *, like_duckdb: bool = False) -> None:
+        """Run a statement that gives no rows; ``like_duckdb`` when it holds a query that is written for DuckDB."""
+        settings = _DIALECT if like_duckdb else {"wait_end_of_query": 1}
+        self._asked(lambda: self._client.command(sql, settings=settings))
 
     def query(self, sql: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query's answer by name; see ``native.unpack``."""

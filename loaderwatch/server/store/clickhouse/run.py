@@ -25,9 +25,10 @@ from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.schema import STORED
 from loaderwatch.server.store.clickhouse.snapshot import ClickHouseSnapshot, Gaps, text
 from loaderwatch.server.store.facts import unpack_event
+from loaderwatch.server.store.metrics import LEVELS, SOURCES
 from loaderwatch.server.store.open_run import LAST_EVENTS, OpenRun, event_columns, objects
 from loaderwatch.server.store.protocol import StoredRun, UnknownRun
-from loaderwatch.server.store.schema import stored_columns
+from loaderwatch.server.store.schema import rollup_columns, stored_columns
 from loaderwatch.server.store.sequence_set import SequenceSet
 
 _COMMITTED = [name for name, table in STORED.items() if not table.replacing and name != "acked"]
@@ -37,7 +38,7 @@ _COMMITTED = [name for name, table in STORED.items() if not table.replacing and 
 class ClickHouseRun(OpenRun):
     """An open run. ``append`` and ``label`` exclude each other; readers see snapshots and never wait.
 
-    After an error in ``append`` drop the object and read the run again, with ``used`` of this one.
+    After an error in ``append`` or ``roll`` drop the object and read the run again, with ``used`` of this one.
     """
 
     def __init__(self, database: Database, run_id: str, *, create: bool = False, used: int = 0) -> None:
@@ -127,12 +128,7 @@ class ClickHouseRun(OpenRun):
             commit = self.used
             if fresh_dirty:  # first: a bucket that is taken for dirty costs time only
                 levels, sources, times = zip(*fresh_dirty, strict=True)
-                self._insert(
-                    commit,
-                    "dirty",
-                    {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)},
-                    {"clean": 0},
-                )
+                self._mark(commit, levels, sources, times, clean=False)
             for name, arrays in tables.items():
                 self._insert(commit, name, {column: arrays[column] for column in stored_columns(name)})
             if "steps" in tables and (long := rows.long_steps(tables["steps"])):
@@ -180,6 +176,45 @@ class ClickHouseRun(OpenRun):
         block |= columns
         types = STORED[table].columns | {"run": "String"}
         self._database.insert(table, block, types, f"{self.run_id}:{commit}:{self._once}")
+
+    def _mark(
+        self,
+        commit: int,
+        levels: Sequence[int],
+        sources: Sequence[str],
+        times: Sequence[int],
+        *,
+        clean: bool,
+    ) -> None:
+        """Insert marks of buckets: rows were added with this commit, or those up to it are summed. Of both, the latter counts."""
+        marks = {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)}
+        self._insert(2 * commit + clean, "dirty", marks, {"clean": clean})
+
+    def roll(self) -> int:
+        """Bring rollups up to date; return how many buckets were summed.
+
+        Sums replace those of the same bucket. A bucket counts as summed last, so that a failure costs time only.
+        """
+        with self.lock:
+            commit = self._commits.head
+            snapshot = self.snapshot()
+            levels: list[int] = []
+            sources: list[str] = []
+            times: list[int] = []
+            for index, name, stretches in rollup.ready(self._dirty, self.newest_ns):
+                table = LEVELS[index].table(name)
+                columns = ", ".join(rollup_columns(SOURCES[name]))
+                into = f"INSERT INTO {self._database.name}.{table} (run, commit, {columns})"
+                for start, end in stretches:
+                    summed = rollup.summed_sql(index, name, start, end)
+                    snapshot.insert(into, f"SELECT {text(self.run_id)}, {commit}, {columns} FROM ({summed})")
+                begins = rollup.buckets(stretches, LEVELS[index])
+                levels += [index] * len(begins)
+                sources += [name] * len(begins)
+                times += begins
+            if times:
+                self._mark(commit, levels, sources, times, clean=True)
+            return len(times)
 
     def replace(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Insert rows that take the place of those with their keys."""

@@ -54,14 +54,22 @@ class ClickHouseSnapshot:
 
     def execute(self, query: str, parameters: Sequence[Any] | None = None) -> ClickHouseAnswer:
         """Run a query."""
+        return ClickHouseAnswer(self._database, self._scoped(query, list(parameters or ())))
+
+    def insert(self, into: str, query: str) -> None:
+        """Insert what a query of rows finds."""
+        self._database.command(f"{into} {self._scoped(query, [])}", like_duckdb=True)
+
+    def _scoped(self, query: str, parameters: list[Any]) -> str:
+        """Return a query as ClickHouse spells it, with its tables narrowed to the run and its whole commits."""
         pieces = _LITERAL.split(query)  # code and texts in turns
         code = " ".join(pieces[::2])
-        pieces[::2] = [self._spelled(piece, list(parameters or ())) for piece in pieces[::2]]
+        pieces[::2] = [self._spelled(piece, parameters) for piece in pieces[::2]]
         pieces[1::2] = [text(piece[1:-1].replace("''", "'")) for piece in pieces[1::2]]
         named = [name for name in dict.fromkeys(_NAMED.findall(code)) if name in STORED]
         scopes = ", ".join(f"{name} AS ({self._rows_of(name)})" for name in named)
         sql = "".join(pieces)
-        return ClickHouseAnswer(self._database, f"WITH {scopes} {sql}" if scopes else sql)
+        return f"WITH {scopes} {sql}" if scopes else sql
 
     def _spelled(self, code: str, parameters: list[Any]) -> str:
         """Return SQL without texts in it as ClickHouse spells it."""
