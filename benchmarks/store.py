@@ -2,6 +2,7 @@
 
     python benchmarks/store.py --append --ranks 1024 --seconds 20
     python benchmarks/store.py --history --ranks 64         # exit code 1: a chart is over its budget
+    python benchmarks/store.py --append --store clickhouse://user@host/empty_database   # once a second, as its server does
 
 Budgets of the second: each chart within 100 ms once it was asked for, and at most twice that of the short run.
 """
@@ -19,8 +20,11 @@ from typing import Any, Final
 
 from benchmarks.client import Quantiles, quantiles
 from benchmarks.envelopes import INTERVAL_S, RUN, SECOND, streamers
+from loaderwatch.core.wire import Envelope
 from loaderwatch.server.queries import charts as queries
 from loaderwatch.server.queries.heatmap import heatmap
+from loaderwatch.server.store.clickhouse import ClickHouseStore
+from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store
 
@@ -28,19 +32,23 @@ WARM_S: Final = 0.1
 LONGER: Final = 2.0
 
 
-def append(ranks: int, workers: int, seconds: float) -> dict[str, Any]:
-    """Appends of what gathers in 100 ms."""
+def append(ranks: int, workers: int, seconds: float, url: str | None) -> dict[str, Any]:
+    """Appends of what gathers in 100 ms in DuckDB, or in a second in the ClickHouse at ``url``."""
     appends: list[float] = []
     tidies: list[float] = []
     rows = 0.0
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as directory:
-        store = DuckDBStore(Path(directory))
+        store = _open(Path(directory), url)
         sources = streamers(ranks, workers)
+        gathered: list[Envelope] = []
         start_ns = time.time_ns()
         cpu, began = time.process_time(), time.perf_counter()
         for tick in range(int(seconds / INTERVAL_S)):
             envelopes = [s.envelope(start_ns + int((tick + 1) * INTERVAL_S * SECOND)) for s in sources]
-            fifth = -(-len(envelopes) // 5)
+            if url is not None:
+                gathered += envelopes
+                envelopes, gathered = (gathered, []) if tick % 2 else ([], gathered)
+            fifth = max(1, -(-len(envelopes) // (1 if url else 5)))
             for first in range(0, len(envelopes), fifth):
                 now = time.perf_counter()
                 store.append(envelopes[first : first + fifth])
@@ -49,8 +57,11 @@ def append(ranks: int, workers: int, seconds: float) -> dict[str, Any]:
             if tick % 2:
                 tidies.append(_timed(store.tidy))
         wall, cpu = time.perf_counter() - began, time.process_time() - cpu
+        store.tidy()
+        stored = store.run(RUN).bytes
         store.close()
-        stored = sum(path.stat().st_size for path in Path(directory).iterdir())
+        if url is None:
+            stored = sum(path.stat().st_size for path in Path(directory).iterdir())
     return {
         "rows": int(rows),
         "times_real_time": seconds / wall,
@@ -59,6 +70,10 @@ def append(ranks: int, workers: int, seconds: float) -> dict[str, Any]:
         "append": quantiles(appends),
         "tidy": quantiles(tidies),
     }
+
+
+def _open(directory: Path, url: str | None) -> Store:
+    return DuckDBStore(directory) if url is None else ClickHouseStore(parse_address(url))
 
 
 def history(ranks: int) -> dict[str, dict[str, Quantiles]]:
@@ -133,9 +148,10 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--store", default=None, metavar="URL", help="of --append: a ClickHouse database")
     options = parser.parse_args()
     if options.append:
-        appended = append(options.ranks, options.workers, options.seconds)
+        appended = append(options.ranks, options.workers, options.seconds, options.store)
         for name, value in appended.items():
             print(f"{name:24} {value}")
         return 0

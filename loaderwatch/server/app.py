@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -149,7 +150,8 @@ def _open_store(options: ServeOptions) -> Store:
     if options.store is None:
         return DuckDBStore(options.runs_dir)
     try:
-        return ClickHouseStore(parse_address(options.store))
+        owner = f"{socket.gethostname()}:{options.data_dir}"  # whose lock this server holds
+        return ClickHouseStore(parse_address(options.store), owner)
     except StoreError as error:  # there is nobody yet who could send again
         raise ConfigError(str(error)) from None
 

@@ -230,7 +230,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("server/queries", "integration/test_http_api_doc.py"): "coupling live_answers parameters",
     ("server/store", "integration/test_store_charts.py"): "charts metrics rollup snapshot sql_store",
     ("server/store", "integration/test_store_duckdb.py"): "open_run protocol row_queries rows schema",
-    ("server/store/clickhouse", "integration/test_store_clickhouse.py"): "database run schema",
+    ("server/store/clickhouse", "integration/test_store_clickhouse.py"): "database lease run schema",
     ("server/store/clickhouse", "integration/test_store_conformance.py"): "snapshot",
     ("server/store/duckdb", "integration/test_store_duckdb.py"): "files",
     ("streamer", "integration/test_streamer_run.py"): "__main__ drain rings streamer",

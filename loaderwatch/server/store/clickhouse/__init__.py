@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -18,6 +19,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope
 from loaderwatch.server.store.clickhouse.address import Address
 from loaderwatch.server.store.clickhouse.database import Database
+from loaderwatch.server.store.clickhouse.lease import Lease
 from loaderwatch.server.store.clickhouse.run import ClickHouseRun
 from loaderwatch.server.store.clickhouse.schema import STORED, prepare
 from loaderwatch.server.store.clickhouse.snapshot import text
@@ -37,14 +39,18 @@ CARDS_EVERY_S: Final = 10.0
 class ClickHouseStore(SqlStore):
     """Keeps runs in a database of ClickHouse. ``store.protocol.Store`` describes the methods.
 
-    One server writes to a database at a time.
+    One server writes to a database at a time (``lease.py``).
     """
 
     commit_interval_s = 1.0
     """A part of a table, which each insert makes, costs ClickHouse about as much with one row as with a thousand."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, owner: str | None = None) -> None:
         """Connect, and make what is missing of the database.
+
+        Args:
+            address: where it is.
+            owner: the server's name, by which it may take over from itself after it was killed.
 
         Raises:
             ConfigError: the address, user, server or schema cannot be used; it says what to change.
@@ -52,6 +58,8 @@ class ClickHouseStore(SqlStore):
         """
         self._database = Database(address)
         prepare(self._database)
+        self._lease = Lease(self._database, owner or uuid.uuid4().hex)
+        self._lease.take()
         self._lock = threading.Lock()  # guards what follows, and is never held while ClickHouse is asked
         self._loading = threading.Lock()
         self._runs: dict[str, ClickHouseRun] = {}
@@ -116,6 +124,8 @@ class ClickHouseStore(SqlStore):
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
         """Store envelopes of any runs, which ClickHouse has on return. Return those that were not stored before."""
+        if self._lease.refused is not None:
+            raise self._lease.refused
         by_run: dict[str, list[Envelope]] = {}
         for envelope in envelopes:
             by_run.setdefault(envelope.run_id, []).append(envelope)
@@ -164,6 +174,9 @@ class ClickHouseStore(SqlStore):
         if now < self._next_cards_s:
             return
         self._next_cards_s = now + CARDS_EVERY_S
+        self._lease.renew()
+        if self._lease.refused is not None:
+            raise self._lease.refused
         with self._lock:
             runs = list(self._runs.values())
         if any(run.changed for run in runs):
@@ -233,6 +246,7 @@ class ClickHouseStore(SqlStore):
                 changed = [run for run in self._runs.values() if run.changed]
             for run in changed:
                 self._keep_card(run)
+            self._lease.leave()
         except StoreError as error:
             _log.warning("what lists show of runs was not kept, and is made anew: %s", error)
         self._database.close()

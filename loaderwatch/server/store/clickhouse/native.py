@@ -31,7 +31,10 @@ def pack(columns: Mapping[str, NDArray[Any]], types: Mapping[str, str]) -> bytes
             unknown = np.isnan(values) if values.dtype.kind == "f" else values == UNKNOWN
             parts.append(unknown.astype("<u1").tobytes())
         if kind == "String":
-            parts += [_text(value.encode() if isinstance(value, str) else value) for value in values]
+            packed: dict[Any, bytes] = {}  # most columns of text say the same again and again
+            for value in set(values.tolist()):
+                packed[value] = _text(value.encode() if isinstance(value, str) else value)
+            parts += map(packed.__getitem__, values.tolist())
         else:
             parts.append(values.astype(_FIXED[kind], copy=False).tobytes())
     return b"".join(parts)
