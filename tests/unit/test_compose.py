@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from loaderwatch.cli import build_parser
+from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE, parse_address
+from loaderwatch.server.store.clickhouse.database import LEAST_VERSION
 
 yaml = pytest.importorskip("yaml", reason="PyYAML reads the file")
 
@@ -16,7 +18,7 @@ yaml = pytest.importorskip("yaml", reason="PyYAML reads the file")
 @pytest.fixture
 def services(repo_root: Path) -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load((repo_root / "docker-compose.yml").read_text())
-    assert set(loaded["volumes"]) == {"data"}
+    assert set(loaded["volumes"]) == {"data", "clickhouse", "data-clickhouse"}
     services: dict[str, Any] = loaded["services"]
     return services
 
@@ -30,6 +32,28 @@ def test_the_server_has_a_volume_a_health_check_and_a_command_that_parses(servic
     assert (args.host, args.port) == ("0.0.0.0", 8790)
     assert server["ports"] == ["127.0.0.1:8790:8790"]
     assert "LOADERWATCH_TOKEN" in server["environment"]
+
+
+def test_a_profile_has_clickhouse_and_a_server_that_uses_it(services: dict[str, Any]) -> None:
+    server, database = services["server-clickhouse"], services["clickhouse"]
+    assert server["profiles"] == database["profiles"] == ["clickhouse"]
+    assert not {name for name in services if "profiles" in services[name]} - {
+        "server-clickhouse",
+        "clickhouse",
+    }
+    args = build_parser(server["command"]).parse_args(server["command"])
+    address = parse_address(args.store)
+    assert (address.host, address.port) == ("clickhouse", 8123)
+    assert (address.user, address.database) == (
+        database["environment"]["CLICKHOUSE_USER"],
+        database["environment"]["CLICKHOUSE_DB"],
+    )
+    assert server["environment"][PASSWORD_VARIABLE] == database["environment"]["CLICKHOUSE_PASSWORD"]
+    assert "ports" not in database  # its password is the token
+    assert server["ports"][0] not in services["server"]["ports"]
+    version = database["image"].rpartition(":")[2]
+    assert tuple(int(part) for part in version.split(".")) >= LEAST_VERSION
+    assert server["build"]["args"]["EXTRA"] == "clickhouse"
 
 
 def test_the_trainer_uses_the_server_and_has_shared_memory(services: dict[str, Any]) -> None:
