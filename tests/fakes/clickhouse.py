@@ -72,7 +72,7 @@ class Engine:
                 raise RuntimeError(
                     f"Code: 497. DB::Exception: {USER}: Not enough privileges. (ACCESS_DENIED)"
                 )
-            if statement.startswith(f"CHECK GRANT {right} "):
+            if statement.startswith(f"CHECK GRANT {right}"):
                 return self.run("SELECT 0::UInt8 AS result", b"", {}, fmt)
         if self.version:
             statement = statement.replace("version()", f"'{self.version}'")
@@ -171,7 +171,13 @@ class Server:
     def __init__(self, directory: Path, *, port: int = 0, environ: Mapping[str, str] | None = None) -> None:
         self.directory = directory
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fakes.clickhouse", str(directory), str(port)],
+            [
+                os.environ.get("CHDB_PYTHON", sys.executable),
+                "-m",
+                "tests.fakes.clickhouse",
+                str(directory),
+                str(port),
+            ],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, **(environ or {})},

@@ -93,6 +93,8 @@ def test_while_clickhouse_is_away_senders_are_asked_to_come_again(
             _, output, _ = server.stop()
             assert output.count("does not answer") <= 10
             assert "answers again" in output
+            assert "Traceback" not in output
+            assert "Unexpected Http Driver" not in output
             assert clickhouse.PASSWORD not in output
         finally:
             engine.kill()

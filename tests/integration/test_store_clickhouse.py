@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import uuid
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.server.store.clickhouse import ClickHouseStore, lease
+from loaderwatch.server.store.clickhouse import ClickHouseStore, database, lease
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.database import Unreachable
 from loaderwatch.server.store.clickhouse.lease import Taken
@@ -153,6 +154,30 @@ def test_an_engine_that_is_killed_and_comes_back_has_whatever_it_acknowledged(tm
         engine.kill()
 
 
+def test_what_a_stopped_engine_takes_in_late_counts_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the insert, and works on when it is woken: after its sender was refused, and sent again."""
+    monkeypatch.setattr(database, "ANSWER_S", 4)
+    engine = clickhouse.Server(tmp_path / "engine")
+    try:
+        store = _open(engine.url("stopped"))
+        store.append([envelope(1, tables=_both(1))])
+        for seq in (2, 4):
+            engine.process.send_signal(signal.SIGSTOP)
+            with pytest.raises(Unreachable):
+                store.append([envelope(seq, tables=_both(seq))])
+            engine.process.send_signal(signal.SIGCONT)
+            store.append([envelope(n, tables=_both(n)) for n in range(1, seq + 2)])
+            assert _books(store) == (list(range(1, seq + 2)), seq + 1, seq + 1)
+        store.close()
+        store = _open(engine.url("stopped"))
+        assert _books(store) == ([1, 2, 3, 4, 5], 5, 5)
+        store.close()
+    finally:
+        engine.kill()
+
+
 def test_one_server_writes_at_a_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     first = ClickHouseStore(parse_address(url), "one")
     with pytest.raises(StoreError, match=r"another loaderwatch server \(one\) writes"):
@@ -204,7 +229,8 @@ def test_what_is_wrong_is_said_in_one_line(engine: clickhouse.Server, url: str, 
     [
         ({"FAKE_VERSION": "24.8.1.1"}, "is 24.8.1.1; loaderwatch needs"),
         ({"FAKE_DENIED": "INSERT"}, "GRANT SELECT, INSERT, CREATE TABLE, ALTER TABLE ON some.* TO watcher"),
-        ({"FAKE_DENIED": "ALTER TABLE"}, "may not ALTER TABLE in some"),
+        ({"FAKE_DENIED": "ALTER TABLE"}, "may not ALTER TABLE on some.*"),
+        ({"FAKE_DENIED": "SELECT ON system.parts"}, "GRANT SELECT ON system.parts TO watcher"),
         ({"FAKE_DENIED": "CREATE DATABASE"}, "GRANT CREATE DATABASE ON some.* TO watcher"),
     ],
 )

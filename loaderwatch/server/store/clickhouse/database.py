@@ -27,10 +27,13 @@ _T = TypeVar("_T")
 
 LEAST_VERSION: Final = (26, 9)
 """The oldest server that the tests have run on."""
-RIGHTS: Final = "SELECT, INSERT, CREATE TABLE, ALTER TABLE"
-_CONNECT_S: Final = 5
-_ANSWER_S: Final = 30
-"""How long an answer is waited for. A streamer waits as long for its own, and then sends again."""
+RIGHTS: Final = ("SELECT", "INSERT", "CREATE TABLE", "ALTER TABLE")
+"""What is needed in the database; and to say how many bytes a run takes, SELECT on system.parts."""
+CONNECT_S: Final = 5
+ANSWER_S: Final = 15
+"""How long an answer is waited for: as long as a streamer waits for its own, before it sends again."""
+_SENT_AGAIN_S: Final = 2.0
+"""An insert that failed sooner is sent again at once. Later the senders' own patience is over, and they send again."""
 
 _DIALECT: Final[dict[str, Any]] = {
     # What DuckDB does of itself, which the queries of store.charts and store.row_queries are written for.
@@ -40,7 +43,7 @@ _DIALECT: Final[dict[str, Any]] = {
     "aggregate_functions_null_for_empty": 1,
     "prefer_column_name_to_alias": 1,
     "union_default_mode": "ALL",
-    "max_execution_time": _ANSWER_S - 5,
+    "max_execution_time": ANSWER_S - 3,
     "wait_end_of_query": 1,  # an error while rows are sent would come as part of an answer else
 }
 _INSERT: Final[dict[str, Any]] = {"async_insert": 0, "insert_deduplicate": 1, "wait_end_of_query": 1}
@@ -84,6 +87,7 @@ class Database:
             raise ConfigError(
                 "--store clickhouse:// needs a package that is not installed: pip install 'loaderwatch[clickhouse]'"
             ) from None
+        logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)  # what it would say is said here
         at = self.address
         return self._asked(
             lambda: clickhouse_connect.get_client(
@@ -94,8 +98,8 @@ class Database:
                 password=at.password,
                 database="__default__",  # ours may not exist yet, so that names are qualified
                 client_name="loaderwatch",
-                connect_timeout=_CONNECT_S,
-                send_receive_timeout=_ANSWER_S,
+                connect_timeout=CONNECT_S,
+                send_receive_timeout=ANSWER_S,
                 autogenerate_session_id=False,  # a session would let one query run at a time
                 query_retries=0,
             )
@@ -124,7 +128,7 @@ class Database:
     ) -> None:
         """Insert one block, which ClickHouse takes once however often it comes with this token.
 
-        When the answer is lost it is sent a second time.
+        When the answer is lost at once it is sent a second time.
         """
         block = native.pack(columns, types)
         settings = {**_INSERT, "insert_deduplication_token": token}
@@ -138,9 +142,12 @@ class Database:
                 settings=settings,
             )
 
+        began_s = time.monotonic()
         try:
             self._asked(send)
         except Unreachable:
+            if time.monotonic() - began_s > _SENT_AGAIN_S:
+                raise
             time.sleep(0.2)
             self._asked(send)
 
@@ -210,8 +217,9 @@ class Database:
         return Unreachable(f"store not reachable since {since}: ClickHouse at {self.address} does not answer")
 
     def grant(self) -> str:
-        """Return the statement that gives this user every right that is needed."""
-        return f"GRANT {RIGHTS} ON {self.name}.* TO {self.address.user}"
+        """Return the statements that give this user every right that is needed."""
+        user = self.address.user
+        return f"GRANT {', '.join(RIGHTS)} ON {self.name}.* TO {user}; GRANT SELECT ON system.parts TO {user}"
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -114,11 +114,11 @@ def prepare(database: Database) -> None:
     name = database.name
     if not database.rows(f"SELECT 1 AS one FROM system.databases WHERE name = '{name}'"):
         _permitted(database, f"CREATE DATABASE IF NOT EXISTS {name}", "CREATE DATABASE")
-    for right in RIGHTS.split(", "):
-        ((granted,),) = database.rows(f"CHECK GRANT {right} ON {name}.*")
+    for right, where in (*((right, f"{name}.*") for right in RIGHTS), ("SELECT", "system.parts")):
+        ((granted,),) = database.rows(f"CHECK GRANT {right} ON {where}")
         if not granted:
             raise ConfigError(
-                f"the user {database.address.user!r} of ClickHouse may not {right} in {name}: {database.grant()}"
+                f"the user {database.address.user!r} of ClickHouse may not {right} on {where}: {database.grant()}"
             )
     database.command(
         f"CREATE TABLE IF NOT EXISTS {name}.about (mark String, version UInt32) ENGINE = MergeTree ORDER BY version"
