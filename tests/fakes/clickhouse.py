@@ -96,6 +96,9 @@ class Handler(BaseHTTPRequestHandler):
     """One connection; errors are answered as ClickHouse answers them."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = (
+        True  # head and body of an answer are two writes, between which it would wait 40 ms
+    )
     engine: Engine
 
     def do_GET(self) -> None:

@@ -27,6 +27,7 @@ _SPELLINGS: Final = (
 _LITERAL: Final = re.compile(r"('(?:[^']|'')*')")
 _NAMED: Final = re.compile(r"\b(?:FROM|JOIN) \"?(\w+)\"?")
 _BYTES: Final = ("body",)
+_KEPT_VALUES: Final = 100_000  # of an answer that may be asked for again
 
 
 class Gaps:
@@ -51,10 +52,18 @@ class ClickHouseSnapshot:
         self._database = database
         self._run_id = run_id
         self._commits = commits
+        self._answered: dict[str, dict[str, NDArray[Any]]] = {}
+        """What was asked before, which has the same answer: a chart looks at some small tables several times."""
 
     def execute(self, query: str, parameters: Sequence[Any] | None = None) -> ClickHouseAnswer:
         """Run a query."""
-        return ClickHouseAnswer(self._database, self._scoped(query, list(parameters or ())))
+        sql = self._scoped(query, list(parameters or ()))
+        columns = self._answered.get(sql)
+        if columns is None:
+            columns = self._database.query(sql)
+            if sum(map(len, columns.values())) <= _KEPT_VALUES:
+                self._answered[sql] = columns
+        return ClickHouseAnswer(self._database, sql, columns)
 
     def insert(self, into: str, query: str) -> None:
         """Insert what a query of rows finds."""
@@ -97,12 +106,12 @@ class ClickHouseSnapshot:
 class ClickHouseAnswer:
     """A ``store.snapshot.Answer``."""
 
-    def __init__(self, database: Database, sql: str) -> None:
+    def __init__(self, database: Database, sql: str, columns: dict[str, NDArray[Any]]) -> None:
         self._database = database
         self._sql = sql
         self._columns = {
             name: _decoded(values) if values.dtype == object and name not in _BYTES else values
-            for name, values in database.query(sql).items()
+            for name, values in columns.items()
         }
         self._next = 0
 
