@@ -27,11 +27,12 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 
 GROWN_RATIO: Final = 2.0
 """Times its first value that the script's part of a step takes in the end, at least."""
-BETWEEN_RATIO: Final = 1.1
-"""By so much the middle must lie between the ends: a change at one moment is no growth."""
+HALF_RATIO: Final = 1.2
+"""By so much it must rise in each half: a change at one moment is no growth."""
 RISES: Final = 0.9
 """Rank correlation of the script's part with its place in time."""
-FEW: Final = 3  # slices at each end
+BLOCKS: Final = 8
+"""Stretches of equal length, which are compared."""
 
 
 @dataclass(frozen=True)
@@ -72,42 +73,33 @@ def _grown(rank: RankWindow, pace: Pace) -> GrownStep | None:
 
 
 def _of(pace: Pace, slices: Course) -> GrownStep | None:
-    script_s = slices.script_s
+    script_s = _blocks(slices.script_s)
     # Other programs slow down the model and the script alike: beside them only the one in terms of the other tells.
-    if not (_rises(script_s) or _rises(script_s / (slices.step_s - script_s))):
+    if not (_rises(script_s) or _rises(_blocks(slices.script_s / (slices.step_s - slices.script_s)))):
         return None
-    first_s, _, last_s = _ends(script_s)
+    first_s, last_s = float(script_s[0]), float(script_s[-1])
     if not 0 < first_s <= last_s / GROWN_RATIO:
         return None
-    few = _few(script_s)
-    over = np.maximum(0.0, script_s - first_s) / slices.step_s
+    over = np.maximum(0.0, slices.script_s - first_s) / slices.step_s
     return GrownStep(
         pace=pace,
         first_s=first_s,
         last_s=last_s,
-        step_s=median(slices.step_s[-few:]),
+        step_s=float(_blocks(slices.step_s)[-1]),
         span_s=float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9,
         lost_s=float(np.nansum(over)) * slices.slice_ns / 1e9,
     )
 
 
-def _rises(values: Floats) -> bool:
-    first, middle, last = _ends(values)
-    between = BETWEEN_RATIO * first <= middle <= last / BETWEEN_RATIO
-    return 0 < first <= last / GROWN_RATIO and between and trend(values) >= RISES
+def _blocks(values: Floats) -> Floats:
+    """Return the medians of ``BLOCKS`` stretches, oldest first: of single seconds a busy machine makes anything."""
+    return np.array([median(part) for part in np.array_split(values, BLOCKS)])
 
 
-def _ends(values: Floats) -> tuple[float, float, float]:
-    """Return a typical value of the oldest, the middle and the newest slices."""
-    few = _few(values)
-    oldest, middle, newest = (
-        median(values[at : at + few]) for at in (0, (values.size - few) // 2, values.size - few)
-    )
-    return oldest, middle, newest
-
-
-def _few(values: Floats) -> int:
-    return max(FEW, values.size // 16)
+def _rises(blocks: Floats) -> bool:
+    (first, *_, before), (after, *_, last) = np.array_split(blocks, 2)
+    in_both_halves = HALF_RATIO * first <= before and HALF_RATIO * after <= last
+    return bool(0 < first <= last / GROWN_RATIO and in_both_halves) and trend(blocks) >= RISES
 
 
 def _finding(found: GrownStep, limits: Limits) -> Finding:
