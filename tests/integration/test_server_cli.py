@@ -106,7 +106,7 @@ def test_a_crash_is_said_first_also_when_nothing_else_was_found(
         access.send(feed.envelope(steps=20))
         last = feed.process(state="crashed", exit="exit code 3", steps=20)
         access.send(feed.envelope(steps=0, state="crashed", processes=[last], final=True))
-        wait_until("the verdict", lambda: "crashed" in (access.get("/runs")[0]["verdict"] or ""))
+        wait_until("the verdict", lambda: "exit code 3" in (access.get("/runs")[0]["verdict"] or ""))
         if not served:
             server.stop()
         (row,) = json.loads(printed(capsys, "runs", "--json")[1])
