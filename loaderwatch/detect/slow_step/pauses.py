@@ -19,7 +19,7 @@ from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.detect.measures.stacks import compiling, main_frames, saving, user_frame
+from loaderwatch.detect.measures.stacks import collective, compiling, main_frames, saving, user_frame
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
@@ -241,10 +241,13 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
 
 
 def _works_aside(pauses: Pauses, dump: StackDump | None) -> bool:
-    """Whether a stack shows the loop at work of the script's own, which neither saves, nor runs a model, nor sleeps."""
+    """Whether a stack shows the loop at work of the script's own, which neither saves, nor runs a model, nor sleeps.
+
+    In a backward pass, or another collective, it computes the model or waits for other ranks.
+    """
     frames = main_frames(dump)
     awake = pauses.asleep_ratio < ASLEEP_RATIO  # not where nobody looked
-    if user_frame(frames) is None or saving(frames) or not awake:
+    if user_frame(frames) is None or saving(frames) or collective(frames) or not awake:
         return False
     return not any(frame.library and frame.function in MODEL_PASS for frame in frames)
 

@@ -120,9 +120,10 @@ def test_the_line_of_the_last_long_step_is_named() -> None:
         (stacks.main_in(user="log_pictures"), 1, "info"),
         (stacks.SAVE, 0, "info"),
         (stacks.main_in("forward", user="evaluate"), 0, "info"),
+        (stacks.main_in("_engine_run_backward", "backward"), 0, "info"),
         (stacks.main_in("named_parameters", user="write_weights"), 0, "warning"),
     ],
-    ids=["at work", "a throttle", "a checkpoint", "an evaluation", "at work on weights"],
+    ids=["at work", "a throttle", "a checkpoint", "an evaluation", "a backward pass", "at work on weights"],
 )
 def test_costly_work_that_is_seen_is_an_alert(text: str, asleep: int, severity: str) -> None:
     builder = logging_loop("log_pictures")
