@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any, Final
 
 from benchmarks.steps import ReadyIterator, Training
@@ -33,8 +34,8 @@ def hook_nothing(training: Training) -> None:
     training.loader.iterator_class = EmptyIterator
     *_, last = training.model.parameters()
     last.register_post_accumulate_grad_hook(gradient_came)  # type: ignore[no-untyped-call]
-    training.model.register_forward_pre_hook(nothing)
-    training.model.register_forward_hook(nothing)
+    # What PyTorch calls in place of a model's own call; one that runs no code of Python, as ours.
+    vars(training.model)["_compiled_call_impl"] = partial(training.model._call_impl)
     training.optimizer.register_step_pre_hook(nothing)
     training.optimizer.register_step_post_hook(nothing)
 

@@ -45,12 +45,12 @@ void dump(const char *name) { CALLGRIND_DUMP_STATS_AT(name); }
 
 NOTHING: Final = (inf, inf)
 BUDGETS: Final = {
-    "loader": (6_000, 500),
-    "loader, step": (36_000, 3_200),  # model and optimizer are found, and their phases timed
-    "phases, step": (36_000, 3_200),
+    "loader": (4_500, 450),
+    "loader, step": (26_000, 2_500),  # model and optimizer are found, and their phases timed
+    "phases, step": (24_000, 2_300),
     "empty, step": NOTHING,
-    "events": (6_000, 700),
-    "events, step": (52_000, 4_300),
+    "events": (5_500, 600),
+    "events, step": (34_000, 3_200),
     "no workers": (24_000, 1_200),
     "workers": (20_000, 1_200),
     "workers, in a worker": (30_000, 1_500),

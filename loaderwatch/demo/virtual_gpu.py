@@ -104,7 +104,7 @@ class VirtualGpu:
         """Put it where ``torch.cuda`` has its own names, each by ``replace(name, new)``."""
         replace("is_initialized", lambda: True)
         replace("is_available", lambda: True)
-        replace("is_current_stream_capturing", lambda: False)
+        replace("is_current_stream_capturing", bool)  # False; of C, as the real one
         replace("Event", self.event)
         replace("Stream", lambda *_, **__: VirtualStream(self))
         replace("stream", self.on_stream)

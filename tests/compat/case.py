@@ -195,6 +195,12 @@ def plain_text(text: str) -> str:
     text = re.sub(r"(?i)\b(pids?|pid\(s\)|process|file_system|torch)([ :=_/-]+)\d+", r"\1\2N", text)
     text = re.sub(r"\b0x[0-9a-f]+", "0xN", text)
     text = re.sub(r"(?<=[/ '\"])(/[\w.-]+)*/tmp[\w.-]*/[\w./-]+", "TMP", text)
+    # PyTorch calls a watched model in the line before (Module.compile's)
+    text = re.sub(
+        r"line \d+, in _wrapped_call_impl\n +return self\._(compiled_)?call_impl.*\n( +\^+\n)?",
+        "line N, in _wrapped_call_impl\n",
+        text,
+    )
     # which worker is quicker decides where the loader finds a batch
     text = re.sub(r"line \d+, in _next_data", "line N, in _next_data", text)
     # PyTorch's log, of ranks in any order; and what the streamer says when there is time enough to find that nobody answers

@@ -50,7 +50,8 @@ def timed(rings: RingFolder) -> list[bool]:
 
 
 def hooked(*roots: nn.Module) -> list[nn.Module]:
-    return [one for root in roots for one in root.modules() if one._forward_pre_hooks]
+    every = [one for root in roots for one in root.modules()]
+    return [one for one in every if one._forward_pre_hooks or one._compiled_call_impl]
 
 
 class Parts(nn.Module):

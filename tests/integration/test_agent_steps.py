@@ -303,10 +303,9 @@ def test_detach_takes_the_hooks_out() -> None:
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     train = loaderwatch.attach(loader(), model=model, optimizer=optimizer)
-    assert model._forward_hooks
+    assert model._compiled_call_impl
     loaderwatch.detach()
-    assert not model._forward_hooks
-    assert not model._forward_pre_hooks
+    assert "_compiled_call_impl" not in vars(torch.nn.Linear)
     assert not optimizer._optimizer_step_pre_hooks
     assert type(train) is DataLoader
 

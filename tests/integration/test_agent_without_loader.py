@@ -191,8 +191,8 @@ def test_a_loader_that_trains_ends_it(rings: RingFolder) -> None:
     assert end["ended_by"] == EndedBy.BREAK
     others = [step for step in main.of(RecordKind.STEP) if step["loader"] != number]
     assert [step["optimizer_steps"] for step in others] == [1] * 12
-    assert one.model._forward_pre_hooks
-    assert not before.model._forward_pre_hooks
+    assert one.model._compiled_call_impl
+    assert not before.model._compiled_call_impl
 
 
 def test_steps_after_a_pass_over_a_loader_are_no_such_loop(rings: RingFolder) -> None:
@@ -219,4 +219,4 @@ def test_hooks_are_gone_after_detach(rings: RingFolder) -> None:
     one.learn(one.batch())
     one.step()
     assert len(steps_of(rings, 0)) == before
-    assert not one.model._forward_pre_hooks
+    assert not one.model._compiled_call_impl

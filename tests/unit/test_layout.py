@@ -109,6 +109,7 @@ TESTED_BY: dict[str, str] = {
     "__main__.py": "unit/cli/test_main.py",
     "agent/arguments.py": "unit/agent/test_attach.py",
     "agent/frames.py": "integration/test_cli_run_tracebacks.py",
+    "agent/hot/calls.py": "unit/agent/model/test_timed_calls.py",
     "agent/hot/collector.py": "unit/agent/process/test_garbage.py",
     "agent/launcher/ondemand.py": "integration/test_agent_subclasses.py",
     "agent/launcher/rank_start.py": "integration/test_rank_start.py",

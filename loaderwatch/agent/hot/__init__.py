@@ -20,15 +20,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard
-from loaderwatch.agent.hot import collector, device_clock, fetches, nexts, passes, phases, samples
+from loaderwatch.agent.hot import calls, collector, device_clock, fetches, nexts, passes, phases, samples
 from loaderwatch.agent.hot.layout import LAYOUT
 
 in_python: Final = SimpleNamespace(
+    CallsOf=calls.CallsOf,
     DeviceClock=device_clock.DeviceClock,
     LAYOUT=LAYOUT,
     Pass=passes.Pass,
     PhaseClock=phases.PhaseClock,
     SampleClock=samples.SampleClock,
+    TimedCall=calls.TimedCall,
     TimedCollections=collector.TimedCollections,
     TimedIndices=samples.TimedIndices,
     guard_stacks=None,
@@ -58,6 +60,7 @@ guard_stacks: Final[Callable[[int, int], None] | None] = _chosen.guard_stacks
 thread is leaving begins anew instead of ending the process; None where nothing was compiled."""
 
 if TYPE_CHECKING:
+    from loaderwatch.agent.hot.calls import CallsOf, TimedCall
     from loaderwatch.agent.hot.collector import TimedCollections
     from loaderwatch.agent.hot.device_clock import DeviceClock
     from loaderwatch.agent.hot.fetches import noted_collate
@@ -67,13 +70,16 @@ if TYPE_CHECKING:
 else:
     DeviceClock, Pass = _chosen.DeviceClock, _chosen.Pass
     PhaseClock, SampleClock = _chosen.PhaseClock, _chosen.SampleClock
+    CallsOf, TimedCall = _chosen.CallsOf, _chosen.TimedCall
     TimedCollections, noted_collate = _chosen.TimedCollections, _chosen.noted_collate
 
 __all__ = [
+    "CallsOf",
     "DeviceClock",
     "Pass",
     "PhaseClock",
     "SampleClock",
+    "TimedCall",
     "TimedCollections",
     "guard_stacks",
     "nexts_on_the_stack",

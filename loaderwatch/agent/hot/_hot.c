@@ -33,7 +33,8 @@
 
 static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_is_cpu,
     *s_moved, *s_look_at_output, *s_loaderwatch, *s_reads, *s_tripped, *s_memory, *s_collate_fn,
-    *s_record, *s_query, *s_elapsed_time, *s_launches;
+    *s_record, *s_query, *s_elapsed_time, *s_launches, *s_call_impl,
+    *s_compiled_call_impl;
 
 static int64_t now_by(clockid_t clock) {
     struct timespec now;
@@ -197,15 +198,12 @@ static PyObject *launches(Clock *self, int part) {
     return answer != NULL ? answer : swallowed(self);
 }
 
-static PyObject *clock_forward_began(Clock *self, PyObject *const *args, Py_ssize_t count) {
-    PyObject *answer, *first, *inputs;
+/* The outermost module is called with these positional arguments. */
+static PyObject *forward_begins(Clock *self, PyObject *const *inputs, Py_ssize_t count) {
+    PyObject *answer, *all;
     int64_t now;
+    Py_ssize_t place;
     int on;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "forward_began takes the module and its inputs");
-        return NULL;
-    }
-    inputs = args[1];
     if (++self->forward_depth != 1)
         Py_RETURN_NONE;
     if ((answer = call(self->is_grad_enabled, NULL)) == NULL)
@@ -217,11 +215,10 @@ static PyObject *clock_forward_began(Clock *self, PyObject *const *args, Py_ssiz
     self->forward_since = now = MONOTONIC();
     tell(self, FORWARD_WORD, now);
     self->saw_forward = 1;
-    if (self->forward_ns || (self->on_host && self->until_look) || !PyTuple_Check(inputs) || PyTuple_GET_SIZE(inputs) == 0)
+    if (self->forward_ns || (self->on_host && self->until_look) || count == 0)
         Py_RETURN_NONE;
-    first = PyTuple_GET_ITEM(inputs, 0);
-    if ((PyObject *)Py_TYPE(first) == self->tensor) {
-        if ((answer = PyObject_GetAttr(first, s_is_cpu)) == NULL)
+    if ((PyObject *)Py_TYPE(inputs[0]) == self->tensor) {
+        if ((answer = PyObject_GetAttr(inputs[0], s_is_cpu)) == NULL)
             return swallowed(self);
         self->on_host = answer == Py_True;
         Py_DECREF(answer);
@@ -230,17 +227,18 @@ static PyObject *clock_forward_began(Clock *self, PyObject *const *args, Py_ssiz
     } else {
         self->on_host = 0;
     }
-    answer = PyObject_CallMethodObjArgs((PyObject *)self, s_moved, inputs, NULL);
+    if ((all = PyTuple_New(count)) == NULL)
+        return swallowed(self);
+    for (place = 0; place < count; place++)
+        PyTuple_SET_ITEM(all, place, Py_NewRef(inputs[place]));
+    answer = PyObject_CallMethodOneArg((PyObject *)self, s_moved, all);
+    Py_DECREF(all);
     return answer != NULL ? answer : swallowed(self);
 }
 
-static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
+static PyObject *forward_ends(Clock *self, PyObject *module, PyObject *output) {
     PyObject *answer;
     int64_t since = self->forward_since;
-    if (count != 3) {
-        PyErr_SetString(PyExc_TypeError, "forward_ended takes the module, its inputs and its output");
-        return NULL;
-    }
     if (self->forward_depth > 0)
         self->forward_depth--;
     if (self->forward_depth || !since)
@@ -251,8 +249,26 @@ static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssiz
     tell(self, FORWARD_WORD, UNKNOWN);
     if (self->parameter_tells && self->until_look)
         Py_RETURN_NONE;
-    answer = PyObject_CallMethodObjArgs((PyObject *)self, s_look_at_output, args[0], args[2], NULL);
+    answer = PyObject_CallMethodObjArgs((PyObject *)self, s_look_at_output, module, output, NULL);
     return answer != NULL ? answer : swallowed(self);
+}
+
+static PyObject *clock_forward_began(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    if (count != 2) {
+        PyErr_SetString(PyExc_TypeError, "forward_began takes the module and its inputs");
+        return NULL;
+    }
+    if (!PyTuple_Check(args[1]))
+        return forward_begins(self, NULL, 0);
+    return forward_begins(self, &PyTuple_GET_ITEM(args[1], 0), PyTuple_GET_SIZE(args[1]));
+}
+
+static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssize_t count) {
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "forward_ended takes the module, its inputs and its output");
+        return NULL;
+    }
+    return forward_ends(self, args[0], args[2]);
 }
 
 static PyObject *clock_gradient_came(Clock *self, PyObject *const *args, Py_ssize_t count) {
@@ -454,6 +470,179 @@ static PyTypeObject ClockType = {
     .tp_members = clock_members,
     .tp_getset = clock_getset,
     .tp_methods = clock_methods,
+};
+
+/* ---- TimedCall: the call of one model, and CallsOf: the calls of a class, as what its modules have in place of _call_impl */
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *clock, *model, *before; /* model: a weak reference */
+} Call;
+
+static PyObject *call_model(Call *self, PyObject *const *args, size_t count, PyObject *names) {
+    PyObject *own, *done, *answer = NULL, *clock = Py_XNewRef(self->clock), *model = call(self->model, NULL);
+    own = model == NULL || clock == NULL ? NULL : PyObject_GetAttr(model, s_call_impl);
+    if (own == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
+    } else if ((done = self->before == NULL || self->before == Py_None ? Py_NewRef(Py_None) : call(self->before, NULL)) != NULL) {
+        Py_SETREF(done, forward_begins((Clock *)clock, args, PyVectorcall_NARGS(count)));
+        answer = done == NULL ? NULL : PyObject_Vectorcall(own, args, count, names);
+        if (answer != NULL) {
+            Py_SETREF(done, forward_ends((Clock *)clock, model, answer));
+            if (done == NULL)
+                Py_CLEAR(answer);
+        }
+        Py_XDECREF(done);
+    }
+    Py_XDECREF(own);
+    Py_XDECREF(clock);
+    Py_XDECREF(model);
+    return answer;
+}
+
+static int call_init(Call *self, PyObject *args, PyObject *kwargs) {
+    PyObject *clock, *model;
+    if (!PyArg_ParseTuple(args, "O!O", &ClockType, &clock, &model))
+        return -1;
+    Py_XSETREF(self->clock, Py_NewRef(clock));
+    Py_XSETREF(self->model, Py_NewRef(model));
+    Py_XSETREF(self->before, Py_NewRef(Py_None));
+    self->vectorcall = (vectorcallfunc)call_model;
+    return 0;
+}
+
+static int call_traverse(Call *self, visitproc visit, void *arg) {
+    Py_VISIT(self->clock);
+    Py_VISIT(self->model);
+    Py_VISIT(self->before);
+    return 0;
+}
+
+static int call_clear(Call *self) {
+    Py_CLEAR(self->clock);
+    Py_CLEAR(self->model);
+    Py_CLEAR(self->before);
+    return 0;
+}
+
+static void call_dealloc(Call *self) {
+    PyObject_GC_UnTrack(self);
+    call_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyMemberDef call_members[] = {
+    {"model", T_OBJECT_EX, offsetof(Call, model), READONLY, NULL}, OBJECT(Call, before), {NULL},
+};
+
+static PyTypeObject CallType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.TimedCall",
+    .tp_basicsize = sizeof(Call),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+    .tp_vectorcall_offset = offsetof(Call, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)call_init,
+    .tp_dealloc = (destructor)call_dealloc,
+    .tp_traverse = (traverseproc)call_traverse,
+    .tp_clear = (inquiry)call_clear,
+    .tp_members = call_members,
+};
+
+/* A property, whose fields no header tells: ours lies behind them, a tuple of TimedCall. */
+static PyObject **calls_of(PyObject *self) { return (PyObject **)((char *)self + PyProperty_Type.tp_basicsize); }
+
+/* What Module.compile has set on a module itself goes first. A new reference, or NULL. */
+static PyObject *set_on(PyObject *module) {
+    PyObject *found = NULL, *fields = PyObject_GenericGetDict(module, NULL);
+    if (fields == NULL)
+        PyErr_Clear();
+    else
+        found = Py_XNewRef(PyDict_GetItemWithError(fields, s_compiled_call_impl));
+    Py_XDECREF(fields);
+    return found;
+}
+
+static PyObject *calls_get(PyObject *self, PyObject *module, PyObject *type) {
+    Py_ssize_t place;
+    PyObject *model, *calls, *one;
+    if (module == NULL)
+        return Py_NewRef(self);
+    if ((one = set_on(module)) != NULL || PyErr_Occurred())
+        return one;
+    calls = Py_XNewRef(*calls_of(self));
+    for (place = 0; calls != NULL && one == NULL && place < PyTuple_GET_SIZE(calls); place++) {
+        one = PyTuple_GET_ITEM(calls, place);
+        model = Py_IS_TYPE(one, &CallType) ? call(((Call *)one)->model, NULL) : NULL;
+        if (model != module)
+            one = NULL;
+        if (model == NULL)
+            PyErr_Clear();
+        Py_XDECREF(model);
+    }
+    one = Py_NewRef(one != NULL ? one : Py_None);
+    Py_XDECREF(calls);
+    return one;
+}
+
+static int calls_set(PyObject *self, PyObject *module, PyObject *value) {
+    int failed;
+    PyObject *fields = PyObject_GenericGetDict(module, NULL);
+    if (fields == NULL)
+        return -1;
+    failed = value != NULL ? PyDict_SetItem(fields, s_compiled_call_impl, value) : PyDict_DelItem(fields, s_compiled_call_impl);
+    Py_DECREF(fields);
+    return failed;
+}
+
+static int calls_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(*calls_of(self));
+    return PyProperty_Type.tp_traverse(self, visit, arg);
+}
+
+static int calls_clear(PyObject *self) {
+    Py_CLEAR(*calls_of(self));
+    return PyProperty_Type.tp_clear == NULL ? 0 : PyProperty_Type.tp_clear(self);
+}
+
+static void calls_dealloc(PyObject *self) {
+    PyObject_GC_UnTrack(self);
+    Py_CLEAR(*calls_of(self));
+    PyObject_GC_Track(self); /* the base takes it off again */
+    PyProperty_Type.tp_dealloc(self);
+}
+
+static PyObject *calls_get_calls(PyObject *self, void *unused) {
+    return *calls_of(self) == NULL ? PyTuple_New(0) : Py_NewRef(*calls_of(self));
+}
+
+static int calls_set_calls(PyObject *self, PyObject *value, void *unused) {
+    if (value == NULL || !PyTuple_Check(value)) {
+        PyErr_SetString(PyExc_TypeError, "a tuple of calls is expected");
+        return -1;
+    }
+    Py_XSETREF(*calls_of(self), Py_NewRef(value));
+    return 0;
+}
+
+static PyGetSetDef calls_getset[] = {
+    {"calls", calls_get_calls, calls_set_calls, NULL, NULL},
+    {NULL},
+};
+
+static PyTypeObject CallsType = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "loaderwatch.agent.hot._hot.CallsOf",
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_descr_get = calls_get,
+    .tp_descr_set = calls_set,
+    .tp_dealloc = calls_dealloc,
+    .tp_traverse = calls_traverse,
+    .tp_clear = calls_clear,
+    .tp_getset = calls_getset,
 };
 
 /* ---- DeviceClock: how long the device itself lacked each batch, by its own events */
@@ -717,11 +906,8 @@ static int device_request(Device *self) {
 
 static int device_deliver(Device *self, int64_t loader, int64_t epoch, int64_t batch, int64_t request_ns) {
     PyObject *event;
-    int capturing;
-    if (self->current.requested == NULL)
+    if (self->current.requested == NULL) /* there was none, or a graph was captured as the batch was asked for */
         return 0;
-    if ((capturing = is_true(call(self->is_capturing, NULL))))
-        return capturing < 0 ? -1 : 0;
     if ((event = device_record(self)) == NULL)
         return -1;
     if (self->current.requested == NULL) { /* somebody's code in between */
@@ -2091,15 +2277,21 @@ PyMODINIT_FUNC PyInit__hot(void) {
         intern(&s_look_at_output, "look_at_output") || intern(&s_loaderwatch, "_loaderwatch") ||
         intern(&s_reads, "_loaderwatch_reads") || intern(&s_tripped, "tripped") || intern(&s_memory, "memory") ||
         intern(&s_collate_fn, "collate_fn") || intern(&s_record, "record") || intern(&s_query, "query") ||
-        intern(&s_elapsed_time, "elapsed_time") || intern(&s_launches, "launches"))
+        intern(&s_elapsed_time, "elapsed_time") || intern(&s_launches, "launches") ||
+        intern(&s_call_impl, "_call_impl") ||
+        intern(&s_compiled_call_impl, "_compiled_call_impl"))
         return NULL;
     IndicesType.tp_base = &PyList_Type;
-    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&DeviceType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 || PyType_Ready(&NextType) < 0 ||
+    CallsType.tp_base = &PyProperty_Type;
+    CallsType.tp_basicsize = PyProperty_Type.tp_basicsize + (Py_ssize_t)sizeof(PyObject *);
+    if (PyType_Ready(&ClockType) < 0 || PyType_Ready(&CallType) < 0 || PyType_Ready(&CallsType) < 0 || PyType_Ready(&DeviceType) < 0 || PyType_Ready(&PassType) < 0 || PyType_Ready(&WalkType) < 0 || PyType_Ready(&NextType) < 0 ||
         PyType_Ready(&SamplesType) < 0 || PyType_Ready(&IndicesType) < 0 || PyType_Ready(&FetchType) < 0 ||
         PyType_Ready(&NotedType) < 0 || PyType_Ready(&CollectionsType) < 0 || (made = PyModule_Create(&module)) == NULL)
         return NULL;
     if (PyModule_AddStringConstant(made, "LAYOUT", LAYOUT) < 0 ||
         PyModule_AddObject(made, "PhaseClock", Py_NewRef((PyObject *)&ClockType)) < 0 ||
+        PyModule_AddObject(made, "CallsOf", Py_NewRef((PyObject *)&CallsType)) < 0 ||
+        PyModule_AddObject(made, "TimedCall", Py_NewRef((PyObject *)&CallType)) < 0 ||
         PyModule_AddObject(made, "DeviceClock", Py_NewRef((PyObject *)&DeviceType)) < 0 ||
         PyModule_AddObject(made, "Pass", Py_NewRef((PyObject *)&PassType)) < 0 ||
         PyModule_AddObject(made, "timed_next", Py_NewRef((PyObject *)&NextType)) < 0 ||

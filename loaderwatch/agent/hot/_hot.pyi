@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from loaderwatch.agent.hot.calls import CallsOf, TimedCall
 from loaderwatch.agent.hot.collector import TimedCollections
 from loaderwatch.agent.hot.device_clock import DeviceClock
 from loaderwatch.agent.hot.passes import Pass
@@ -27,10 +28,12 @@ def say_after_success(text: bytes, /) -> None:
 
 __all__ = [
     "LAYOUT",
+    "CallsOf",
     "DeviceClock",
     "Pass",
     "PhaseClock",
     "SampleClock",
+    "TimedCall",
     "TimedCollections",
     "guard_stacks",
     "nexts_on_the_stack",

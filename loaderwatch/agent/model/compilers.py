@@ -1,8 +1,8 @@
 """Hides our hooks and frames from PyTorch's compilers, torch.compile and TorchScript.
 
 To torch.compile the hooks on the model are empty (``Hook.func``), and our other frames are none of its business: compiled, they
-would cost seconds, and warn the user of calls that he never made. TorchScript compiles a module's hooks as well, and
-ours are no TorchScript: they step aside while a module is scripted, also as a part of another one.
+would cost seconds, and warn the user of calls that he never made. TorchScript compiles a module's hooks and properties as well,
+and ours are no TorchScript: they step aside while a module is scripted, also as a part of another one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any, Final
 import torch
 
 from loaderwatch.agent.guard import ask
+from loaderwatch.agent.hot import CallsOf
+from loaderwatch.agent.hot.calls import FIELD
 
 _hidden: Final[set[str]] = set()  # modules
 _own_create: Any = None  # PyTorch's create_script_module, while ours stands in front of it
@@ -120,7 +122,11 @@ def show_to_script() -> None:
 @contextmanager
 def _hooks_aside(module: Any) -> Iterator[None]:
     aside: list[tuple[Any, list[Any]]] = []
-    for one in ask(lambda: list(module.modules())) or ():
+    modules = ask(lambda: list(module.modules())) or []
+    timed = [(kind, vars(kind)[FIELD]) for kind in {type(one) for one in modules} if _times_calls(kind)]
+    for kind, _ in timed:
+        delattr(kind, FIELD)
+    for one in modules:
         for hooks in (one._forward_pre_hooks, one._forward_hooks):
             if any(isinstance(hook, Hook) for hook in hooks.values()):
                 aside.append((hooks, list(hooks.items())))
@@ -131,6 +137,12 @@ def _hooks_aside(module: Any) -> Iterator[None]:
     try:
         yield
     finally:
+        for kind, calls in timed:
+            setattr(kind, FIELD, calls)
         for hooks, items in aside:  # in the order in which they were
             hooks.clear()
             hooks.update(items)
+
+
+def _times_calls(kind: type[Any]) -> bool:
+    return isinstance(vars(kind).get(FIELD), CallsOf)

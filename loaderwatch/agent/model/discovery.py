@@ -41,7 +41,7 @@ MAX_LEVELS: Final = 6
 MAX_HOOKED: Final = 20_000
 """How many modules may have a hook for some steps."""
 MAX_MODELS: Final = 12
-"""How many modules that are called side by side are timed: each costs about 3 µs."""
+"""How many modules that are called side by side are timed: each costs a little in every step."""
 PATIENCE: Final = 4
 """How many steps an uncalled module keeps its hook when there is nothing further inside it."""
 MAX_ROUNDS: Final = 6
@@ -248,8 +248,7 @@ class Scout:
             hooks.forget_models()
             self._change(has_model=False, phases_missing=MANY)
             return
-        hooks.watch_model(module)
-        hooks.forward_began(module, inputs)
+        hooks.watch_called(module, inputs)
         self._change(has_model=True, synced_buffers=synced_buffers(module), phases_missing=None)
 
     def _go_on(self) -> None:

@@ -1,8 +1,8 @@
-"""PyTorch's public hooks on the model and the optimizer, which tell the phases of a step.
+"""The hooks on the model and the optimizer, which tell the phases of a step.
 
 H2D is the time from a batch's delivery to the model's first call in that step, when the model is handed tensors that do
 not lie in the host's memory: the copy to the device, and whatever else the loop does before that call. PyTorch has no
-public hook on copies. Forward is the outermost module's call with gradients enabled. Backward begins when the first
+public hook on copies. Forward is the outermost module's call with gradients enabled (``timed_calls``). Backward begins when the first
 gradient reaches the model's output (the loss's own part lies before that) and ends when the autograd engine calls back.
 Optimizer is ``optimizer.step()`` less what a closure spends in the model, and between its forward and its backward.
 
@@ -35,6 +35,7 @@ from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.hot import DeviceClock, PhaseClock
 from loaderwatch.agent.hot.layout import Part
 from loaderwatch.agent.model.compilers import Hook
+from loaderwatch.agent.model.timed_calls import TimedCalls
 from loaderwatch.agent.recorder import LoaderlessLoop, Recorder
 from loaderwatch.core.clock import monotonic_ns
 
@@ -67,6 +68,7 @@ class StepHooks(PhaseClock):
         self.given_optimizer = False
         self.given = False  # either
         self._handles: list[Any] = []
+        self._calls = TimedCalls(self)
         self._optimizer_handles: list[Any] = []
         self._optimizer_hooks: list[Hook] = []
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -87,14 +89,12 @@ class StepHooks(PhaseClock):
         self.watch_optimizer(optimizer)
 
     def watch_model(self, model: Any) -> None:
-        """Hook the outermost module; hooking it twice is a no-op."""
+        """Time the outermost module's calls; watching it twice is a no-op."""
         if model in self.models:
             return
         self.models.add(model)
-        if self.recorder.step_loop is not None:
-            self._tell_of_calls(model)
-        self._handles.append(model.register_forward_pre_hook(self._hook(self.forward_began)))
-        self._handles.append(model.register_forward_hook(self._hook(self.forward_ended)))
+        self._calls.add(model)
+        self._tell_of_calls()
         last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
         if last is not None and _engine_calls_back is not None:
             self._handles.append(last.register_post_accumulate_grad_hook(self._hook(self.parameter_came)))
@@ -106,17 +106,26 @@ class StepHooks(PhaseClock):
             self._handles.append(model.module.register_forward_pre_hook(came))
         self.has_model = True
 
+    def watch_called(self, module: Any, inputs: tuple[Any, ...]) -> None:
+        """Watch a module that is being called with these arguments, as one of its hooks has found out."""
+        self.watch_model(module)
+        self.forward_began(module, inputs)
+
+        def ended(*told: Any) -> None:
+            handle.remove()
+            self.forward_ended(*told)
+
+        handle = module.register_forward_hook(self._hook(ended))
+        self._handles.append(handle)
+
     def follow(self, loop: LoaderlessLoop) -> None:
         """Tell a loop without a loader of the model's calls from now on."""
         self.recorder.step_loop = loop
-        for model in list(self.models):
-            self._tell_of_calls(model)
+        self._tell_of_calls()
 
-    def _tell_of_calls(self, model: Any) -> None:
+    def _tell_of_calls(self) -> None:
         loop = self.recorder.step_loop
-        if loop is not None:
-            hook = self._hook(loop.model_called)
-            self._handles.append(model.register_forward_pre_hook(hook, prepend=True))
+        self._calls.tell_first(loop.model_called if loop is not None else None)
 
     def watch_optimizer(self, optimizer: Any) -> None:
         """Hook ``step`` of the optimizer, or of the one inside frameworks' wrappers; hooking it twice is a no-op."""
@@ -155,6 +164,7 @@ class StepHooks(PhaseClock):
 
     def forget_models(self) -> None:
         """Take the hooks on the models out, and silence those that copies of them have kept."""
+        self._calls.remove()
         for handle in self._handles:
             handle.remove()
         for hook in self._hooks:
