@@ -222,7 +222,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     (
         "detect/measures",
         "unit/detect/input_bound/test_detector.py",
-    ): "boundaries fetches machine progress shares",
+    ): "boundaries machine progress shares",
     (
         "frameworks",
         "integration/test_framework_callbacks.py",

@@ -38,6 +38,7 @@ class Fetches:
     """The recent fetches of a loader's workers; arrays have one entry per batch."""
 
     worker: Ints
+    ordinal: Ints  # batches that the worker had fetched before, in its life
     began_ns: Ints
     fetch_s: Floats
     collate_s: Floats
@@ -76,6 +77,20 @@ class Fetches:
                 return False
         return True
 
+    @cached_property
+    def in_batch_order(self) -> Ints:
+        """Return the rows as their batches were asked for: of each worker in turn, the workers' lives from the newest back.
+
+        That is the order of a loader that keeps it; of others it is near to it.
+        """
+        life = np.zeros(self.worker.size, np.int64)
+        for worker in np.unique(self.worker):
+            rows = np.flatnonzero(self.worker == worker)
+            lives = np.cumsum(np.diff(self.ordinal[rows], prepend=self.ordinal[rows[:1]]) <= 0)
+            life[rows] = lives - lives[-1]
+        order: Ints = np.lexsort((self.worker, self.ordinal, life))
+        return order
+
     def where(self, mask: NDArray[np.bool_]) -> Fetches:
         """Return the fetches of a mask, shape (fetches,)."""
         return Fetches(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
@@ -87,6 +102,7 @@ def fetches_of(rank: RankWindow, loader: LoaderInfo) -> Fetches:
     mask = rows["loader"] == loader.loader
     return Fetches(
         worker=rows["worker"][mask],
+        ordinal=rows["ordinal"][mask],
         began_ns=rows["request_ns"][mask],
         fetch_s=seconds(rows["fetch_ns"][mask]),
         collate_s=seconds(rows["collate_ns"][mask]),

@@ -68,7 +68,7 @@ def test_one_slow_batch_is_passed_out_of_order() -> None:
     result = found(builder)
     (passing,) = [one for one in result.others if not one.setting.in_order]
     (deeper,) = [one for one in result.others if one.setting.prefetch_factor == 16]
-    assert passing.iteration_s == pytest.approx(0.02, rel=0.1)
+    assert passing.iteration_s == pytest.approx(0.02, rel=0.15)
     assert deeper.iteration_s < result.today.iteration_s
 
 
@@ -114,3 +114,14 @@ def test_nothing_is_told_where_the_loop_waits_for_something_else() -> None:
     for number in range(100):
         builder.fetch(number % 2, 0.01).step(0.2, 0.02, ready=4)
     assert what_if(run(builder), 0, 0) is None
+
+
+def test_slow_batches_of_one_worker_are_not_covered_by_a_deeper_cushion() -> None:
+    """In order, and each twelfth batch: of two workers it is always the first one's, which cannot keep up."""
+    builder = RankBuilder(loaders=[loader(num_workers=2)])
+    for number in range(240):
+        builder.fetch(number % 2, 0.24 if number % 12 == 0 else 0.024)
+        builder.step(0.18 if number % 12 == 0 else 0.0, 0.02)
+    (deeper,) = [one for one in found(builder).others if one.setting.prefetch_factor == 16]
+    assert deeper.iteration_s == pytest.approx((0.24 + 5 * 0.024) / 12, rel=0.03)
+    assert deeper.least_s < 0.9 * deeper.iteration_s  # in another order it would be

@@ -133,6 +133,9 @@ class RankBuilder:
             "rank": self.rank,
             "loader": loader,
             "worker": worker,
+            "ordinal": sum(
+                (row["loader"], row["worker"]) == (loader, worker) for row in self.rows["fetches"]
+            ),
             "request_ns": self.now_ns - int(seconds * S),
             "fetch_ns": int(seconds * S),
             "collate_ns": int(0.001 * S),

@@ -23,6 +23,7 @@ def fetches(rows: Iterator[Fetch] | list[Fetch]) -> Fetches:
     nothing = np.zeros(len(ordered))
     return Fetches(
         worker=worker.astype(np.int64),
+        ordinal=np.arange(len(ordered)),
         began_ns=T0 + (began * S).astype(np.int64),
         fetch_s=took.astype(np.float64),
         collate_s=nothing,
