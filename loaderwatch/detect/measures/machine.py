@@ -202,14 +202,24 @@ def run_delay_s(
 ) -> float:
     """Return the seconds, at most ``took_s``, that a process was ready to run but had no CPU from ``began_ns`` on.
 
-    Of the training process' main thread, else of a worker of a loader. They are known by the second, so of less
-    than a second it is the most that they can be.
+    Of the training process' main thread, else of a worker of a loader. They are known by the second: of each part of
+    a second it is the most that they can be.
     """
     rows = rank.table("processes")
-    during = (rows["t_ns"] > began_ns) & (rows["t_ns"] <= began_ns + int(took_s * 1e9) + LOOK_NS)
+    ended_ns = began_ns + int(took_s * 1e9)
+    during = (rows["t_ns"] > began_ns) & (rows["t_ns"] <= ended_ns + LOOK_NS)
     mine = rows["worker"] < 0 if worker is None else (rows["worker"] == worker) & (rows["loader"] == loader)
+    t_ns, delayed = rows["t_ns"][during & mine], rows["run_delay_ratio"][during & mine]
     # Each row tells of the second before it.
-    return min(took_s, total(rows["run_delay_ratio"][during & mine]))
+    shared_s = (np.minimum(t_ns, ended_ns) - np.maximum(t_ns - LOOK_NS, began_ns)) / 1e9
+    return min(took_s, total(np.minimum(delayed * (LOOK_NS / 1e9), shared_s)))
+
+
+def asleep_ratio(rank: RankWindow, last_s: float) -> float:
+    """Return the share (0 to 1) of the looks at a training process within the last seconds that found it asleep for a set time; NaN without any."""
+    rows = rank.table("processes")
+    mine = (rows["pid"] == rank.process.pid) & (rows["t_ns"] >= rank.made_ns - int(last_s * 1e9))
+    return mean(rows["timer_wait"][mine])
 
 
 def limit_hits_per_s(host: HostWindow) -> float:

@@ -37,6 +37,7 @@ class Pace:
     request_ns: Ints
     epoch: Ints
     batch: Ints
+    step: Ints  # its number in the run; of several batches of one step, that of the step; UNKNOWN possible
     wait_s: Floats
     wait_cpu_s: Floats
     step_s: Floats  # this loop's own work
@@ -305,7 +306,16 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     aside_s = np.nan_to_num(seconds(recorded["nested_ns"][mask])) - nested_s + beside_s
     columns: dict[str, Ints] = {
         name: steps[name][mask]
-        for name in ("request_ns", "epoch", "batch", "ready", "cached", "awaited_worker", "optimizer_steps")
+        for name in (
+            "request_ns",
+            "epoch",
+            "batch",
+            "step",
+            "ready",
+            "cached",
+            "awaited_worker",
+            "optimizer_steps",
+        )
     }
     wait_s, wait_cpu_s, step_s = (
         seconds(steps[name][mask]) for name in ("wait_ns", "wait_cpu_ns", "step_ns")
@@ -351,6 +361,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         request_ns=columns["request_ns"],
         epoch=columns["epoch"],
         batch=columns["batch"],
+        step=columns["step"],
         wait_s=wait_s,
         wait_cpu_s=wait_cpu_s,
         step_s=step_s,

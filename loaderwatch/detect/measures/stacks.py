@@ -84,6 +84,10 @@ NATIVE: Final = Frame("<frozen>", "???", "<no Python frame>")
 """What stands for the stack of a thread without Python code: of the main one, when the interpreter has taken its modules down."""
 
 
+_MODEL_PASS: Final = ("_call_impl", "forward")
+"""Functions of ``torch.nn.Module`` that are on the stack while a model computes."""
+
+
 @lru_cache(maxsize=1024)
 def threads(text: str) -> tuple[tuple[Frame, ...], ...]:
     """Return the stack of every thread in a dump, innermost frame first.
@@ -221,6 +225,18 @@ def saving(frames: Sequence[Frame]) -> bool:
     return any(
         mark in frame.file and "save" in frame.function.lower() for frame in frames for mark in _SAVING
     )
+
+
+def works_aside(frames: Sequence[Frame]) -> bool:
+    """Whether the thread is at work of the script's own, which neither saves, nor runs a model, nor waits for other ranks."""
+    if user_frame(frames) is None or saving(frames) or collective(frames):
+        return False
+    return not any(frame.library and frame.function in _MODEL_PASS for frame in frames)
+
+
+def computes_tensors(frames: Sequence[Frame]) -> bool:
+    """Whether the innermost frame is PyTorch's own, as in the functions of a loss."""
+    return bool(frames) and frames[0].library and "/torch/" in frames[0].file.replace("\\", "/")
 
 
 def waits_for_child(frames: Sequence[Frame]) -> bool:

@@ -17,6 +17,7 @@ from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.slices import parts
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
@@ -31,6 +32,9 @@ HALF_RATIO: Final = 1.2
 """By so much it must rise in each half: a change at one moment is no growth."""
 RISES: Final = 0.9
 """Rank correlation of the script's part with its place in time."""
+LOOK_BACK_S: Final = 30.0
+ASLEEP_RATIO: Final = 0.2
+"""Of the looks at the loop: a pause that is slept through is no work, and what one is for may well grow."""
 BLOCKS: Final = 8
 """Stretches of equal length, which are compared."""
 
@@ -67,7 +71,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 def _grown(rank: RankWindow, pace: Pace) -> GrownStep | None:
     course = rank.courses.get(pace.loader.loader)
-    if course is None or pace.clock != "loop":
+    if course is None or pace.clock != "loop" or asleep_ratio(rank, LOOK_BACK_S) >= ASLEEP_RATIO:
         return None
     return next((grown for slices in parts(course) if (grown := _of(pace, slices)) is not None), None)
 

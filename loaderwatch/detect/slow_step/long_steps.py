@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LONG_STEP, StackDump
-from loaderwatch.detect.limits import STARVED_PART
 from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import loop_over_loader, main_frames, user_frame
@@ -22,6 +21,9 @@ PAUSE_S = 0.1
 FEW = 3
 EARLY_STEPS = 3  # first steps of a run, left out: CUDA, lazy modules, the first compilation, DDP's buckets
 REMARK_RATIO = 0.03
+LEAST_EVERY = 3
+MANY = 6
+RHYTHM_PART = 0.8  # of many long steps, which come every n-th step
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,36 @@ class Pauses:
 
     @property
     def without_cpu(self) -> NDArray[np.bool_]:
-        """Return which of the long steps are long because the loop was ready to run but other programs had the CPUs."""
+        """Return which of the long steps may be long only because other programs had the CPUs while the loop was ready to run.
+
+        Those that come every n-th step are not: other programs do not count the steps.
+        """
         began_ns, took_s = self.pace.request_ns[self.rows], self.pace.own_s[self.rows]
-        delayed_s = [
-            run_delay_s(self.rank, int(at), float(seconds))
-            for at, seconds in zip(began_ns, took_s, strict=True)
-        ]
-        return np.array(delayed_s) >= STARVED_PART * self.excess_s
+        delayed_s = np.array(
+            [
+                run_delay_s(self.rank, int(at), float(seconds))
+                for at, seconds in zip(began_ns, took_s, strict=True)
+            ]
+        )
+        explained: NDArray[np.bool_] = took_s - delayed_s < long_from_s(self.usual_s)
+        return explained & (self.every is None)
+
+    @property
+    def every(self) -> int | None:
+        """Return n where the long steps come every n-th step, of the loop or of each epoch; a few others may be among them."""
+        places = np.arange(self.pace.step.size)  # where gradients are accumulated, a step has several rows
+        steps = self.pace.step if bool((np.diff(self.pace.step) > 0).all()) else places
+        for numbers in (steps[self.rows], self.pace.batch[self.rows]):
+            gaps, counts = np.unique(np.diff(numbers), return_counts=True)
+            if not gaps.size:
+                continue
+            every = int(gaps[counts.argmax()])
+            if gaps.size == 1 and every > 1 and numbers.size >= FEW:
+                return every
+            fit = int(np.unique(numbers % every, return_counts=True)[1].max()) if every >= LEAST_EVERY else 0
+            if fit >= max(MANY, RHYTHM_PART * numbers.size):
+                return every
+        return None
 
     @property
     def dumps(self) -> list[StackDump]:
@@ -103,6 +128,11 @@ class Pauses:
         return "", None, False
 
 
+def long_from_s(usual_s: float) -> float:
+    """Return from how many seconds on a step is a long one, where the usual one takes ``usual_s``."""
+    return max(PAUSE_S, PAUSE_FACTOR * usual_s)
+
+
 def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     """Return the long steps of the last minute; None when there are none."""
     now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
@@ -115,7 +145,7 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     usual_s = median(own_s)
     if own_s.size < 2 * FEW or not math.isfinite(usual_s):
         return None
-    rows = np.flatnonzero(own_s >= max(PAUSE_S, PAUSE_FACTOR * usual_s))
+    rows = np.flatnonzero(own_s >= long_from_s(usual_s))
     collector_s = now.loop_collected_s
     # A collector that runs in most steps makes them all long: none stands out, but the time is lost to it.
     elapsed_s = now.total_s + float(now.beside_s.sum())

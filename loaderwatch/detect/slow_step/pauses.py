@@ -19,7 +19,7 @@ from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.detect.measures.stacks import collective, compiling, main_frames, saving, user_frame
+from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame, works_aside
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
@@ -36,10 +36,6 @@ from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
 CODE: Final = "slow-step"
 ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
-MODEL_PASS = (
-    "_call_impl",
-    "forward",
-)  # functions of torch.nn.Module that are on the stack while a model computes
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -241,35 +237,32 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
 
 
 def _works_aside(pauses: Pauses, dump: StackDump | None) -> bool:
-    """Whether a stack shows the loop at work of the script's own, which neither saves, nor runs a model, nor sleeps.
-
-    In a backward pass, or another collective, it computes the model or waits for other ranks.
-    """
-    frames = main_frames(dump)
+    """Whether a stack shows the loop at work of the script's own, and it does not sleep there."""
     awake = pauses.asleep_ratio < ASLEEP_RATIO  # not where nobody looked
-    if user_frame(frames) is None or saving(frames) or collective(frames) or not awake:
-        return False
-    return not any(frame.library and frame.function in MODEL_PASS for frame in frames)
+    return works_aside(main_frames(dump)) and awake
 
 
 def _is_accumulation(pauses: Pauses) -> bool:
-    """Whether gradients are accumulated: the long steps are exactly those with an optimizer step."""
+    """Whether gradients are accumulated: the long steps are exactly those with an optimizer step, as far as that is known.
+
+    It is not in the first steps of a run whose optimizer had to be found.
+    """
     made = pauses.pace.optimizer_steps
     long = np.zeros(made.size, dtype=bool)
     long[pauses.rows] = True
-    return bool((made >= 0).all()) and bool((made[long] > 0).all()) and not bool((made[~long] > 0).any())
+    known = made >= 0
+    some = int((known & long).sum()) >= FEW
+    return some and bool((made[known & long] > 0).all()) and not bool((made[known & ~long] > 0).any())
 
 
 def _rhythm(pauses: Pauses) -> tuple[str, bool]:
     """Return the rhythm, ", every 20 steps" or ", every 5.0 s", else "", and whether there is one."""
-    pace = pauses.pace
     if pauses.rows.size < FEW:
         return "", False
-    numbers = np.arange(pace.step_s.size)[pauses.rows]
-    gaps = np.diff(numbers)
-    if gaps[0] > 1 and bool((gaps == gaps[0]).all()):
-        return f", every {gaps[0]} steps", True
-    times = np.diff(pace.request_ns[pauses.rows]) / 1e9
+    every = pauses.every
+    if every is not None:
+        return f", every {every} steps", True
+    times = np.diff(pauses.pace.request_ns[pauses.rows]) / 1e9
     if times.mean() > 0 and times.std() <= 0.1 * times.mean():
         return f", every {duration(float(times.mean()))}", True
     return "", False

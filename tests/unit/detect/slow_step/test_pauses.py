@@ -84,11 +84,31 @@ def test_work_in_the_loop_is_a_remark_with_its_rhythm(every: int) -> None:
     assert "the data loader is not the cause" in finding.title
 
 
-@pytest.mark.parametrize(("delay", "scenarios"), [(0.55, set()), (0.1, {"S26"})])
-def test_a_loop_without_a_cpu_does_nothing_by_itself(delay: float, scenarios: set[str]) -> None:
+def test_the_rhythm_goes_on_across_short_epochs() -> None:
+    """Of which the first batches say nothing of a usual step, so that they are no rows."""
+    builder = begun()
+    for number in range(220):
+        if number % 11 == 0:
+            builder.batch[0], builder.epoch[0] = 0, number // 11
+            builder.add("epoch_begins", loader=0, epoch=number // 11, iter_ns=0, first_wait_ns=S // 1000)
+        builder.step(0.001, 0.05 + 0.6 * (number % 10 == 9))
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.severity) == ("S26", "info")
+    assert "every 10 steps" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("delay", "every", "scenarios"),
+    [(0.55, None, set()), (0.1, None, {"S26"}), (0.3, None, {"S26"}), (0.55, 20, {"S26"})],
+    ids=["the delay explains it", "hardly any", "half of it is its own", "every 20th step"],
+)
+def test_a_loop_without_a_cpu_does_nothing_by_itself(
+    delay: float, every: int | None, scenarios: set[str]
+) -> None:
+    """Only where it would not be long with a CPU, and not where it comes by the number of the step."""
     builder = begun()
     for number in range(200):
-        long = number % 20 == 19
+        long = number % every == 19 if every else number in (15, 39, 58, 90, 121, 139, 165, 182, 195)
         began_ns = builder.now_ns
         builder.step(0.001, 0.05 + 0.6 * long)
         if long:
@@ -197,11 +217,13 @@ def test_a_rhythm_in_seconds() -> None:
     assert "every 5." in finding.title or "every 4.9" in finding.title
 
 
-def test_gradient_accumulation_is_not_even_a_remark() -> None:
+@pytest.mark.parametrize("found_after", [0, 9], ids=["an optimizer that is given", "one that is found"])
+def test_gradient_accumulation_is_not_even_a_remark(found_after: int) -> None:
     builder = begun()
     for number in range(200):
         last = number % 8 == 7
-        builder.step(0.001, 0.03 + 0.4 * last, optimizer_steps=int(last))
+        known = {"optimizer_steps": int(last)} if number >= found_after else {}
+        builder.step(0.001, 0.03 + 0.4 * last, **known)
     assert detect(run(builder)) == []
 
 

@@ -1,0 +1,84 @@
+"""Work of the script's own that takes much of every step."""
+
+from __future__ import annotations
+
+import pytest
+
+from loaderwatch.core.facts import SCRIPT_WORK
+from loaderwatch.detect.detectors import detect
+from tests.unit.detect import stacks
+from tests.unit.detect.build import RankBuilder, S, loader, run
+
+DISTANCE = stacks.main_in(user="edit_distance")
+
+
+def worked(
+    script_s: float = 0.1,
+    *,
+    seconds: float = 60,
+    text: str = DISTANCE,
+    found: int = 4,
+    asleep: float = 0.0,
+    timed: bool = True,
+    other: str = "",
+) -> RankBuilder:
+    """Steps with 80 ms of a model, and stacks taken in the rest; ``asleep`` of the looks find it asleep."""
+    builder = RankBuilder(loaders=[loader(num_workers=2)])
+    builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 50)
+    begun, number = builder.now_ns, 0
+    phases = {"forward_ns": 0.03 * S, "backward_ns": 0.04 * S, "optimizer_ns": 0.01 * S} if timed else {}
+    while builder.now_ns - begun < seconds * S:
+        builder.step(0.002, 0.08 + script_s, **{name: int(value) for name, value in phases.items()})
+        if builder.now_ns - begun > number * S:
+            number += 1
+            sleeps = (number * asleep) % 1 >= 1 - asleep - 1e-9 if asleep else False
+            builder.process(worker=-1, pid=100, cpu=0.9, timer_wait=float(sleeps))
+    for place in range(found):
+        builder.stack(-1, 100, other if other and place % 2 else text, why=SCRIPT_WORK)
+    return builder
+
+
+def told(builder: RankBuilder) -> list[tuple[str, str]]:
+    return [(finding.scenario, finding.severity) for finding in detect(run(builder))]
+
+
+def test_the_line_and_what_it_costs() -> None:
+    (finding,) = detect(run(worked()))
+    assert (finding.scenario, finding.severity, finding.rank) == ("S26", "warning", 0)
+    assert (
+        "loses 55 % of its time (measured over 60 s) to work of the script's own in every step, lately at"
+        " train.py:61 in edit_distance: 100 ms of 180 ms" in finding.title
+    )
+    assert finding.gain_ceiling_ratio == pytest.approx(0.55, abs=0.01)
+    assert finding.lost_s == pytest.approx(33, abs=1)
+    assert len(finding.stacks) == 1
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        pytest.param(worked(0.03), id="a-quarter-of-the-time"),
+        pytest.param(worked(found=2), id="two-stacks"),
+        pytest.param(worked(seconds=8), id="a-few-seconds"),
+        pytest.param(worked(asleep=0.5), id="a-throttle"),
+        pytest.param(worked(timed=False), id="a-model-that-is-not-timed"),
+        pytest.param(worked(text=stacks.SAVE), id="saving"),
+        pytest.param(worked(text=stacks.main_in("forward")), id="a-model-without-gradients"),
+        pytest.param(worked(text=stacks.main_in("cross_entropy")), id="a-loss-of-pytorch"),
+        pytest.param(worked(text=stacks.main_in("all_reduce")), id="a-collective"),
+        pytest.param(worked(other=stacks.main_in("cross_entropy")), id="half-of-them-a-loss"),
+    ],
+)
+def test_others_are_no_work_of_the_script(builder: RankBuilder) -> None:
+    assert told(builder) == []
+
+
+def test_work_now_and_then_is_not_in_every_step() -> None:
+    builder = worked(0.01)
+    for _ in range(10):
+        builder.step(0.002, 3.0, forward_ns=S // 30, backward_ns=S // 25, optimizer_ns=S // 100)
+        for _ in range(20):
+            builder.step(0.002, 0.09, forward_ns=S // 30, backward_ns=S // 25, optimizer_ns=S // 100)
+    titles = [finding.title for finding in detect(run(builder))]
+    assert len(titles) == 1
+    assert "every 21 steps" in titles[0]
