@@ -652,7 +652,8 @@ static PyTypeObject CallsType = {
 typedef struct { /* the events of one batch */
     PyObject *requested, *delivered, *left, *marks; /* left: the next request; marks: pairs of part and event */
     int64_t loader, epoch, batch, request_ns;
-    double unreached_ns; /* when a query last found that the device had not reached `left` */
+    int64_t reached_ns; /* when a query first found that the device had reached `left` */
+    double unreached_ns; /* when one last found that it had not */
 } Timed;
 
 typedef struct {
@@ -660,7 +661,7 @@ typedef struct {
     PyObject *make_event, *is_capturing, *pool, *numbers, *writer, *parts_of, *reached;
     Timed current; /* requested is NULL while there is none */
     Timed *pending;
-    int64_t oldest, held, capacity, device_ns, bounded_at_ns;
+    int64_t oldest, held, known, capacity, device_ns, bounded_at_ns, read_ns; /* known: of those held, the first so many are reached */
     double least_ns, most_ns; /* of the loop's clock less the device's */
     char gives_up;
     char *ring;
@@ -678,6 +679,7 @@ static void timed_drop(Timed *one) {
 
 static void device_drop_all(Device *self) {
     timed_drop(&self->current);
+    self->known = 0;
     while (self->held) {
         self->held--;
         timed_drop(&self->pending[(self->oldest + self->held) % MAX_PENDING]);
@@ -815,7 +817,7 @@ static int device_reuse(Device *self, const Timed *one) {
 }
 
 /* Reads the events of a batch, all of which the device has reached, and writes its record. */
-static int device_read(Device *self, const Timed *one, int64_t now) {
+static int device_read_one(Device *self, const Timed *one) {
     int64_t starved, step, between = 0, requested_ns, parts[PARTS];
     double least, seen;
     PyObject *reached = Py_XNewRef(self->reached);
@@ -829,37 +831,52 @@ static int device_read(Device *self, const Timed *one, int64_t now) {
     self->device_ns = requested_ns + starved + step;
     least = (double)(one->request_ns - requested_ns);
     seen = one->unreached_ns - (double)self->device_ns;
-    device_narrow(self, least > seen ? least : seen, (double)(now - self->device_ns), now);
+    device_narrow(self, least > seen ? least : seen, (double)(one->reached_ns - self->device_ns), one->reached_ns);
     seen = (double)requested_ns + self->least_ns - (double)one->request_ns;
     Py_XSETREF(self->reached, Py_NewRef(one->left));
     return device_write(self, one, starved, step, seen > 0 ? (int64_t)seen : 0, parts) < 0 ? -1 : device_reuse(self, one);
 }
 
-static int device_collect(Device *self) {
-    int64_t now = MONOTONIC();
-    while (self->held) {
-        Timed one, *first = &self->pending[self->oldest];
-        PyObject *left = Py_NewRef(first->left);
-        int failed, same, reached = is_true(PyObject_CallMethodNoArgs(left, s_query));
-        first = &self->pending[self->oldest];
-        same = self->held && first->left == left; /* else somebody's code has read it meanwhile */
-        Py_DECREF(left);
-        if (reached < 0 || !same)
-            return reached < 0 ? -1 : 0;
-        if (!reached) {
-            first->unreached_ns = (double)now;
-            return 0;
-        }
-        one = *first;
+/* Reads the batches that the device was seen to have reached. */
+static int device_read(Device *self) {
+    while (self->known) {
+        int failed;
+        Timed *first = &self->pending[self->oldest], one = *first;
         memset(first, 0, sizeof *first);
         self->oldest = (self->oldest + 1) % MAX_PENDING;
         self->held--;
-        failed = device_read(self, &one, now);
+        self->known--;
+        failed = device_read_one(self, &one);
         timed_drop(&one);
         if (failed)
             return -1;
     }
     return 0;
+}
+
+static int device_collect(Device *self) {
+    int64_t now = MONOTONIC();
+    while (self->known < self->held) {
+        int64_t place = self->known;
+        Timed *one = &self->pending[(self->oldest + place) % MAX_PENDING];
+        PyObject *left = Py_NewRef(one->left);
+        int same, reached = is_true(PyObject_CallMethodNoArgs(left, s_query));
+        one = &self->pending[(self->oldest + place) % MAX_PENDING];
+        same = self->known == place && place < self->held && one->left == left; /* else somebody's code has read it meanwhile */
+        Py_DECREF(left);
+        if (reached < 0 || !same)
+            return reached < 0 ? -1 : 0;
+        if (!reached) {
+            one->unreached_ns = (double)now;
+            break;
+        }
+        one->reached_ns = now;
+        self->known++;
+    }
+    if (!self->known || (self->known < READ_TOGETHER && now - self->read_ns < READ_WITHIN_NS))
+        return 0;
+    self->read_ns = now;
+    return device_read(self);
 }
 
 static int device_ask(Device *self) {
@@ -884,6 +901,7 @@ static int device_ask(Device *self) {
             Timed first = self->pending[self->oldest];
             self->oldest = (self->oldest + 1) % MAX_PENDING;
             self->held--;
+            self->known -= self->known > 0;
             timed_drop(&first);
         }
         self->pending[(self->oldest + self->held++) % MAX_PENDING] = before;
@@ -891,10 +909,9 @@ static int device_ask(Device *self) {
     return device_collect(self);
 }
 
-static int device_request(Device *self) {
-    if (self->gives_up)
-        return 0;
-    if (device_ask(self) == 0)
+/* What is asked of a device, unless it was given up before; -1 with an error set. */
+static int device_unless_given_up(Device *self, int (*asked)(Device *)) {
+    if (self->gives_up || asked(self) == 0)
         return 0;
     if (!PyErr_ExceptionMatches(PyExc_RuntimeError))
         return -1;
@@ -903,6 +920,8 @@ static int device_request(Device *self) {
     device_drop_all(self);
     return 0;
 }
+
+static int device_request(Device *self) { return device_unless_given_up(self, device_ask); }
 
 static int device_deliver(Device *self, int64_t loader, int64_t epoch, int64_t batch, int64_t request_ns) {
     PyObject *event;
@@ -943,6 +962,10 @@ static PyObject *device_mark(Device *self, PyObject *part) {
 
 static PyObject *device_request_method(Device *self, PyObject *unused) {
     return device_request(self) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *device_read_method(Device *self, PyObject *unused) {
+    return device_unless_given_up(self, device_read) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *device_deliver_method(Device *self, PyObject *args) {
@@ -1026,13 +1049,14 @@ static int device_init(Device *self, PyObject *args, PyObject *kwargs) {
     self->parts_of = Py_NewRef(parts_of);
     self->least_ns = -INFINITY;
     self->most_ns = INFINITY;
-    self->oldest = self->device_ns = self->bounded_at_ns = 0;
+    self->oldest = self->device_ns = self->bounded_at_ns = self->read_ns = 0;
     self->gives_up = 0;
     return 0;
 }
 
 static PyMethodDef device_methods[] = {
     METHOD("request", device_request_method, METH_NOARGS),
+    METHOD("read", device_read_method, METH_NOARGS),
     METHOD("deliver", device_deliver_method, METH_VARARGS),
     METHOD("mark", device_mark, METH_O),
     {NULL},

@@ -21,7 +21,16 @@ from dataclasses import dataclass, field
 from time import monotonic_ns
 from typing import Any, Final, Protocol
 
-from loaderwatch.agent.hot.layout import DRIFT_PPM, JUMP_NS, MAX_MARKS, MAX_PENDING, PARTS, Part
+from loaderwatch.agent.hot.layout import (
+    DRIFT_PPM,
+    JUMP_NS,
+    MAX_MARKS,
+    MAX_PENDING,
+    PARTS,
+    READ_TOGETHER,
+    READ_WITHIN_NS,
+    Part,
+)
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, RecordKind
 from loaderwatch.core.ring import RingWriter
 
@@ -48,7 +57,7 @@ PartsOf = Callable[[Event, Event, Marks], tuple[int, ...]]
 
 @dataclass(slots=True)
 class Batch:
-    """The events of a batch that the GPU has not reached yet."""
+    """The events of a batch that are not read yet."""
 
     requested: Event
     delivered: Event | None = None
@@ -58,6 +67,7 @@ class Batch:
     number: int = UNKNOWN
     request_ns: int = UNKNOWN
     unreached_ns: float = -math.inf  # when a query last found that the GPU had not reached ``left``
+    reached_ns: int = UNKNOWN  # when a query first found that it had
     marks: list[tuple[int, Event]] = field(default_factory=list)
 
 
@@ -100,6 +110,8 @@ class DeviceClock:
         self._is_capturing = is_capturing
         self._pool: list[Event] = []
         self._pending: deque[Batch] = deque()
+        self._reached_batches = 0  # of the pending ones, the first so many are reached
+        self._read_ns = 0
         self._current: Batch | None = None
         self._offset = Offset()
         self._gives_up = False
@@ -111,14 +123,22 @@ class DeviceClock:
 
         A device whose events tell no time, or that is lost, is not asked again: its waits are the loop's then.
         """
+        self._unless_given_up(self._request)
+
+    def read(self) -> None:
+        """Read the batches that the device was seen to have reached; a pass ends, and nobody may ask again."""
+        self._unless_given_up(self._read)
+
+    def _unless_given_up(self, call: Callable[[], None]) -> None:
         if self._gives_up:
             return
         try:
-            self._request()
+            call()
         except RuntimeError:
             self._gives_up = True
             self._current = None
             self._pending.clear()
+            self._reached_batches = 0
 
     def _request(self) -> None:
         if self._is_capturing():  # an event would become part of the user's graph
@@ -131,6 +151,7 @@ class DeviceClock:
             self._pending.append(before)
             if len(self._pending) > MAX_PENDING:
                 self._pending.popleft()  # the GPU may still reach its events, so they are not used again
+                self._reached_batches = max(0, self._reached_batches - 1)
         self._current = Batch(event)
         self._collect()
 
@@ -159,18 +180,32 @@ class DeviceClock:
     def _collect(self) -> None:
         pending = self._pending
         now_ns = monotonic_ns()
-        while pending:
-            batch = pending[0]
-            delivered, left = batch.delivered, batch.left
-            if delivered is None or left is None:
+        while self._reached_batches < len(pending):
+            place = self._reached_batches
+            batch = pending[place]
+            left = batch.left
+            if left is None:
                 return
             reached = left.query()
-            if not pending or pending[0] is not batch:
+            if self._reached_batches != place or len(pending) <= place or pending[place] is not batch:
                 return  # somebody's code has read it meanwhile
             if not reached:
                 batch.unreached_ns = now_ns
+                break
+            batch.reached_ns = now_ns
+            self._reached_batches += 1
+        soon = self._reached_batches < READ_TOGETHER and now_ns - self._read_ns < READ_WITHIN_NS
+        if self._reached_batches and not soon:
+            self._read_ns = now_ns
+            self._read()
+
+    def _read(self) -> None:
+        while self._reached_batches:
+            self._reached_batches -= 1
+            batch = self._pending.popleft()
+            delivered, left = batch.delivered, batch.left
+            if delivered is None or left is None:
                 return
-            pending.popleft()
             starved_ns = int(batch.requested.elapsed_time(delivered) * 1e6)
             step_ns = int(delivered.elapsed_time(left) * 1e6)
             self._ring.append(
@@ -181,7 +216,7 @@ class DeviceClock:
                 request_ns=batch.request_ns,
                 starved_ns=starved_ns,
                 gpu_step_ns=step_ns,
-                slack_ns=self._slack_ns(batch, starved_ns + step_ns, now_ns),
+                slack_ns=self._slack_ns(batch, starved_ns + step_ns),
                 **self._parts(delivered, left, batch.marks),
             )
             self._reached = left
@@ -192,14 +227,14 @@ class DeviceClock:
         parts = self._parts_of(delivered, left, marks) if marks else (UNKNOWN,) * PARTS
         return dict(zip(_PART_FIELDS, parts, strict=True))
 
-    def _slack_ns(self, batch: Batch, took_ns: int, now_ns: int) -> int:
+    def _slack_ns(self, batch: Batch, took_ns: int) -> int:
         """Return how long after its request the device reached that point in its work, at least."""
         if self._reached is not None and self._reached is not batch.requested:  # an epoch ended in between
             self._device_ns += int(self._reached.elapsed_time(batch.requested) * 1e6)
         requested_ns = self._device_ns
         self._device_ns += took_ns
         least = max(batch.request_ns - requested_ns, batch.unreached_ns - self._device_ns)
-        self._offset.narrow(least, now_ns - self._device_ns, now_ns)
+        self._offset.narrow(least, batch.reached_ns - self._device_ns, batch.reached_ns)
         return max(0, int(requested_ns + self._offset.least) - batch.request_ns)
 
 

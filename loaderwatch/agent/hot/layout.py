@@ -39,6 +39,10 @@ The hook for that gradient has to be set anew in each such step and costs about 
 
 MAX_PENDING: Final = 256
 """How many batches may have events that the device has not reached yet; beyond that the oldest is given up."""
+READ_TOGETHER: Final = 8
+READ_WITHIN_NS: Final = 100_000_000
+"""So many batches, or those of so long a time, are read at once where steps are short: after a step nothing of what reads them is in
+the processor's caches, and for one batch it would be brought there in vain."""
 MAX_MARKS: Final = 32
 """How many seams of a step are marked at most; more are those of closures that call the model again and again."""
 
@@ -102,6 +106,8 @@ _CONSTANTS: Final[dict[str, int]] = {
     "FETCH": RecordKind.FETCH,
     "GPU_WAIT": RecordKind.GPU_WAIT,
     "MAX_PENDING": MAX_PENDING,
+    "READ_TOGETHER": READ_TOGETHER,
+    "READ_WITHIN_NS": READ_WITHIN_NS,
     "MAX_MARKS": MAX_MARKS,
     "PARTS": PARTS,
     **{f"{part.name}_PART": part for part in Part},

@@ -296,6 +296,8 @@ class Epoch(Pass):
             self._write_begin(UNKNOWN)
         self.ended = ended_by
         self.settle()
+        if self.gpu is not None and threading.get_ident() == recorder.thread:
+            self.gpu.read()
         now = watch.left_ns = monotonic_ns()
         watch.ended_ns = now if teardown_ns != UNKNOWN else UNKNOWN
         if self in recorder.open_steps:

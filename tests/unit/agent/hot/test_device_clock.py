@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from loaderwatch.agent.hot import device_clock, in_python
 from loaderwatch.agent.hot.device_clock import parts_ns
-from loaderwatch.agent.hot.layout import MAX_PENDING, Part
+from loaderwatch.agent.hot.layout import MAX_PENDING, READ_TOGETHER, READ_WITHIN_NS, Part
 from loaderwatch.core.records import UNKNOWN, RecordKind
 from loaderwatch.core.ring import RingIdentity, RingReader, RingWriter
 from tests.fakes.events import Gpu, GpuEvent
@@ -45,6 +45,12 @@ def records(ring: RingWriter) -> list[tuple[int, ...]]:
     return RingReader(ring.path).drain(0).records.get(RecordKind.GPU_WAIT, [])
 
 
+def read(clock: Any, ring: RingWriter) -> list[tuple[int, ...]]:
+    """What the clock tells when a pass ends."""
+    clock.read()
+    return records(ring)
+
+
 @either
 def test_waits_are_read_when_the_gpu_has_passed_them(module: Any, ring: RingWriter) -> None:
     gpu = Gpu()
@@ -54,18 +60,45 @@ def test_waits_are_read_when_the_gpu_has_passed_them(module: Any, ring: RingWrit
         clock.request()
         gpu.now += 2.0
         clock.deliver(0, 1, batch, 100 + batch)
-    assert records(ring) == []  # nothing was waited for
+    assert read(clock, ring) == []  # nothing was waited for
     gpu.reached = 15.0
     gpu.now = 30.0
     clock.request()
-    (record,) = records(ring)
+    (record,) = read(clock, ring)
     assert record[:6] == (0, 1, 0, 100, 2_000_000, 8_000_000)
     assert record[7:] == (UNKNOWN,) * 4  # no phase was marked
     gpu.reached = 30.0
     clock.deliver(0, 1, 3, 103)
     clock.request()
-    assert [record[2] for record in records(ring)] == [0, 1, 2, 3]
+    assert [record[2] for record in read(clock, ring)] == [0, 1, 2, 3]
     assert gpu.made <= 9
+
+
+def test_batches_are_read_some_at_a_time_where_steps_are_short(
+    ring: RingWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 10**12
+    monkeypatch.setattr(device_clock, "monotonic_ns", lambda: now_ns)
+    clock = make_clock(in_python, ring, Gpu().event)
+    told = []
+    for batch in range(4 * READ_TOGETHER):
+        clock.request()
+        clock.deliver(0, 0, batch, batch)
+        told.append(len(records(ring)))
+    assert sorted({*told}) == [0, *range(1, len(told), READ_TOGETHER)]
+    now_ns += READ_WITHIN_NS
+    clock.request()
+    assert len(records(ring)) == len(told)
+
+
+@needs_compiled
+def test_no_more_than_some_are_left_unread(ring: RingWriter) -> None:
+    clock = make_clock(compiled, ring, Gpu().event)
+    for batch in range(4 * READ_TOGETHER):
+        clock.request()
+        clock.deliver(0, 0, batch, batch)
+        assert batch - READ_TOGETHER < len(records(ring)) <= batch
+    assert len(read(clock, ring)) == batch
 
 
 @either
@@ -89,7 +122,7 @@ def test_pending_batches_are_bounded(module: Any, tmp_path: Path) -> None:
         clock.deliver(0, 0, batch, 0)
     gpu.reached = 1.0
     clock.request()
-    assert [record[2] for record in records(ring)] == [*range(16, MAX_PENDING + 16)]
+    assert [record[2] for record in read(clock, ring)] == [*range(16, MAX_PENDING + 16)]
 
 
 class Stream:
@@ -155,7 +188,7 @@ def test_slack_is_what_the_device_has_left_and_never_more(
         clock.request()
         stream.now = stream.free_at + 1
         clock.request()
-        found = {record[2]: record[6] / 1e6 for record in records(ring)}
+        found = {record[2]: record[6] / 1e6 for record in read(clock, ring)}
     assert len(found) >= len(steps) - 2 - len(steps) // epochs
     passed_ms = stream.now - 1000.0
     for number, slack_ms in found.items():
@@ -186,7 +219,7 @@ def test_the_devices_phases_lie_between_the_marks(module: Any, ring: RingWriter)
         stream.now += 1
     stream.now = stream.free_at + 7
     clock.request()
-    first, second, _ = records(ring)
+    first, second, _ = read(clock, ring)
     assert [ns / 1e6 for ns in first[7:10]] == pytest.approx([2, 30, 60])
     assert first[10] == UNKNOWN
     assert [ns / 1e6 for ns in second[7:]] == pytest.approx([2, 30, 60, 5])
@@ -205,7 +238,7 @@ def test_an_input_from_the_host_leaves_the_copy_in_the_forward_pass(module: Any,
         clock.mark(Part.OTHER)  # a closure
     stream.now = stream.free_at + 1
     clock.request()
-    (record,) = records(ring)
+    (record,) = read(clock, ring)
     assert record[7] == UNKNOWN
     assert record[8] / 1e6 == pytest.approx(32)
 
@@ -228,7 +261,7 @@ def test_events_that_tell_no_time_are_given_up_and_training_goes_on(module: Any,
         clock.request()
         clock.deliver(0, 0, batch, 0)
         clock.mark(Part.FORWARD)
-    assert records(ring) == []
+    assert read(clock, ring) == []
     assert len(made) < 10
 
 
@@ -261,7 +294,7 @@ def play(
             stream.now += launching
         Glanced.early = False
         clock.request()
-        return records(ring)
+        return read(clock, ring)
 
 
 @needs_compiled
@@ -357,7 +390,7 @@ def test_an_event_may_ask_the_clock_itself(module: Any, ring: RingWriter) -> Non
         clock.deliver(0, 0, batch, batch)
     gpu.reached = 1.0
     clock.request()
-    found = [record[2] for record in records(ring)]
+    found = [record[2] for record in read(clock, ring)]
     assert found == sorted(set(found))
 
 
@@ -381,5 +414,5 @@ def test_marks_on_another_stream_give_no_phases_and_nothing_up(module: Any, ring
         clock.mark(Part.FORWARD)
         of[0] = idle
     clock.request()
-    assert [record[2] for record in records(ring)] == [0, 1]
-    assert {record[7:] for record in records(ring)} == {(UNKNOWN,) * 4}
+    assert [record[2] for record in read(clock, ring)] == [0, 1]
+    assert {record[7:] for record in read(clock, ring)} == {(UNKNOWN,) * 4}
