@@ -52,6 +52,12 @@ def test_a_metric_that_grows_with_each_step(outcomes: dict[str, Outcome]) -> Non
     assert "the data loader is not the cause" in finding["title"]
 
 
+def test_a_metric_that_takes_as_long_in_each_step(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s26_scored"].found()
+    assert finding["severity"] == "warning"
+    assert "in every step, lately at s26_scored.py" in finding["title"]
+
+
 def test_new_shapes(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s27_shapes"].found()
     assert "new size" in finding["title"]

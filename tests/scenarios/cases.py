@@ -352,6 +352,14 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=1,
         says=("grows from step to step", "in area_under_curve"),
     ),
+    Case(
+        "s26_scored",
+        ("S26",),
+        "steps",
+        within_s=60,
+        stacks=1,
+        says=("in every step", "in overlap", "neither in the model"),
+    ),
     Case("s27_shapes", ("S27",), "steps", within_s=40, says=("new size",)),
     Case("s27_padded", ("S27",), "steps", within_s=60, says=("times larger", "similar length")),
     Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
@@ -549,6 +557,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n36_ticks", group="loaderless", before=LAUNCHED, within_s=60),
     # ---- what a person or a program pauses on purpose
     Case("n28_prompt", group="alike", within_s=60),
+    Case("n37_batches_ahead", group="alike", within_s=60),
     Case("n30_rank_prepares", group="alike", ranks=2, before=LAUNCHED, within_s=75),
     Case("n31_thread_serves", group="alike", within_s=75),
     Case("n32_thread_uploads", group="alike", within_s=90),

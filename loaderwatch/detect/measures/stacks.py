@@ -229,9 +229,14 @@ def saving(frames: Sequence[Frame]) -> bool:
 
 def works_aside(frames: Sequence[Frame]) -> bool:
     """Whether the thread is at work of the script's own, which neither saves, nor runs a model, nor waits for other ranks."""
-    if user_frame(frames) is None or saving(frames) or collective(frames):
-        return False
-    return not any(frame.library and frame.function in _MODEL_PASS for frame in frames)
+    return not (user_frame(frames) is None or saving(frames) or collective(frames) or in_model(frames))
+
+
+def in_model(frames: Sequence[Frame]) -> bool:
+    """Whether the thread is in a pass of a model, in its backward pass, or in an optimizer's step."""
+    return collective(frames) == "backward" or any(
+        frame.library and (frame.function in _MODEL_PASS or "/torch/optim/" in frame.file) for frame in frames
+    )
 
 
 def computes_tensors(frames: Sequence[Frame]) -> bool:

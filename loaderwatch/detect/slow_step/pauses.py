@@ -35,6 +35,7 @@ from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
 CODE: Final = "slow-step"
+ACCUMULATED_PART = 0.9  # of the long steps, which are steps of the optimizer
 ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
 
 
@@ -243,16 +244,18 @@ def _works_aside(pauses: Pauses, dump: StackDump | None) -> bool:
 
 
 def _is_accumulation(pauses: Pauses) -> bool:
-    """Whether gradients are accumulated: the long steps are exactly those with an optimizer step, as far as that is known.
+    """Whether gradients are accumulated: few steps of the loop are steps of the optimizer, and the long ones are these.
 
-    It is not in the first steps of a run whose optimizer had to be found.
+    As far as that is known: it is not in the first steps of a run whose optimizer had to be found.
     """
     made = pauses.pace.optimizer_steps
     long = np.zeros(made.size, dtype=bool)
     long[pauses.rows] = True
-    known = made >= 0
-    some = int((known & long).sum()) >= FEW
-    return some and bool((made[known & long] > 0).all()) and not bool((made[known & ~long] > 0).any())
+    known, stepped = made >= 0, made > 0
+    both = int((stepped & long).sum())
+    return both >= max(FEW, ACCUMULATED_PART * int((known & long).sum()), 0.5 * int(stepped.sum())) and int(
+        stepped.sum()
+    ) < 0.5 * int(known.sum())
 
 
 def _rhythm(pauses: Pauses) -> tuple[str, bool]:

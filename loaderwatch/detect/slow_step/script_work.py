@@ -20,6 +20,7 @@ from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import (
     computes_tensors,
+    in_model,
     main_frames,
     user_frame,
     usual_stack,
@@ -33,9 +34,10 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 LOOK_BACK_S: Final = 60.0
 LEAST_S: Final = 10.0
 FEW_STEPS: Final = 20
-FEW_STACKS: Final = 3
+FEW_STACKS: Final = 2
 STACKS_PART: Final = 0.6
-"""Of the stacks taken in the script's part of a step, those that show work of the script's."""
+"""Of the stacks taken in the script's part of a step, those that show its work. In short steps the loop may have come to the model
+before a stack was taken; those do not count, but they are no more of all than the model's part of the time makes likely."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
         return None
     dumps = [dump for dump in rank.passing_stacks[SCRIPT_WORK] if dump.pid == rank.process.pid]
     aside = [dump for dump in dumps if _shows_work(dump)]
-    if len(aside) < max(FEW_STACKS, STACKS_PART * len(dumps)):
+    others = [dump for dump in dumps if not in_model(main_frames(dump))]
+    if len(aside) < max(FEW_STACKS, STACKS_PART * len(others), 0.5 * share * len(dumps)):
         return None
     return ScriptWork(rank, min(1.0, share), usual_s, median(now.step_s[known]), now.total_s, aside)
 

@@ -21,8 +21,12 @@ def worked(
     asleep: float = 0.0,
     timed: bool = True,
     other: str = "",
+    rarely: bool = False,
 ) -> RankBuilder:
-    """Steps with 80 ms of a model, and stacks taken in the rest; ``asleep`` of the looks find it asleep."""
+    """Steps with 80 ms of a model, and stacks taken in the rest; ``asleep`` of the looks find it asleep.
+
+    Every second stack is the ``other`` one, or all but one in six.
+    """
     builder = RankBuilder(loaders=[loader(num_workers=2)])
     builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 50)
     begun, number = builder.now_ns, 0
@@ -34,7 +38,9 @@ def worked(
             sleeps = (number * asleep) % 1 >= 1 - asleep - 1e-9 if asleep else False
             builder.process(worker=-1, pid=100, cpu=0.9, timer_wait=float(sleeps))
     for place in range(found):
-        builder.stack(-1, 100, other if other and place % 2 else text, why=SCRIPT_WORK)
+        builder.stack(
+            -1, 100, other if other and (place % 6 if rarely else place % 2) else text, why=SCRIPT_WORK
+        )
     return builder
 
 
@@ -54,11 +60,19 @@ def test_the_line_and_what_it_costs() -> None:
     assert len(finding.stacks) == 1
 
 
+def test_stacks_that_came_too_late_do_not_count() -> None:
+    """In short steps the loop has gone on to its model meanwhile."""
+    assert told(worked(found=6, other=stacks.main_in("forward"))) == [("S26", "warning")]
+
+
 @pytest.mark.parametrize(
     "builder",
     [
         pytest.param(worked(0.03), id="a-quarter-of-the-time"),
-        pytest.param(worked(found=2), id="two-stacks"),
+        pytest.param(worked(found=1), id="one-stack"),
+        pytest.param(
+            worked(found=12, other=stacks.main_in("forward"), rarely=True), id="hardly-ever-at-work"
+        ),
         pytest.param(worked(seconds=8), id="a-few-seconds"),
         pytest.param(worked(asleep=0.5), id="a-throttle"),
         pytest.param(worked(timed=False), id="a-model-that-is-not-timed"),

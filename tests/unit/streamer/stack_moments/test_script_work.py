@@ -9,7 +9,7 @@ import pytest
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
-from loaderwatch.streamer.stack_moments.script_work import LOOKS, ScriptWork
+from loaderwatch.streamer.stack_moments.script_work import APART_NS, LOOKS, ScriptWork
 
 
 def asked(*phases: Phase, alive: bool = True, model: bool = True, optimizer: bool = True) -> list[int]:
@@ -32,9 +32,11 @@ OWN_IN_THREE = [Phase.STEP, Phase.BACKWARD, Phase.FORWARD] * LOOKS
 
 def test_it_is_asked_while_it_is_at_its_own_work() -> None:
     seconds = asked(*OWN_IN_THREE)
-    assert len(seconds) == 4
-    assert seconds[0] >= LOOKS - 1
-    assert all(OWN_IN_THREE[second] is Phase.STEP for second in seconds)
+    assert seconds == [at for at in range(LOOKS - 1, len(OWN_IN_THREE)) if OWN_IN_THREE[at] is Phase.STEP]
+
+
+def test_it_is_asked_a_handful_of_times_an_hour() -> None:
+    assert len(asked(*[Phase.STEP] * 3600)) == len(APART_NS)
 
 
 @pytest.mark.parametrize(
