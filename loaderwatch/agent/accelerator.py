@@ -28,6 +28,10 @@ class _ElsewhereClock(DeviceClock):
         with self._on_device():
             super().request()
 
+    def read(self) -> None:
+        with self._on_device():
+            super().read()
+
     def deliver(self, loader: int, epoch: int, batch: int, request_ns: int) -> None:
         with self._on_device():
             super().deliver(loader, epoch, batch, request_ns)

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import loaderwatch
 from loaderwatch.core.records import UNKNOWN, RecordKind
 from tests.conftest import RingFolder
+from tests.timed_models import is_timed
 
 OLD = tuple(int(part) for part in torch.__version__.split(".")[:2]) <= (2, 4)
 
@@ -51,7 +52,7 @@ def timed(rings: RingFolder) -> list[bool]:
 
 def hooked(*roots: nn.Module) -> list[nn.Module]:
     every = [one for root in roots for one in root.modules()]
-    return [one for one in every if one._forward_pre_hooks or one._compiled_call_impl]
+    return [one for one in every if one._forward_pre_hooks or is_timed(one)]
 
 
 class Parts(nn.Module):

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import loaderwatch
 from loaderwatch.core.records import UNKNOWN, Phase, RecordKind
 from tests.conftest import RingFolder
+from tests.timed_models import is_timed
 from tests.waiting import Stopwatch
 
 pytestmark = pytest.mark.usefixtures("data_dir", "no_streamer")
@@ -303,7 +304,7 @@ def test_detach_takes_the_hooks_out() -> None:
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     train = loaderwatch.attach(loader(), model=model, optimizer=optimizer)
-    assert model._compiled_call_impl
+    assert is_timed(model)
     loaderwatch.detach()
     assert "_compiled_call_impl" not in vars(torch.nn.Linear)
     assert not optimizer._optimizer_step_pre_hooks

@@ -16,6 +16,7 @@ import loaderwatch
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy, Phase, RecordKind
 from tests.conftest import RingFolder
+from tests.timed_models import is_timed
 from tests.waiting import Stopwatch
 
 pytestmark = pytest.mark.usefixtures("data_dir", "no_streamer")
@@ -191,8 +192,8 @@ def test_a_loader_that_trains_ends_it(rings: RingFolder) -> None:
     assert end["ended_by"] == EndedBy.BREAK
     others = [step for step in main.of(RecordKind.STEP) if step["loader"] != number]
     assert [step["optimizer_steps"] for step in others] == [1] * 12
-    assert one.model._compiled_call_impl
-    assert not before.model._compiled_call_impl
+    assert is_timed(one.model)
+    assert not is_timed(before.model)
 
 
 def test_steps_after_a_pass_over_a_loader_are_no_such_loop(rings: RingFolder) -> None:
@@ -219,4 +220,4 @@ def test_hooks_are_gone_after_detach(rings: RingFolder) -> None:
     one.learn(one.batch())
     one.step()
     assert len(steps_of(rings, 0)) == before
-    assert not one.model._compiled_call_impl
+    assert not is_timed(one.model)

@@ -34,7 +34,7 @@
 static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_is_cpu,
     *s_moved, *s_look_at_output, *s_loaderwatch, *s_reads, *s_tripped, *s_memory, *s_collate_fn,
     *s_record, *s_query, *s_elapsed_time, *s_launches, *s_call_impl,
-    *s_compiled_call_impl;
+    *s_compiled_call_impl, *s_wrapped_call_impl;
 
 static int64_t now_by(clockid_t clock) {
     struct timespec now;
@@ -480,22 +480,40 @@ typedef struct {
     PyObject *clock, *model, *before; /* model: a weak reference */
 } Call;
 
-static PyObject *call_model(Call *self, PyObject *const *args, size_t count, PyObject *names) {
-    PyObject *own, *done, *answer = NULL, *clock = Py_XNewRef(self->clock), *model = call(self->model, NULL);
-    own = model == NULL || clock == NULL ? NULL : PyObject_GetAttr(model, s_call_impl);
-    if (own == NULL) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
-    } else if ((done = self->before == NULL || self->before == Py_None ? Py_NewRef(Py_None) : call(self->before, NULL)) != NULL) {
-        Py_SETREF(done, forward_begins((Clock *)clock, args, PyVectorcall_NARGS(count)));
-        answer = done == NULL ? NULL : PyObject_Vectorcall(own, args, count, names);
-        if (answer != NULL) {
-            Py_SETREF(done, forward_ends((Clock *)clock, model, answer));
-            if (done == NULL)
-                Py_CLEAR(answer);
-        }
-        Py_XDECREF(done);
+/* A pass through the model that ended with an exception, which the user's code may catch. */
+static void forward_fails(Clock *self) {
+    if (self->forward_depth > 0 && --self->forward_depth == 0)
+        self->forward_since = 0;
+}
+
+static PyObject *call_timed(Call *self, Clock *clock, PyObject *model, PyObject *own, PyObject *const *args, size_t count,
+                            PyObject *names) {
+    PyObject *answer, *done;
+    if (self->before != NULL && self->before != Py_None) {
+        if ((done = call(self->before, NULL)) == NULL)
+            return NULL;
+        Py_DECREF(done);
     }
+    if ((done = forward_begins(clock, args, PyVectorcall_NARGS(count))) == NULL)
+        return NULL;
+    Py_DECREF(done);
+    if ((answer = PyObject_Vectorcall(own, args, count, names)) == NULL) {
+        forward_fails(clock);
+        return NULL;
+    }
+    if ((done = forward_ends(clock, model, answer)) == NULL)
+        Py_CLEAR(answer);
+    Py_XDECREF(done);
+    return answer;
+}
+
+static PyObject *call_model(Call *self, PyObject *const *args, size_t count, PyObject *names) {
+    PyObject *answer = NULL, *model = call(self->model, NULL), *clock = Py_XNewRef(self->clock);
+    PyObject *own = model == NULL ? NULL : PyObject_GetAttr(model, s_call_impl);
+    if (own != NULL && clock != NULL && PyObject_TypeCheck(clock, &ClockType))
+        answer = call_timed(self, (Clock *)clock, model, own, args, count, names);
+    else if (own != NULL)
+        answer = PyObject_Vectorcall(own, args, count, names);
     Py_XDECREF(own);
     Py_XDECREF(clock);
     Py_XDECREF(model);
@@ -534,6 +552,7 @@ static void call_dealloc(Call *self) {
 }
 
 static PyMemberDef call_members[] = {
+    OBJECT(Call, clock),
     {"model", T_OBJECT_EX, offsetof(Call, model), READONLY, NULL}, OBJECT(Call, before), {NULL},
 };
 
@@ -563,7 +582,18 @@ static PyObject *set_on(PyObject *module) {
     else
         found = Py_XNewRef(PyDict_GetItemWithError(fields, s_compiled_call_impl));
     Py_XDECREF(fields);
+    if (found == Py_None) /* as some code undoes a Module.compile */
+        Py_CLEAR(found);
     return found;
+}
+
+/* Whether Module.__call__ asks. To everybody else a watched model is as any other. */
+static int is_called(void) {
+    PyFrameObject *frame = PyEval_GetFrame(); /* borrowed */
+    PyCodeObject *code = frame == NULL ? NULL : PyFrame_GetCode(frame);
+    int is = code != NULL && code->co_name == s_wrapped_call_impl; /* both are interned */
+    Py_XDECREF(code);
+    return is;
 }
 
 static PyObject *calls_get(PyObject *self, PyObject *module, PyObject *type) {
@@ -583,7 +613,7 @@ static PyObject *calls_get(PyObject *self, PyObject *module, PyObject *type) {
             PyErr_Clear();
         Py_XDECREF(model);
     }
-    one = Py_NewRef(one != NULL ? one : Py_None);
+    one = Py_NewRef(one != NULL && is_called() ? one : Py_None);
     Py_XDECREF(calls);
     return one;
 }
@@ -593,7 +623,10 @@ static int calls_set(PyObject *self, PyObject *module, PyObject *value) {
     PyObject *fields = PyObject_GenericGetDict(module, NULL);
     if (fields == NULL)
         return -1;
-    failed = value != NULL ? PyDict_SetItem(fields, s_compiled_call_impl, value) : PyDict_DelItem(fields, s_compiled_call_impl);
+    if (value != NULL)
+        failed = PyDict_SetItem(fields, s_compiled_call_impl, value);
+    else if ((failed = PyDict_DelItem(fields, s_compiled_call_impl)) < 0 && PyErr_ExceptionMatches(PyExc_KeyError))
+        PyErr_SetObject(PyExc_AttributeError, s_compiled_call_impl);
     Py_DECREF(fields);
     return failed;
 }
@@ -964,8 +997,14 @@ static PyObject *device_request_method(Device *self, PyObject *unused) {
     return device_request(self) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
+/* Not while a graph is captured: looking at events may end that. */
+static int device_read_rest(Device *self) {
+    int capturing = self->known ? is_true(call(self->is_capturing, NULL)) : 1;
+    return capturing ? (capturing < 0 ? -1 : 0) : device_read(self);
+}
+
 static PyObject *device_read_method(Device *self, PyObject *unused) {
-    return device_unless_given_up(self, device_read) < 0 ? NULL : Py_NewRef(Py_None);
+    return device_unless_given_up(self, device_read_rest) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *device_deliver_method(Device *self, PyObject *args) {
@@ -2303,7 +2342,7 @@ PyMODINIT_FUNC PyInit__hot(void) {
         intern(&s_collate_fn, "collate_fn") || intern(&s_record, "record") || intern(&s_query, "query") ||
         intern(&s_elapsed_time, "elapsed_time") || intern(&s_launches, "launches") ||
         intern(&s_call_impl, "_call_impl") ||
-        intern(&s_compiled_call_impl, "_compiled_call_impl"))
+        intern(&s_compiled_call_impl, "_compiled_call_impl") || intern(&s_wrapped_call_impl, "_wrapped_call_impl"))
         return NULL;
     IndicesType.tp_base = &PyList_Type;
     CallsType.tp_base = &PyProperty_Type;

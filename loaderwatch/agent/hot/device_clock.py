@@ -127,7 +127,11 @@ class DeviceClock:
 
     def read(self) -> None:
         """Read the batches that the device was seen to have reached; a pass ends, and nobody may ask again."""
-        self._unless_given_up(self._read)
+        self._unless_given_up(self._read_rest)
+
+    def _read_rest(self) -> None:
+        if self._reached_batches and not self._is_capturing():  # looking at events may end a capture
+            self._read()
 
     def _unless_given_up(self, call: Callable[[], None]) -> None:
         if self._gives_up:

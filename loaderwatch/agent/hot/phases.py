@@ -146,6 +146,13 @@ class PhaseClock(InSpan):
         except Exception as fault:  # noqa: BLE001 - the guard's seam
             self._note(fault)
 
+    def forward_failed(self) -> None:
+        """Note that the outermost module raised an error, which the user's code may catch."""
+        if self.forward_depth > 0:
+            self.forward_depth -= 1
+            if not self.forward_depth:
+                self.forward_since = 0
+
     def gradient_came(self, *_: Any) -> None:
         """Note that a gradient reached the model's output: the first one begins the backward pass."""
         try:

@@ -121,28 +121,29 @@ def show_to_script() -> None:
 
 @contextmanager
 def _hooks_aside(module: Any) -> Iterator[None]:
-    aside: list[tuple[Any, list[Any]]] = []
+    hooks_of: list[tuple[Any, list[Any]]] = []
+    timed: dict[type[Any], CallsOf] = {}
     modules = ask(lambda: list(module.modules())) or []
-    timed = [(kind, vars(kind)[FIELD]) for kind in {type(one) for one in modules} if _times_calls(kind)]
-    for kind, _ in timed:
-        delattr(kind, FIELD)
-    for one in modules:
-        for hooks in (one._forward_pre_hooks, one._forward_hooks):
-            if any(isinstance(hook, Hook) for hook in hooks.values()):
-                aside.append((hooks, list(hooks.items())))
-    for hooks, items in aside:
-        for key, hook in items:
-            if isinstance(hook, Hook):
-                del hooks[key]
     try:
+        for kind in {kind for one in modules for kind in type(one).__mro__}:
+            calls = vars(kind).get(FIELD)
+            if isinstance(calls, CallsOf):
+                timed[kind] = calls
+                delattr(kind, FIELD)
+        for one in modules:
+            for name in ("_forward_pre_hooks", "_forward_hooks"):
+                hooks = vars(one).get(name, {})
+                if any(isinstance(hook, Hook) for hook in hooks.values()):
+                    hooks_of.append((hooks, list(hooks.items())))
+        for hooks, items in hooks_of:
+            for key, hook in items:
+                if isinstance(hook, Hook):
+                    del hooks[key]
         yield
     finally:
-        for kind, calls in timed:
-            setattr(kind, FIELD, calls)
-        for hooks, items in aside:  # in the order in which they were
+        for kind, calls in timed.items():
+            if calls.calls and FIELD not in vars(kind):  # nobody has taken them out meanwhile
+                setattr(kind, FIELD, calls)
+        for hooks, items in hooks_of:  # in the order in which they were
             hooks.clear()
             hooks.update(items)
-
-
-def _times_calls(kind: type[Any]) -> bool:
-    return isinstance(vars(kind).get(FIELD), CallsOf)

@@ -93,8 +93,11 @@ class StepHooks(PhaseClock):
         if model in self.models:
             return
         self.models.add(model)
-        self._calls.add(model)
-        self._tell_of_calls()
+        if self._calls.add(model):
+            self._tell_of_calls()
+        else:
+            self._handles.append(model.register_forward_pre_hook(self._hook(self.forward_began)))
+            self._handles.append(model.register_forward_hook(self._hook(self.forward_ended)))
         last = next((one for one in reversed(list(model.parameters())) if one.requires_grad), None)
         if last is not None and _engine_calls_back is not None:
             self._handles.append(last.register_post_accumulate_grad_hook(self._hook(self.parameter_came)))

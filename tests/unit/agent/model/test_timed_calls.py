@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import threading
 import traceback
 import weakref
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ import torch
 
 from loaderwatch.agent.hot import in_python
 from loaderwatch.agent.hot.calls import FIELD
-from loaderwatch.agent.model import timed_calls
-from loaderwatch.agent.model.compilers import hide_from_script, show_to_script
+from loaderwatch.agent.model import compilers, timed_calls
+from loaderwatch.agent.model.compilers import _hooks_aside, hide_from_script, show_to_script
 from loaderwatch.agent.model.timed_calls import TimedCalls
 
 try:
@@ -51,9 +52,14 @@ def hot(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(
         timed_calls,
         "ClassCalls",
-        type("ClassCalls", (request.param.CallsOf,), {"__reduce__": timed_calls.ClassCalls.__reduce__}),
+        type(
+            "ClassCalls",
+            (request.param.CallsOf,),
+            {name: vars(timed_calls.ClassCalls)[name] for name in ("__reduce__", "without")},
+        ),
     )
     monkeypatch.setattr(timed_calls, "TimedCall", request.param.TimedCall)
+    monkeypatch.setattr(compilers, "CallsOf", request.param.CallsOf)
     return request.param
 
 
@@ -116,8 +122,8 @@ def test_an_error_is_the_users(calls: TimedCalls, clock: Any) -> None:
     assert not [
         one for one in traceback.extract_tb(caught.value.__traceback__) if "loaderwatch/agent" in one.filename
     ]
-    clock.take()
-    model(torch.ones(1))
+    assert clock.forward_depth == clock.forward_since == 0
+    model(torch.ones(1))  # as after an out-of-memory error, in the same step
     assert clock.forward_ns > 0
 
 
@@ -162,9 +168,65 @@ def test_what_compile_has_set_goes_first(calls: TimedCalls, clock: Any) -> None:
     assert vars(copy.deepcopy(model)).keys() == vars(model).keys() - {FIELD}
     del model._compiled_call_impl
     assert model(torch.ones(1)).item() == 2.0
-    assert clock.forward_ns > 0
-    with pytest.raises((AttributeError, KeyError)):
+    first = clock.forward_ns
+    with pytest.raises(AttributeError):
         del model._compiled_call_impl
+    model._compiled_call_impl = None  # as some code undoes it
+    model(torch.ones(1))
+    assert 0 < first < clock.forward_ns
+
+
+def test_to_others_a_watched_model_is_not_compiled(calls: TimedCalls) -> None:
+    """Scripts ask for that before they compile; and what they keep and put back later is not ours."""
+    model = Net()
+    calls.add(model)
+    assert model._compiled_call_impl is None
+    assert getattr(model, FIELD) is None
+
+
+def test_what_stays_where_another_thread_detaches_only_calls(clock: Any) -> None:
+    model, calls = Net(), TimedCalls(clock)
+    calls.add(model)
+    other = threading.Thread(target=calls.remove)
+    other.start()
+    other.join()
+    assert model(torch.ones(1)).item() == 2.0
+    assert clock.forward_ns == 0
+    del model
+    assert FIELD not in vars(Net)
+
+
+def test_models_that_are_no_more_leave_nothing(calls: TimedCalls, clock: Any) -> None:
+    class Own(Net):
+        pass
+
+    for _ in range(50):
+        model = Own()
+        calls.add(model)
+        model(torch.ones(1))
+        clock.outputs.clear()
+        assert len(vars(Own)[FIELD].calls) == 1
+        del model
+    assert FIELD not in vars(Own)
+
+
+def test_modules_own_class_is_not_touched(calls: TimedCalls) -> None:
+    model: Any = torch.nn.Module()
+    model.forward = torch.relu
+    assert not calls.add(model)
+    calls.remove()
+    assert vars(torch.nn.Module)[FIELD] is None
+
+
+def test_a_class_that_takes_no_fields_is_left_alone(calls: TimedCalls) -> None:
+    class Closed(type):
+        def __setattr__(cls, name: str, value: object) -> None:
+            raise TypeError("closed")
+
+    class Shut(Net, metaclass=Closed):
+        pass
+
+    assert not calls.add(Shut())
 
 
 def test_a_model_is_let_go_at_once(calls: TimedCalls, clock: Any) -> None:
@@ -224,17 +286,30 @@ def test_it_is_scripted_as_any_other(calls: TimedCalls, clock: Any) -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x + 1
 
+    class Finer(Plain):
+        pass
+
     model = Plain()
     calls.add(model)
     hide_from_script()
     try:
-        made = torch.jit.script(torch.nn.Sequential(model))
+        made = [torch.jit.script(one) for one in (torch.nn.Sequential(model), Finer())]
     finally:
         show_to_script()
-    assert made(torch.ones(1)).item() == 2.0
+    assert [one(torch.ones(1)).item() for one in made] == [2.0, 2.0]
     assert clock.forward_ns == 0
     model(torch.ones(1))
     assert clock.forward_ns > 0
+
+
+def test_a_detach_while_it_is_scripted_lasts(clock: Any) -> None:
+    model, calls = Net(), TimedCalls(clock)
+    calls.add(model)
+    with _hooks_aside(model):
+        calls.remove()
+    model(torch.ones(1))
+    assert clock.forward_ns == 0
+    assert FIELD not in vars(Net)
 
 
 def test_no_hook_is_in_the_way_of_a_cuda_graph(calls: TimedCalls) -> None:
@@ -248,7 +323,8 @@ def test_no_hook_is_in_the_way_of_a_cuda_graph(calls: TimedCalls) -> None:
 
 def test_the_class_is_pickled_by_value_without_it(calls: TimedCalls) -> None:
     """As cloudpickle does with classes of a script."""
-    calls.add(Net())
+    model = Net()
+    calls.add(model)
     assert pickle.loads(pickle.dumps(vars(Net)[FIELD])) is None
 
 
