@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import StackDump
@@ -20,22 +21,23 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame, works_aside
-from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.measures.statistics import known, median
 from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
     FEW,
     LOOK_BACK_S,
+    PAUSE_FACTOR,
     PAUSE_S,
     REMARK_RATIO,
     Pauses,
     find_pauses,
+    long_from_s,
 )
 from loaderwatch.detect.text import count, duration, measured, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
 CODE: Final = "slow-step"
-ACCUMULATED_PART = 0.9  # of the long steps, which are steps of the optimizer
 ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
 
 
@@ -207,7 +209,8 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     It alerts where it costs as much as what is critical elsewhere and is seen to be nobody's intention, as a rule a logger; a
     checkpoint, an evaluation and a throttle may be meant to be so. Gradient accumulation is left out.
     """
-    if pauses.rows.size < FEW or pauses.share < REMARK_RATIO or _is_accumulation(pauses):
+    pauses = pauses.only(~_accumulated(pauses))
+    if pauses.rows.size < FEW or pauses.share < REMARK_RATIO:
         return None
     longest_s = float(pauses.excess_s.max())
     rhythm, sure = _rhythm(pauses)
@@ -243,19 +246,21 @@ def _works_aside(pauses: Pauses, dump: StackDump | None) -> bool:
     return works_aside(main_frames(dump)) and awake
 
 
-def _is_accumulation(pauses: Pauses) -> bool:
-    """Whether gradients are accumulated: few steps of the loop are steps of the optimizer, and the long ones are these.
+def _accumulated(pauses: Pauses) -> NDArray[np.bool_]:
+    """Return which of the long steps are long as all steps of the optimizer are, where it steps in few steps of the loop.
 
-    As far as that is known: it is not in the first steps of a run whose optimizer had to be found.
+    Gradients are accumulated there, or batches taken ahead. As far as it is known: it is not in the first steps of a run whose
+    optimizer had to be found.
     """
-    made = pauses.pace.optimizer_steps
-    long = np.zeros(made.size, dtype=bool)
-    long[pauses.rows] = True
+    made, own_s = pauses.pace.optimizer_steps, pauses.pace.own_s
     known, stepped = made >= 0, made > 0
-    both = int((stepped & long).sum())
-    return both >= max(FEW, ACCUMULATED_PART * int((known & long).sum()), 0.5 * int(stepped.sum())) and int(
-        stepped.sum()
-    ) < 0.5 * int(known.sum())
+    nothing = np.zeros(pauses.rows.size, dtype=bool)
+    if not FEW <= int(stepped.sum()) < 0.5 * int(known.sum()):
+        return nothing
+    usual_s = median(own_s[stepped])
+    if usual_s < PAUSE_FACTOR * pauses.usual_s:
+        return nothing
+    return (stepped | ~known)[pauses.rows] & (own_s[pauses.rows] < long_from_s(usual_s))
 
 
 def _rhythm(pauses: Pauses) -> tuple[str, bool]:

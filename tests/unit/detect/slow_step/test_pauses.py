@@ -227,6 +227,19 @@ def test_gradient_accumulation_is_not_even_a_remark(found_after: int) -> None:
     assert detect(run(builder)) == []
 
 
+def test_batches_taken_at_once_are_no_long_step_but_a_logger_among_them_is() -> None:
+    """Some of the optimizer's steps are too quick to count as long."""
+    for logs in (0.0, 3.0):
+        builder = begun()
+        for number in range(480):
+            last = number % 8 == 7
+            own_s = (0.09 if number % 16 == 7 else 0.12) if last else 0.0002
+            builder.step(0.001, own_s + logs * (number % 80 == 79), optimizer_steps=int(last))
+        found = [finding.title for finding in detect(run(builder))]
+        assert len(found) == (1 if logs else 0)
+        assert all("every 80 steps" in title for title in found)
+
+
 def test_the_first_steps_are_warm_up() -> None:
     builder = begun(workers=0)
     for number in range(60):
