@@ -85,6 +85,13 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         f" {PASSWORD_VARIABLE} or ?password_file=PATH, as other users see this option in ps (default: DuckDB files in DIR)",
     )
     parser.add_argument(
+        "--advertise",
+        type=_url,
+        default=None,
+        metavar="URL",
+        help="with --store: address at which other servers of the same database reach this one (default: its --host and --port)",
+    )
+    parser.add_argument(
         "--retain-days",
         type=_days,
         default=None,
@@ -141,6 +148,7 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         notify=_notify(args, settings),
         retain_days=args.retain_days,
         store=args.store,
+        advertise=args.advertise,
         ssl_certfile=args.ssl_certfile,
         ssl_keyfile=args.ssl_keyfile,
         hang_after_s=args.hang_after,

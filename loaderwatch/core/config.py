@@ -55,6 +55,11 @@ class DataDir:
         return self.data_dir / "redact.key"
 
     @property
+    def server_id_path(self) -> Path:
+        """Who the server of this directory is among those of a database."""
+        return self.data_dir / "server_id"
+
+    @property
     def server_path(self) -> Path:
         """Where the running local server is (JSON: url, pid, viewer_url)."""
         return self.data_dir / "server.json"

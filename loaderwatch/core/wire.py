@@ -107,6 +107,15 @@ _COLUMN_NAMES: Final = {
     name: frozenset(column.name for column in columns) for name, columns in TABLES.items()
 }
 _encoder: Final = msgspec.msgpack.Encoder()
+
+
+class _OfRun(msgspec.Struct):
+    """An envelope, of which only its run is read."""
+
+    run_id: str
+
+
+_of_run: Final = msgspec.msgpack.Decoder(_OfRun)
 _several: Final = msgspec.msgpack.Decoder(list[bytes])
 _decoder: Final = msgspec.msgpack.Decoder(Envelope)
 
@@ -159,6 +168,14 @@ def split(body: bytes) -> list[bytes]:
     if not 1 <= len(payloads) <= MAX_TOGETHER:
         raise WireError("(body)", f"{len(payloads)} envelopes; 1 to {MAX_TOGETHER} may come together")
     return payloads
+
+
+def run_of(payload: bytes) -> str | None:
+    """Return the run of an envelope without decoding the rest; None where it names none."""
+    try:
+        return _of_run.decode(payload).run_id
+    except msgspec.MsgspecError:
+        return None
 
 
 def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:

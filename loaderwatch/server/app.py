@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
+import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,6 +20,8 @@ from starlette.responses import Response
 from loaderwatch import __version__
 from loaderwatch.core.clock import SteadyClock
 from loaderwatch.core.errors import ConfigError, LoaderwatchError, WireError
+from loaderwatch.core.files import write_atomically
+from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.access.quotas import Admission
 from loaderwatch.server.access.rate_limits import TooMany
 from loaderwatch.server.access.request_gate import Gate, too_many
@@ -38,12 +41,15 @@ from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles, find_web
 from loaderwatch.server.parts import Parts
+from loaderwatch.server.peers.forwarding import Forwarding, Peers
+from loaderwatch.server.peers.handover import Handover
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
+from loaderwatch.server.store.clickhouse.placement import Server
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, StoreError, UnknownRun
 
@@ -64,6 +70,7 @@ def create_app(
     store: Store | None = None,
     make_live_run: MakeLiveRun = LiveRun,
     hosts: AllowedHosts | None = None,
+    reached_at: str | None = None,
 ) -> FastAPI:
     """Make the server as an ASGI application.
 
@@ -76,6 +83,7 @@ def create_app(
         store: a store to use instead of the one that ``options`` name.
         make_live_run: makes the live runs; tests give other detectors here.
         hosts: the host names to answer to; by default from ``options``.
+        reached_at: the address at which other servers of the same database reach this one; by default ``url``.
 
     Raises:
         ConfigError: an address to notify is not one Apprise knows, or ``config.toml`` or the ``store`` cannot be used.
@@ -90,7 +98,8 @@ def create_app(
         source="--notify" if options.notify else str(options.config_path),
     )
     static = StaticFiles(find_web())
-    opened = _open_store(options) if store is None else store
+    reached_at = reached_at or url
+    opened = _open_store(options, reached_at) if store is None else store
     verdicts = Verdicts(opened, options.data_dir / "verdicts.json")
     hub = Hub()
     keys = Keys(tokens)
@@ -113,6 +122,10 @@ def create_app(
         keys=keys,
         lifetime=Lifetime(None if options.idle_hours is None else options.idle_hours * 3600),
     )
+    if isinstance(opened, ClickHouseStore) and opened.members is not None:
+        parts.peers = Peers(opened.members, keys)
+        parts.handover = Handover(opened, live, parts.peers.client)
+        live.knows_all = opened.is_alone
 
     app = FastAPI(
         title="loaderwatch",
@@ -131,11 +144,15 @@ def create_app(
     app.include_router(recording.router)
     app.include_router(alerts.router)
     app.include_router(server.router)
+    allow_hosts = options.allow_hosts
+    if parts.peers is not None:
+        app.add_middleware(Forwarding, peers=parts.peers)
+        allow_hosts = (*allow_hosts, urlsplit(reached_at).hostname or "")
     app.add_middleware(Compression)
     app.add_middleware(
         Gate,
         keys=keys,
-        hosts=hosts or allowed_hosts(options.host, options.allow_hosts),
+        hosts=hosts or allowed_hosts(options.host, allow_hosts),
         port=port,
         open_to_all=open_to_all or tokens is None,
         public_url=options.public_url,
@@ -146,14 +163,27 @@ def create_app(
     return app
 
 
-def _open_store(options: ServeOptions) -> Store:
+def _open_store(options: ServeOptions, reached_at: str) -> Store:
     if options.store is None:
         return DuckDBStore(options.runs_dir)
     try:
-        owner = f"{socket.gethostname()}:{options.data_dir}"  # whose lock this server holds
-        return ClickHouseStore(parse_address(options.store), owner)
+        return ClickHouseStore(parse_address(options.store), Server(_server_id(options), reached_at))
     except StoreError as error:  # there is nobody yet who could send again
         raise ConfigError(str(error)) from None
+
+
+def _server_id(options: ServeOptions) -> str:
+    """Return the id of the server of this data directory, which keeps it: one that was started again has the same runs."""
+    with suppress(OSError):
+        found = options.server_id_path.read_text().strip()
+        if RUN_ID_PATTERN.match(found):
+            return found
+    made = secrets.token_hex(8)
+    try:
+        write_atomically(options.server_id_path, made.encode())
+    except OSError as error:
+        raise ConfigError(f"cannot write {options.server_id_path}: {error.strerror}") from None
+    return made
 
 
 @asynccontextmanager
@@ -164,7 +194,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     parts.ingest.on_stored(parts.live.take)
     parts.ingest.on_refused(parts.live.refuse)
     parts.ingest.start()
-    parts.live.start()
+    parts.live.start(go_on=parts.handover is None)
+    if parts.handover is not None:
+        parts.handover.start()
     retention = asyncio.create_task(_retain(parts), name="loaderwatch-retain")
     recovery = asyncio.create_task(recover_runs(parts.options, parts.store), name="loaderwatch-recovery")
     parts.ready = True
@@ -178,6 +210,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             retention, recovery, return_exceptions=True
         )  # whatever ended the server, the store is closed in order
         parts.hub.close()
+        if parts.handover is not None:
+            await parts.handover.stop()
         await parts.ingest.stop()
         await parts.live.stop()
         await asyncio.to_thread(parts.store.close)

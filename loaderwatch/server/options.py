@@ -27,6 +27,7 @@ class ServeOptions(DataDir):
     notify: tuple[str, ...] = ()
     retain_days: float | None = None
     store: str | None = None  # the address of a ClickHouse database; None: DuckDB in the data directory
+    advertise: str | None = None  # the address at which the other servers of that database reach this one
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     hang_after_s: float | None = None  # None: the detectors' own limit

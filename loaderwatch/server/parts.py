@@ -13,6 +13,8 @@ from loaderwatch.server.live.events import Hub
 from loaderwatch.server.live.runs import LiveRuns
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles
+from loaderwatch.server.peers.forwarding import Peers
+from loaderwatch.server.peers.handover import Handover
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.store.protocol import Store
@@ -35,5 +37,7 @@ class Parts:
     url: str
     keys: Keys  # the tokens in force, with which the server also proves itself
     lifetime: Lifetime
+    peers: Peers | None = None  # the other servers of the database; None where there can be none
+    handover: Handover | None = None
     ready: bool = False
     ingest_counts: IngestCounts = field(default_factory=IngestCounts)

@@ -72,8 +72,15 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
             port: int = listener.getsockname()[1]
             scheme = "http" if certificate is None else "https"
             local_url = f"{scheme}://{_reachable_here(options.host)}:{port}"
-            url = options.public_url or f"{scheme}://{_name_for_people(options.host)}:{port}"
-            app = create_app(options, tokens=tokens, url=url, port=port, open_to_all=options.no_auth)
+            own_url = f"{scheme}://{_name_for_people(options.host)}:{port}"
+            app = create_app(
+                options,
+                tokens=tokens,
+                url=options.public_url or own_url,
+                port=port,
+                open_to_all=options.no_auth,
+                reached_at=options.advertise or own_url,
+            )
             server = _Server(app.state.parts, app, local_url, certificate, say)
             server.run(sockets=[listener])
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.server.store.clickhouse import ClickHouseStore, database, lease
+from loaderwatch.server.store.clickhouse import ClickHouseStore, database
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.database import Unreachable
-from loaderwatch.server.store.clickhouse.lease import Taken
 from loaderwatch.server.store.protocol import StoreError
 from tests.fakes import clickhouse
 from tests.fakes.runs import SECOND, T0, envelope, span, steps, table
@@ -176,29 +175,6 @@ def test_what_a_stopped_engine_takes_in_late_counts_for_nothing(
         store.close()
     finally:
         engine.kill()
-
-
-def test_one_server_writes_at_a_time(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = ClickHouseStore(parse_address(url), "one")
-    with pytest.raises(StoreError, match=r"another loaderwatch server \(one\) writes"):
-        ClickHouseStore(parse_address(url), "two")
-    again = ClickHouseStore(parse_address(url), "one")  # the first was killed
-    again.append([envelope(1, tables=_both(1))])
-    again.close()
-    second = ClickHouseStore(parse_address(url), "two")
-    second.append([envelope(2, tables=_both(2))])
-    first.append([envelope(1)])  # it has slept, and does not know yet
-    with pytest.raises(Taken):
-        first.tidy()
-    with pytest.raises(Taken):
-        first.append([envelope(3, tables=_both(3))])
-    monkeypatch.setattr(lease, "LEASE_S", 0)
-    third = ClickHouseStore(
-        parse_address(url), "three"
-    )  # the others have not been heard of for as long as it takes
-    assert _books(third)[0] == [1, 2]
-    for store in (first, second, third):
-        store.close()
 
 
 def _refusal(url: str) -> str:

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from loaderwatch.core.trust import IDENTITY_PATH
 from loaderwatch.server.access.csp import answer_headers
 from loaderwatch.server.access.csp import headers as page_headers
+from loaderwatch.server.access.forwarded import FORWARDED_KEY, forwarded_by
 from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
 from loaderwatch.server.access.sign_in import sign_in_page
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
@@ -96,7 +97,11 @@ class Gate:
         request = Request(scope, receive)
         answer = self._refusal(request, path)
         access = Access.ALL
-        if answer is None and not self._open_to_all:
+        forwarded = forwarded_by(request.headers, self._keys.tokens)
+        if forwarded is not None:  # the server that passes it on has looked already
+            scope[FORWARDED_KEY] = True
+            access, scope["client"] = forwarded.access, (forwarded.caller, 0)
+        elif answer is None and not self._open_to_all:
             answer, access = await self._entrance(request, path)
         if answer is not None:
             await answer(scope, receive, send_with_headers)

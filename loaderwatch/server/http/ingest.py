@@ -58,6 +58,11 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
             if counts.reading_bytes > MAX_READING_BYTES:
                 raise Busy(counts.reading_bytes, 1.0)
         payloads = wire.split(bytes(body))
+        if (
+            parts.peers is not None
+            and (owner := parts.peers.owner(wire.run_of(payloads[0]) or "")) is not None
+        ):
+            return await parts.peers.whole(request.scope, owner, bytes(body))
         envelope, stored_seq = await parts.ingest.submit(payloads)
     except ClientDisconnect:
         return Response(status_code=400)  # the client is gone and does not read this

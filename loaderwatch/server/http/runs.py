@@ -12,6 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from loaderwatch.core.facts import MAX_NAME
+from loaderwatch.server.access.forwarded import FORWARDED_KEY
 from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.live.ranks import page_of
 from loaderwatch.server.parts import Parts
@@ -39,9 +40,20 @@ def _parts(request: Request) -> Parts:
 
 
 @router.get("")
-def runs(request: Request) -> Response:
-    """Return every run, newest first."""
-    return json_answer(live_answers.runs(_parts(request)))
+async def runs(request: Request) -> Response:
+    """Return every run, newest first. Another server that asks gets those that this one owns."""
+    parts = _parts(request)
+    peers = parts.peers
+    if peers is None:
+        return json_answer(await run_in_threadpool(live_answers.runs, parts))
+    others, gave = ([], None) if request.scope.get(FORWARDED_KEY) else await peers.rows()
+
+    def wanted(run_id: str) -> bool:
+        owner = peers.owner(run_id)
+        return owner is None or (gave is not None and owner not in gave)
+
+    rows = [*await run_in_threadpool(live_answers.runs, parts, wanted), *others]
+    return json_answer(sorted(rows, key=lambda row: row.started_at, reverse=True))
 
 
 @router.get("/{run}/summary")

@@ -57,6 +57,7 @@ class Hub:
         self._latest: dict[str, _Latest] = {}
         self._waiting: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         self._gone: set[str] = set()
+        self._moved: set[str] = set()
         self._closing = False
         self._generation = 0  # streams of an earlier generation end
         self._followers: Counter[str] = Counter()
@@ -65,6 +66,7 @@ class Hub:
         """Send a state to everyone who follows the run, unless it equals the last one."""
         latest = self._latest.get(run_id)
         self._gone.discard(run_id)
+        self._moved.discard(run_id)
         if latest is None:
             number = next(self._numbers)
             self._latest[run_id] = _Latest(state, number, number)
@@ -92,6 +94,13 @@ class Hub:
         self._latest.pop(run_id, None)
         if self.is_followed(run_id):
             self._gone.add(run_id)
+            self._wake(run_id)
+
+    def moved(self, run_id: str) -> None:
+        """End a run's streams, whose pages reconnect: another server has the run."""
+        self._latest.pop(run_id, None)
+        if self.is_followed(run_id):
+            self._moved.add(run_id)
             self._wake(run_id)
 
     def close(self) -> None:
@@ -139,6 +148,8 @@ class Hub:
                 if run_id in self._gone:
                     yield b"event: gone\ndata: {}\n\n"
                     return
+                if run_id in self._moved:
+                    return
                 latest = self._latest.get(run_id)
                 if latest is not None and latest.number != seen:
                     summary, more = latest.state.summary, b""
@@ -164,6 +175,7 @@ class Hub:
             if not waiting:
                 del self._waiting[run_id]
                 self._gone.discard(run_id)
+                self._moved.discard(run_id)
 
     def _resume(self, run_id: str, last_event_id: str | None) -> tuple[int, int]:
         boot, _, number = (last_event_id or "").partition("-")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.live.events import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
-from loaderwatch.server.store.protocol import Store, UnknownRun
+from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +43,12 @@ _THREADS: Final = 3
 _T = TypeVar("_T")
 
 MakeLiveRun = Callable[..., LiveRun]
+
+
+def goes_on(run: StoredRun, now_ns: int) -> bool:
+    """Whether a run is live, or ended so recently that its end may not have been judged."""
+    silent_s = (now_ns - run.received_ns) / 1e9
+    return silent_s < (_FORGET_S if run.state == "live" else _LINGER_S)
 
 
 @dataclass(slots=True)
@@ -91,6 +97,8 @@ class LiveRuns:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="loaderwatch-detect")
         self._task: asyncio.Task[None] | None = None
         self._failed: dict[str, str] = {}
+        self.knows_all: Callable[[], bool] = lambda: True
+        """Whether a run that this server has not heard of is new to the store, too."""
         self.counts = LookCounts()
         self.held_bytes = 0  # the memory of all runs, as of the loop's last turn
 
@@ -117,15 +125,33 @@ class LiveRuns:
         """Whether anything of this run was ever stored here."""
         return run_id in self._stored
 
-    def start(self) -> None:
-        """Load the runs that were live when the server last stopped, and start the loop."""
+    def start(self, *, go_on: bool = True) -> None:
+        """Start the loop, and ``go_on`` with the runs that were live when the server last stopped."""
         now_ns = time.time_ns()
         for run in self._store.runs():
             self._stored.add(run.run_id)
-            if run.state == "live" and now_ns - run.received_ns < _FORGET_S * 1e9:
-                live = self._add(run.run_id)
-                live.heard_at -= max(0.0, (now_ns - run.received_ns) / 1e9)
+            if go_on and run.state == "live" and goes_on(run, now_ns):
+                self.adopt(run)
         self._task = asyncio.create_task(self._loop(), name="loaderwatch-live")
+
+    def adopt(self, run: StoredRun) -> None:
+        """Go on with a run of the store."""
+        self._stored.add(run.run_id)
+        live = self._add(run.run_id)
+        live.heard_at -= max(0.0, (time.time_ns() - run.received_ns) / 1e9)
+
+    def note_stored(self, run_ids: Iterable[str]) -> None:
+        """Note that the store knows these runs."""
+        self._stored.update(run_ids)
+
+    async def let_go(self, run_id: str) -> None:
+        """Save a run and drop it, because another server goes on with it. Pages come again, and are sent there."""
+        live = self._runs.pop(run_id, None)
+        self._times.pop(run_id, None)
+        self._failed.pop(run_id, None)
+        self._hub.moved(run_id)
+        if live is not None:
+            await self._in_thread(live.close)
 
     async def stop(self) -> None:
         """Stop the loop and save all runs."""
@@ -157,7 +183,7 @@ class LiveRuns:
         live = self._make(
             run_id,
             self._store,
-            is_new=run_id not in self._stored,
+            is_new=run_id not in self._stored and self.knows_all(),
             describe=describe,
             base_url=self._base_url(),
         )

@@ -34,8 +34,8 @@ from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 _LIST_S: Final = 0.3
 
 
-def runs(parts: Parts) -> list[answers.RunRow]:
-    """Answer ``GET /runs``.
+def runs(parts: Parts, wanted: Callable[[str], bool] = lambda _: True) -> list[answers.RunRow]:
+    """Answer ``GET /runs``, as far as runs are ``wanted``.
 
     If hundreds of files have to be opened, the older runs come without a verdict after ``_LIST_S``, and get theirs when
     the list is asked for again.
@@ -43,7 +43,7 @@ def runs(parts: Parts) -> list[answers.RunRow]:
     now_ns = time.time_ns()
     deadline = time.monotonic() + _LIST_S
     found = parts.store.runs()
-    rows = [_row(parts, run, now_ns, deadline) for run in found]
+    rows = [_row(parts, run, now_ns, deadline) for run in found if wanted(run.run_id)]
     parts.verdicts.save(found)
     return rows
 

@@ -172,6 +172,8 @@ class Store(Protocol):
 
     commit_interval_s: float
     """How long after one commit the next is worth its cost; more envelopes share it then."""
+    shared: bool
+    """Other servers may write to it as well, so that people are told only what is stored."""
 
     def check(self) -> None:
         """Ask the database for nothing, to see that it answers.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -18,8 +17,10 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope
 from loaderwatch.server.store.clickhouse.address import Address
+from loaderwatch.server.store.clickhouse.claims import Claim, Fenced
 from loaderwatch.server.store.clickhouse.database import Database
-from loaderwatch.server.store.clickhouse.lease import Lease
+from loaderwatch.server.store.clickhouse.members import Members, View
+from loaderwatch.server.store.clickhouse.placement import Server
 from loaderwatch.server.store.clickhouse.run import ClickHouseRun
 from loaderwatch.server.store.clickhouse.schema import STORED, prepare
 from loaderwatch.server.store.clickhouse.snapshot import text
@@ -34,23 +35,26 @@ IDLE_S: Final = 60.0
 """A run that nobody reads or writes for so long is forgotten here, and read again when it is wanted."""
 MOST_OPEN: Final = 64
 CARDS_EVERY_S: Final = 10.0
+OTHERS_S: Final = 3.0
+"""A run that another server writes to is read again after so long."""
 
 
 class ClickHouseStore(SqlStore):
     """Keeps runs in a database of ClickHouse. ``store.protocol.Store`` describes the methods.
 
-    One server writes to a database at a time (``lease.py``).
+    Several servers may share the database: each writes to the runs that it owns (``members.py``), and claims them first.
     """
 
     commit_interval_s = 1.0
     """A part of a table, which each insert makes, costs ClickHouse about as much with one row as with a thousand."""
+    shared = True
 
-    def __init__(self, address: Address, owner: str | None = None) -> None:
+    def __init__(self, address: Address, me: Server | None = None) -> None:
         """Connect, and make what is missing of the database.
 
         Args:
             address: where it is.
-            owner: the server's name, by which it may take over from itself after it was killed.
+            me: who this server is among those of the database; None: nobody is told of it, and it owns every run.
 
         Raises:
             ConfigError: the address, user, server or schema cannot be used; it says what to change.
@@ -58,17 +62,20 @@ class ClickHouseStore(SqlStore):
         """
         self._database = Database(address)
         prepare(self._database)
-        self._lease = Lease(self._database, owner or uuid.uuid4().hex)
-        self._lease.take()
+        self.members = None if me is None else Members(self._database, me)
+        if self.members is not None:
+            self.members.join()
         self._lock = threading.Lock()  # guards what follows, and is never held while ClickHouse is asked
         self._loading = threading.Lock()
+        self._beating = threading.Lock()
         self._runs: dict[str, ClickHouseRun] = {}
-        self._used: dict[str, int] = {}  # of runs whose last commit failed: the number that it had
-        self._cards = self._read_cards()
+        self._lost: set[str] = set()  # runs that another server has claimed, until ``let_go``
+        self._cards: dict[str, StoredRun | None] = {}
         self._next_cards_s = 0.0
+        self._read_cards()
 
-    def _read_cards(self) -> dict[str, StoredRun | None]:
-        """Return what lists show of each run; None where the newest commit is newer than what was kept."""
+    def _read_cards(self) -> None:
+        """Read what lists show of each run; it is None where the newest commit is newer, and the run ours."""
         name = self._database.name
         kept = {
             run.decode(): msgspec.json.decode(card, type=StoredRun)
@@ -79,37 +86,84 @@ class ClickHouseStore(SqlStore):
         )
         found: dict[str, StoredRun | None] = {}
         for run, received in newest:
-            card = kept.get(run.decode())
-            found[run.decode()] = card if card is not None and card.received_ns >= received else None
-        return found
+            run_id, card = run.decode(), kept.get(run.decode())
+            known = card is not None and (card.received_ns >= received or not self.owns(run_id))
+            found[run_id] = card if known else None
+        with self._lock:
+            for run_id, run in self._runs.items():
+                if run.claim is not None and run_id in self._cards:  # ours, and newer here
+                    found[run_id] = self._cards[run_id]
+            self._cards = found
+
+    def owns(self, run_id: str) -> bool:
+        """Whether this server is the one that writes to a run, as far as it knows."""
+        return self.members is None or self.members.view.owns(run_id)
+
+    def is_alone(self) -> bool:
+        """Whether no other server can have written anything since this one last looked."""
+        return self.members is not None and self.members.alone
 
     @contextmanager
-    def _open(self, run_id: str, create: bool = False) -> Iterator[ClickHouseRun]:
-        run = self._taken(run_id)
+    def _open(self, run_id: str, *, create: bool = False, write: bool = False) -> Iterator[ClickHouseRun]:
+        """Open a run; to ``write`` to it, it is claimed first.
+
+        Raises:
+            UnknownRun
+            Fenced: another server writes to it.
+            StoreError
+        """
+        if write:
+            self._see_that_it_is_ours(run_id)
+        run = self._taken(run_id, write)
         if run is None:
             with self._loading:  # one at a time, and no other run waits for it
-                run = self._taken(run_id) or self._load(run_id, create)
+                run = self._taken(run_id, write) or self._load(run_id, create, write)
         try:
             yield run
+        except Fenced:
+            self._lose(run)
+            raise
         finally:
             with self._lock:
                 run.readers -= 1
 
-    def _taken(self, run_id: str) -> ClickHouseRun | None:
+    def _taken(self, run_id: str, write: bool) -> ClickHouseRun | None:
         with self._lock:
             run = self._runs.get(run_id)
-            if run is not None:
-                run.readers += 1
+            if run is None:
+                return None
+            old = time.monotonic() - run.read_s > OTHERS_S and not self.owns(run_id)
+            if run.claim is None and (write or old):
+                return None
+            run.readers += 1
             return run
 
-    def _load(self, run_id: str, create: bool) -> ClickHouseRun:
-        if not RUN_ID_PATTERN.match(run_id) or (not create and run_id not in self._cards):
+    def _load(self, run_id: str, create: bool, write: bool) -> ClickHouseRun:
+        known = run_id in self._cards or not (self.members is None or self.is_alone())
+        if not RUN_ID_PATTERN.match(run_id) or (not create and not known):
             raise UnknownRun(run_id)
-        run = ClickHouseRun(self._database, run_id, create=create, used=self._used.get(run_id, 0))
+        claim = None
+        if write:
+            self._see_that_it_may_be_claimed(run_id)
+            claim = Claim(self._database, run_id, self.is_alone)
+        run = ClickHouseRun(self._database, run_id, create=create, claim=claim)
         with self._lock:
             run.readers += 1
             self._runs[run_id] = run
         return run
+
+    def _see_that_it_may_be_claimed(self, run_id: str) -> None:
+        if self.members is None:
+            return
+        if not self.members.is_heard:
+            self.beat()
+            self._see_that_it_is_ours(run_id)
+        if not self.members.view.may_claim:
+            raise StoreError(f"this server may not take run {run_id} over yet; send it again")
+
+    def _see_that_it_is_ours(self, run_id: str) -> None:
+        if run_id in self._lost or not self.owns(run_id):
+            raise Fenced(run_id)
 
     @contextmanager
     def _reading(self, run_id: str) -> Iterator[tuple[Snapshot, OpenRun]]:
@@ -124,14 +178,12 @@ class ClickHouseStore(SqlStore):
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
         """Store envelopes of any runs, which ClickHouse has on return. Return those that were not stored before."""
-        if self._lease.refused is not None:
-            raise self._lease.refused
         by_run: dict[str, list[Envelope]] = {}
         for envelope in envelopes:
             by_run.setdefault(envelope.run_id, []).append(envelope)
         stored: list[Envelope] = []
         for run_id, group in by_run.items():
-            with self._open(run_id, create=True) as run:
+            with self._open(run_id, create=True, write=True) as run:
                 try:
                     stored.extend(run.append(group))
                 except BaseException:
@@ -142,11 +194,17 @@ class ClickHouseStore(SqlStore):
 
     def _forget(self, run: ClickHouseRun) -> None:
         with self._lock:
-            self._used[run.run_id] = run.used
             if self._runs.get(run.run_id) is run:
                 del self._runs[run.run_id]
             if run.run_id in self._cards:  # what lists show is told without asking ClickHouse
                 self._cards[run.run_id] = run.stored_run()
+
+    def _lose(self, run: ClickHouseRun) -> None:
+        """Write no more to a run that another server has claimed: what this one knows of it is old."""
+        with self._lock:
+            self._lost.add(run.run_id)
+            if self._runs.get(run.run_id) is run:
+                del self._runs[run.run_id]
 
     def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
         """Insert or replace alerts by id."""
@@ -154,7 +212,7 @@ class ClickHouseStore(SqlStore):
             return
         columns = {name: [getattr(alert, name) for alert in alerts] for name in StoredAlert.__struct_fields__}
         types = STORED["alerts"].columns
-        with self._open(run_id) as run:
+        with self._open(run_id, write=True) as run:
             run.replace(
                 "alerts",
                 {
@@ -165,7 +223,7 @@ class ClickHouseStore(SqlStore):
 
     def label(self, run_id: str, labels: Labels) -> None:
         """Replace what people have said of a run."""
-        with self._open(run_id) as run:
+        with self._open(run_id, write=True) as run:
             run.label(labels)
 
     def tidy(self) -> None:
@@ -174,9 +232,8 @@ class ClickHouseStore(SqlStore):
         if now < self._next_cards_s:
             return
         self._next_cards_s = now + CARDS_EVERY_S
-        self._lease.renew()
-        if self._lease.refused is not None:
-            raise self._lease.refused
+        if self.members is not None and not self.is_alone():
+            self._read_cards()
         with self._lock:
             runs = list(self._runs.values())
         if any(run.changed for run in runs):
@@ -232,12 +289,14 @@ class ClickHouseStore(SqlStore):
             )
         }
         # What says that the run is there goes last, so that a deletion that was cut short can be done again.
-        for table in sorted(held & STORED.keys(), key=lambda table: (table == "cards", table == "acked")):
+        last = ("acked", "cards", "claims")
+        for table in sorted(
+            held & STORED.keys(), key=lambda table: last.index(table) if table in last else -1
+        ):
             self._database.command(f"ALTER TABLE {name}.{table} DROP PARTITION {text(run_id)}")
         with self._lock:
             self._runs.pop(run_id, None)
             self._cards.pop(run_id, None)
-            self._used.pop(run_id, None)
 
     def close(self) -> None:
         """Keep the cards, and close the connections."""
@@ -246,10 +305,60 @@ class ClickHouseStore(SqlStore):
                 changed = [run for run in self._runs.values() if run.changed]
             for run in changed:
                 self._keep_card(run)
-            self._lease.leave()
+            if self.members is not None:
+                self.members.leave()
         except StoreError as error:
             _log.warning("what lists show of runs was not kept, and is made anew: %s", error)
         self._database.close()
+
+    # -- runs that come and go, where several servers share the database
+
+    def take_over(self, run_id: str) -> StoredRun:
+        """Claim a run, so that no other server writes to it any more, and return what is known of it then.
+
+        Raises:
+            UnknownRun, Fenced, StoreError
+        """
+        with self._open(run_id, write=True) as run, self._lock:
+            known = self._cards[run_id] = run.stored_run()
+            return known
+
+    def let_go(self, run_ids: Iterable[str]) -> None:
+        """Forget runs that are another server's now, or have to be taken over anew."""
+        with self._lock:
+            for run_id in run_ids:
+                self._runs.pop(run_id, None)
+                self._lost.discard(run_id)
+
+    def others_came_or_went(self) -> None:
+        """Forget what is another server's now, and read what lists show of the runs that are ours."""
+        with self._lock:
+            moved = [run_id for run_id in self._runs if not self.owns(run_id)]
+        self.let_go(moved)
+        self._read_cards()
+
+    def lost(self) -> frozenset[str]:
+        """Return the runs that another server has claimed while this one had them."""
+        with self._lock:
+            return frozenset(self._lost)
+
+    def beat(self) -> View:
+        """Say that this server is there, and return who is. It is called once a second."""
+        assert self.members is not None
+        with self._beating:
+            view = self.members.beat()
+            if view.returned:
+                with self._lock:
+                    ours = [run for run in self._runs.values() if run.claim is not None]
+                for run in ours:
+                    if run.claim is not None and not run.claim.is_newest():
+                        self._lose(run)
+            return view
+
+    def cards(self) -> dict[str, StoredRun | None]:
+        """Return what lists show of each run; None where the run would have to be read."""
+        with self._lock:
+            return dict(self._cards)
 
     # -- reading
 
@@ -267,6 +376,8 @@ class ClickHouseStore(SqlStore):
             run_ids = list(self._cards)
         found = []
         for run_id in run_ids:
+            if self._cards.get(run_id) is None and not self.owns(run_id):
+                continue  # it has just begun, at the server that owns it
             try:
                 found.append(self.run(run_id))
             except UnknownRun:

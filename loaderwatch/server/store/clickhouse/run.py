@@ -1,9 +1,9 @@
 """A run in ClickHouse that is written to or read: commits, and what makes each of them count once.
 
-A commit is a block for each table, under one number, and last a block of ``acked`` that makes the number count. When one fails,
-its number is never used again, so that what came of it stays unseen; when the answer to the last block was lost and the block
-came in, reading the run again tells. A block that comes late, after the next commit, names the same number before it as that one
-does: the higher number counts.
+A commit is a block for each table, under one number of our claim (``claims.py``), and last a block of ``acked`` that makes the
+number count. When one fails, the run is claimed and read again, so that what came of it stays unseen; when the answer to the last
+block was lost and the block came in, reading the run again tells. A block that comes late, after the next commit, names the same
+number before it as that one does: the higher number counts.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store import rollup, rows
+from loaderwatch.server.store.clickhouse.claims import Claim, newest, replaced_from
 from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.schema import STORED
 from loaderwatch.server.store.clickhouse.snapshot import ClickHouseSnapshot, Gaps, text
@@ -31,24 +32,23 @@ from loaderwatch.server.store.protocol import StoredRun, UnknownRun
 from loaderwatch.server.store.schema import rollup_columns, stored_columns
 from loaderwatch.server.store.sequence_set import SequenceSet
 
-_COMMITTED = [name for name, table in STORED.items() if not table.replacing and name != "acked"]
-"""Tables that get rows of a commit before ``acked`` does."""
-
 
 class ClickHouseRun(OpenRun):
     """An open run. ``append`` and ``label`` exclude each other; readers see snapshots and never wait.
 
-    After an error in ``append`` or ``roll`` drop the object and read the run again, with ``used`` of this one.
+    After an error in ``append`` or ``roll`` drop the object, and claim and read the run again.
     """
 
-    def __init__(self, database: Database, run_id: str, *, create: bool = False, used: int = 0) -> None:
+    def __init__(
+        self, database: Database, run_id: str, *, create: bool = False, claim: Claim | None = None
+    ) -> None:
         """Read what is known of the run.
 
         Args:
             database: where it is.
             run_id: its id, checked.
             create: whether a run that is not there begins.
-            used: the highest number that a commit of this run was tried with, as far as this process knows.
+            claim: our claim of the run, without which nothing is written.
 
         Raises:
             UnknownRun: there is none, and ``create`` is false.
@@ -57,11 +57,11 @@ class ClickHouseRun(OpenRun):
         super().__init__(run_id)
         self._database = database
         self._once = uuid.uuid4().hex  # a run that was deleted and comes again uses its numbers again
-        self.used_s = self.written_s = time.monotonic()
+        self.used_s = self.read_s = time.monotonic()
         self.readers = 0
         self.changed = False
         self.bytes = 0
-        self.used = used
+        self.claim = claim
         self._load(create)
 
     def _load(self, create: bool) -> None:
@@ -91,25 +91,18 @@ class ClickHouseRun(OpenRun):
 
     def _whole_commits(self) -> Gaps:
         acked = f"{self._database.name}.acked"
-        whole = sorted(
-            int(commit)
-            for (commit,) in self._database.rows(
-                f"SELECT max(commit) AS commit FROM {acked} WHERE run = {text(self.run_id)} GROUP BY after"
+        ready = newest(self._database, self.run_id, ready=True) if self.claim is None else self.claim.number
+        following = dict(
+            self._database.rows(
+                f"SELECT after, max(commit) AS commit FROM {acked} WHERE run = {text(self.run_id)} GROUP BY after"
             )
         )
-        numbers = np.array([0, *whole], dtype=np.int64)
-        at = np.flatnonzero(np.diff(numbers) > 1)
-        void = [(int(numbers[i]) + 1, int(numbers[i + 1]) - 1) for i in at]
-        head = int(numbers[-1])
-        tried = " UNION ALL ".join(
-            f"SELECT max(commit) AS tried FROM {self._database.name}.{table} "
-            f"WHERE run = {text(self.run_id)} AND commit > {head}"
-            for table in (*_COMMITTED, "acked")
-        )
-        ((highest,),) = self._database.rows(f"SELECT max(tried) AS highest FROM ({tried})")
-        # One more may be on its way, of a server that was killed a moment ago.
-        self.used = max(self.used, int(highest or 0), head + 1 if head else 0)
-        return Gaps(head, void)
+        head, void = 0, []
+        while (commit := following.get(head)) is not None:
+            if commit > head + 1:
+                void.append((head + 1, commit - 1))
+            head = int(commit)
+        return Gaps(head, void, replaced_from(ready))
 
     # -- writing
 
@@ -124,8 +117,9 @@ class ClickHouseRun(OpenRun):
             tables = rows.gather(fresh, self.facts)
             fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
             firsts = [rows.first_time(e) for e in fresh]
-            before, self.used = self._commits.head, self.used + 1
-            commit = self.used
+            claim, before = self._claimed(), self._commits.head
+            claim.commits += 1
+            commit = claim.commits
             if fresh_dirty:  # first: a bucket that is taken for dirty costs time only
                 levels, sources, times = zip(*fresh_dirty, strict=True)
                 self._mark(commit, levels, sources, times, clean=False)
@@ -147,14 +141,15 @@ class ClickHouseRun(OpenRun):
                 },
                 {"received_ns": now, "after": before},
             )
+            claim.check()
             void = [(before + 1, commit - 1)] if commit > before + 1 else []
-            self._commits = Gaps(commit, (*self._commits.void, *void))
+            self._commits = Gaps(commit, (*self._commits.void, *void), self._commits.replaced_from)
             for index, name, t_ns in fresh_dirty:
                 self._dirty.setdefault((index, name), set()).add(t_ns)
             self.newest_ns = max(self.newest_ns, *(e.made_ns for e in fresh))
             self.first_ns = min(self.first_ns or firsts[0], *firsts)
             self.received_ns = now
-            self.used_s = self.written_s = time.monotonic()
+            self.used_s = time.monotonic()
             self.changed = True
             for each in fresh:
                 self._note_open_waits(each)
@@ -219,8 +214,15 @@ class ClickHouseRun(OpenRun):
     def replace(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Insert rows that take the place of those with their keys."""
         with self.lock:
-            self._insert(wall_ns(), table, columns)
+            claim = self._claimed()
+            claim.replaced += 1
+            self._insert(claim.replaced, table, columns)
+            claim.check()
             self.used_s = time.monotonic()
+
+    def _claimed(self) -> Claim:
+        assert self.claim is not None, "a run is claimed before it is written to"
+        return self.claim
 
     def label(self, said: Labels) -> None:
         """Replace what people have said of the run."""
@@ -233,14 +235,9 @@ class ClickHouseRun(OpenRun):
     def keep_card(self) -> StoredRun:
         """Store what lists of runs show, and return it."""
         with self.lock:
-            card = self.stored_run()
-            block = {
-                "run": objects([self.run_id]),
-                "commit": np.array([wall_ns()]),
-                "card": objects([msgspec.json.encode(card)]),
-            }
-            types = STORED["cards"].columns | {"run": "String"}
-            self._database.insert("cards", block, types, f"{self.run_id}:{block['commit'][0]}:{self._once}")
+            card, claim = self.stored_run(), self._claimed()
+            claim.replaced += 1
+            self._insert(claim.replaced, "cards", {"card": objects([msgspec.json.encode(card)])})
             self.changed = False
             return card
 

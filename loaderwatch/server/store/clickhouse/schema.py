@@ -16,7 +16,7 @@ from loaderwatch.server.store.clickhouse.database import RIGHTS, Database, Unrea
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
 from loaderwatch.server.store.protocol import StoreError
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 DEDUPLICATED_BLOCKS: Final = 1000
 """Blocks of a table whose tokens ClickHouse remembers. One is sent again within a second or never."""
 
@@ -97,11 +97,17 @@ def _tables() -> dict[str, Table]:
     found["cards"] = Table(
         "cards", {"run": "LowCardinality(String)", "commit": "UInt64", "card": "String"}, (), True
     )
+    found["claims"] = Table(
+        "claims",
+        {"run": "LowCardinality(String)", "commit": "UInt64", "claimant": "String", "ready": "UInt8"},
+        ("commit",),
+        False,
+    )
     return found
 
 
 STORED: Final = _tables()
-"""Every table of runs. Cards are what lists of runs show: JSON of StoredRun."""
+"""Every table of runs. Cards are what lists of runs show: JSON of StoredRun. Claims are those of servers (``claims.py``)."""
 
 
 def prepare(database: Database) -> None:
@@ -142,7 +148,7 @@ def prepare(database: Database) -> None:
                 database.command(
                     f"ALTER TABLE {name}.{each.name} ADD COLUMN IF NOT EXISTS `{column}` {kind}{codec}"
                 )
-    if version is None:
+    if version is None or version < SCHEMA_VERSION:
         database.command(f"INSERT INTO {name}.about VALUES ('{schema.MARK}', {SCHEMA_VERSION})")
 
 

@@ -31,11 +31,15 @@ _KEPT_VALUES: Final = 100_000  # of an answer that may be asked for again
 
 
 class Gaps:
-    """The commits of a run up to ``head`` that never became whole, as inclusive intervals."""
+    """The commits of a run up to ``head`` that never became whole, as inclusive intervals.
 
-    def __init__(self, head: int, void: Sequence[tuple[int, int]] = ()) -> None:
+    ``replaced_from`` is the least number of a row that counts where rows replace others (``claims.py``).
+    """
+
+    def __init__(self, head: int, void: Sequence[tuple[int, int]] = (), replaced_from: int = 0) -> None:
         self.head = head
         self.void = tuple(void)
+        self.replaced_from = replaced_from
 
     @property
     def condition(self) -> str:
@@ -98,6 +102,8 @@ class ClickHouseSnapshot:
         stored = f"{self._database.name}.{name}"
         if name == "dirty":
             return f"SELECT level, source, t_ns FROM {stored} FINAL WHERE {ours} AND clean = 0"
+        if name in ("alerts", "labels"):
+            ours += f" AND commit >= {self._commits.replaced_from}"
         if table.replacing:
             return f"SELECT * EXCEPT (run, commit) FROM {stored} FINAL WHERE {ours}"
         return f"SELECT * EXCEPT (run, commit) FROM {stored} WHERE {ours} AND {self._commits.condition}"

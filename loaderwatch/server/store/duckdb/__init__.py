@@ -27,6 +27,7 @@ class DuckDBStore(SqlStore):
     """Keeps runs as ``runs_dir/<run_id>.duckdb``. ``store.protocol.Store`` describes the methods."""
 
     commit_interval_s = 0.1
+    shared = False
 
     def __init__(self, runs_dir: Path, *, read_only: bool = False) -> None:
         """Open the store. ``read_only`` changes nothing and sets no file aside, for files without a running server."""

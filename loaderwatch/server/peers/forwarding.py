@@ -1,0 +1,221 @@
+"""Requests about a run that another server owns are passed on to it, once, and its answer is passed back as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from loaderwatch.core.answers import RunRow
+from loaderwatch.server.access.forwarded import FORWARDED_KEY, HEADERS, Forwarded, headers_of
+from loaderwatch.server.access.request_gate import ACCESS_KEY
+from loaderwatch.server.access.tokens import Access, Keys
+from loaderwatch.server.alerts.book import run_of
+from loaderwatch.server.encoding import error_answer
+from loaderwatch.server.peers.client import PeerAnswer, PeerAway, PeerClient
+from loaderwatch.server.store.clickhouse.members import Members
+from loaderwatch.server.store.clickhouse.placement import Server
+
+_log: Final = logging.getLogger(__name__)
+
+LIST_S: Final = 2.0
+"""How long a list of runs waits for those of another server."""
+_MOST_BODY: Final = 1 << 20
+_RUNS: Final = "/api/v1/runs/"
+_ALERTS: Final = "/api/v1/alerts/"
+_OWN_HEADERS: Final = frozenset(
+    {"host", "cookie", "origin", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade",
+     "expect", *HEADERS}
+)  # fmt: skip
+"""What a request has for one server alone."""
+_OF_CONNECTION: Final = frozenset({"connection", "keep-alive", "transfer-encoding", "date", "server"})
+_UNSETTLED: Final = "servers come and go, and have not settled yet who has this run; try again"
+_decode_rows: Final = msgspec.json.Decoder(list[RunRow]).decode
+
+
+class Peers:
+    """The other servers of the database, which are asked about the runs that they own."""
+
+    def __init__(self, members: Members, keys: Keys) -> None:
+        self._members = members
+        self._keys = keys
+        self._said: dict[str, str] = {}  # by address: why the server could not be asked
+        self.client = PeerClient(lambda: keys.tokens.page_token if keys.tokens else "")
+
+    def owner(self, run_id: str) -> Server | None:
+        """Return the server that owns a run; None when it is this one."""
+        view = self._members.view
+        return None if view.owns(run_id) else view.owner(run_id)
+
+    def passed_on(self, scope: Scope, owner: Server, body: bytes) -> Response:
+        """Return the answer of the server that owns a run to a request; a request is passed on only once."""
+        if scope.get(FORWARDED_KEY):
+            return again_soon(_UNSETTLED)
+        return _PassedOn(self, owner, body)
+
+    async def whole(self, scope: Scope, owner: Server, body: bytes) -> Response:
+        """Return the same for an answer that is no stream, when all of it is there."""
+        if scope.get(FORWARDED_KEY):
+            return again_soon(_UNSETTLED)
+        try:
+            answer = await self.ask(scope, owner, body)
+            content = await answer.read()
+        except PeerAway as away:
+            return again_soon(str(away))
+        return Response(content, answer.status, dict(_passed_back(answer)))
+
+    async def ask(self, scope: Scope, owner: Server, body: bytes) -> PeerAnswer:
+        """Ask another server what we were asked.
+
+        Raises:
+            PeerAway
+        """
+        path = scope.get("raw_path") or scope["path"].encode()
+        query = scope["query_string"]
+        target = (path + b"?" + query if query else path).decode("latin-1")
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1")
+            for name, value in scope["headers"]
+            if name.decode("latin-1") not in _OWN_HEADERS and not name.startswith(b"sec-")
+        }
+        client = scope.get("client")
+        headers |= self._marks(scope[ACCESS_KEY], client[0] if client else "")
+        return await self._asked(owner, scope["method"], target, headers, body)
+
+    async def rows(self) -> tuple[list[RunRow], set[Server]]:
+        """Return the rows of runs that other servers own, and which servers gave theirs."""
+        others = list(self._members.view.servers - {self._members.view.me})
+        answers = await asyncio.gather(*(self._rows_of(other) for other in others))
+        gave = {other for other, rows in zip(others, answers, strict=True) if rows is not None}
+        return [row for rows in answers for row in rows or ()], gave
+
+    async def _rows_of(self, other: Server) -> list[RunRow] | None:
+        try:
+            return await asyncio.wait_for(self._read_rows(other), LIST_S)
+        except (PeerAway, asyncio.TimeoutError, msgspec.MsgspecError):
+            return None
+
+    async def _read_rows(self, other: Server) -> list[RunRow] | None:
+        answer = await self._asked(other, "GET", "/api/v1/runs", self._marks(Access.VIEW, ""), b"")
+        body = await answer.read()
+        return _decode_rows(body) if answer.status == 200 else None
+
+    async def _asked(
+        self, other: Server, method: str, target: str, headers: dict[str, str], body: bytes
+    ) -> PeerAnswer:
+        try:
+            answer = await self.client.ask(other.url, method, target, headers, body)
+        except PeerAway as away:
+            if self._said.get(other.url) != str(away):
+                self._said[other.url] = str(away)
+                _log.warning("%s", away)
+            raise
+        self._said.pop(other.url, None)
+        return answer
+
+    def _marks(self, access: Access, caller: str) -> dict[str, str]:
+        tokens = self._keys.tokens
+        return {} if tokens is None else headers_of(Forwarded(access, caller), tokens)
+
+
+class Forwarding:
+    """ASGI middleware that passes requests about other servers' runs on. Envelopes are passed on by their route."""
+
+    def __init__(self, app: ASGIApp, peers: Peers) -> None:
+        self._app = app
+        self._peers = peers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer it here."""
+        run_id = run_asked_for(scope["path"]) if scope["type"] == "http" else None
+        owner = None if run_id is None else self._peers.owner(run_id)
+        if owner is None:
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        try:
+            async for chunk in Request(scope, receive).stream():
+                body += chunk
+                if len(body) > _MOST_BODY:
+                    await error_answer(413, f"at most {_MOST_BODY} bytes are accepted", "(body)")(
+                        scope, receive, send
+                    )
+                    return
+        except ClientDisconnect:
+            return
+        await self._peers.passed_on(scope, owner, bytes(body))(scope, receive, send)
+
+
+class _PassedOn(Response):
+    """The answer of another server, as a response of ours."""
+
+    def __init__(self, peers: Peers, owner: Server, body: bytes) -> None:
+        super().__init__()
+        self._peers = peers
+        self._owner = owner
+        self._asked_with = body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            answer = await self._peers.ask(scope, self._owner, self._asked_with)
+            streams = any(
+                name == "content-type" and value.startswith("text/event-stream")
+                for name, value in answer.headers
+            )
+            whole = None if streams else await answer.read()
+        except PeerAway as away:
+            await again_soon(str(away))(scope, receive, send)
+            return
+        headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in _passed_back(answer)]
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        if whole is not None:
+            await send({"type": "http.response.body", "body": whole})
+            return
+        pump = asyncio.create_task(_pump(answer, send))
+        gone = asyncio.create_task(_hung_up(receive))
+        try:
+            await asyncio.wait({pump, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (pump, gone):
+                task.cancel()
+            await asyncio.gather(pump, gone, return_exceptions=True)
+            answer.close()
+        await send({"type": "http.response.body", "body": b""})  # its end makes a page reconnect
+
+
+def _passed_back(answer: PeerAnswer) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in answer.headers if name not in _OF_CONNECTION]
+
+
+async def _pump(answer: PeerAnswer, send: Send) -> None:
+    with suppress(PeerAway):
+        async for chunk in answer.chunks():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def _hung_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def again_soon(why: str) -> Response:
+    """Answer that the same request will be answered in a moment."""
+    answer = error_answer(503, why)
+    answer.headers["retry-after"] = "1"
+    return answer
+
+
+def run_asked_for(path: str) -> str | None:
+    """Return the run that a request is about; None when it is about none, or is an envelope."""
+    if path.startswith(_RUNS):
+        return unquote(path[len(_RUNS) :].partition("/")[0]) or None
+    if path.startswith(_ALERTS):
+        return run_of(unquote(path[len(_ALERTS) :].partition("/")[0])) or None
+    return None

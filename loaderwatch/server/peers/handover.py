@@ -1,0 +1,115 @@
+"""Runs change hands as servers come and go: heartbeats, and what is let go of and taken over after each.
+
+A run is let go of with its alerts stored. It is taken over as after a start of this server: claimed, so that whoever had it
+writes no more, then read from the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.server.live.runs import LiveRuns, goes_on
+from loaderwatch.server.peers.client import PeerClient
+from loaderwatch.server.store.clickhouse import ClickHouseStore
+from loaderwatch.server.store.clickhouse.members import BEAT_S, View
+from loaderwatch.server.store.clickhouse.placement import Server
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Handover:
+    """Keeps the live runs those that this server owns. Use it on the event loop."""
+
+    def __init__(self, store: ClickHouseStore, live: LiveRuns, client: PeerClient) -> None:
+        self._store = store
+        self._live = live
+        self._client = client
+        self._settled: frozenset[Server] | None = None  # for which servers the runs are in the right hands
+        self._view: View | None = None
+        self._news = asyncio.Event()
+        # One for heartbeats, which wait for nothing else, and one for runs.
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="loaderwatch-peers")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._said = ""
+
+    def start(self) -> None:
+        """Begin."""
+        self._tasks = [
+            asyncio.create_task(self._beat(), name="loaderwatch-heartbeat"),
+            asyncio.create_task(self._follow(), name="loaderwatch-handover"),
+        ]
+
+    async def stop(self) -> None:
+        """End, without leaving: the store does that when it is closed."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._client.keep_only(())
+
+    async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = time.monotonic()
+            try:
+                self._view = await loop.run_in_executor(self._threads, self._store.beat)
+            except LoaderwatchError as error:
+                _log.debug("no heartbeat: %s", error)  # the database has said so
+            except Exception:  # noqa: BLE001 - the next heartbeat comes in a second
+                _log.exception("a heartbeat failed")
+            else:
+                self._news.set()
+            await asyncio.sleep(max(0.0, began_s + BEAT_S - time.monotonic()))
+
+    async def _follow(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            assert self._view is not None
+            try:
+                await self._settle(self._view)
+            except LoaderwatchError as error:
+                if str(error) != self._said:
+                    self._said = str(error)
+                    _log.warning("runs are handed over again in a second: %s", error)
+            except Exception:  # noqa: BLE001 - the next heartbeat tries again
+                _log.exception("runs could not be handed over")
+
+    async def _settle(self, view: View) -> None:
+        loop = asyncio.get_running_loop()
+        moved = view.servers != self._settled
+        if moved:
+            if self._settled is not None:
+                _log.warning(
+                    "servers on this database: %s", ", ".join(sorted(one.url for one in view.servers))
+                )
+            self._client.keep_only({server.url for server in view.servers})
+        for live in self._live.all():  # also one whose last commit was under way when it moved
+            if not view.owns(live.run_id):
+                await self._live.let_go(live.run_id)
+        if moved:
+            await loop.run_in_executor(self._threads, self._store.others_came_or_went)
+            self._live.note_stored(self._store.cards())
+            self._settled = view.servers
+        for run_id in self._store.lost():
+            await self._live.let_go(run_id)
+            self._store.let_go([run_id])
+        if view.may_claim:
+            await self._take_over(view)
+
+    async def _take_over(self, view: View) -> None:
+        loop = asyncio.get_running_loop()
+        now_ns = time.time_ns()
+        for run_id, card in self._store.cards().items():
+            if run_id in self._live or not view.owns(run_id):
+                continue
+            if card is None or goes_on(card, now_ns):
+                run = await loop.run_in_executor(self._threads, self._store.take_over, run_id)
+                if run_id not in self._live and goes_on(run, now_ns):
+                    self._live.adopt(run)
+                    _log.info("run %s is taken over", run_id)

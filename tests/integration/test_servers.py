@@ -1,0 +1,186 @@
+"""Several servers on one ClickHouse: whichever one asks, the server that owns the run answers, and another takes over when it dies."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loaderwatch.core.wire import Envelope, encode
+from loaderwatch.server.store.clickhouse.placement import Server, owner_of
+from tests.fakes import clickhouse
+from tests.fakes.feed import Feed
+from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
+
+pytestmark = pytest.mark.skipif(clickhouse.missing() is not None, reason=str(clickhouse.missing()))
+
+
+class Pair:
+    """Two servers of one database, with the same tokens, and the feeds of their runs."""
+
+    def __init__(self, folder: Path, url: str, *args: str) -> None:
+        self.folder = folder
+        self.url = url
+        self.args = args
+        self.servers: list[ServeProcess] = []
+        self.access: list[Access] = []
+
+    def add(self) -> Access:
+        """Start one more server."""
+        number = len(self.servers)
+        data = self.folder / f"data{number}"
+        data.mkdir(parents=True, exist_ok=True)
+        if number:
+            shutil.copy(self.folder / "data0" / "token.json", data / "token.json")
+        server = ServeProcess(data, "--port", "0", "--store", self.url, *self.args)
+        self.servers.append(server)
+        self.access.append(server.start())
+        return self.access[-1]
+
+    def feeds(self, each: int) -> list[Feed]:
+        """Make feeds of so many runs for each server to own; those of the first come first."""
+        servers = [
+            Server((self.folder / f"data{number}" / "server_id").read_text(), access.url)
+            for number, access in enumerate(self.access)
+        ]
+        names = [f"run-{number}" for number in range(1000)]
+        return [
+            Feed(name)
+            for server in servers
+            for name in [name for name in names if owner_of(name, servers) == server][:each]
+        ]
+
+    def judge_of(self, run_id: str) -> int | None:
+        """Which server has the run in memory."""
+        found = [number for number, access in enumerate(self.access) if run_id in _live_runs(access)]
+        return found[0] if len(found) == 1 else None
+
+    def pid(self, number: int) -> int:
+        """The process of a server."""
+        process = self.servers[number].process
+        assert process is not None
+        return process.pid
+
+    def kill(self) -> None:
+        """End all."""
+        for server in self.servers:
+            if server.process is not None and server.process.poll() is None:
+                os.kill(server.process.pid, signal.SIGCONT)
+            server.kill()
+
+
+def _live_runs(access: Access) -> set[str]:
+    try:
+        with access.client() as client:
+            text = client.get("/metrics", timeout=2.0).text
+    except OSError:
+        return set()
+    except Exception:
+        return set()
+    return {
+        line.partition('run="')[2].partition('"')[0]
+        for line in text.splitlines()
+        if line.startswith("loaderwatch_run_last_seen_timestamp_seconds{")
+    }
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[clickhouse.Server]:
+    server = clickhouse.Server(tmp_path / "engine")
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def pair(engine: clickhouse.Server, tmp_path: Path) -> Iterator[Pair]:
+    made = Pair(tmp_path, engine.url("runs"))
+    made.add()
+    made.add()
+    yield made
+    made.kill()
+
+
+def _send(access: Access, envelope: Envelope) -> dict[str, Any]:
+    """Send until it is taken, as a streamer does."""
+
+    def sent() -> dict[str, Any] | None:
+        with access.client(access.agent) as client:
+            answer = client.post("/api/v1/ingest", content=encode(envelope))
+        assert answer.status_code in (200, 503), answer.text
+        return answer.json() if answer.status_code == 200 else None
+
+    return wait_until("an envelope is taken", sent)
+
+
+def _steps(access: Access, run_id: str) -> int:
+    with access.client() as client:
+        answer = client.get(f"/api/v1/runs/{run_id}/summary")
+    return int(answer.json()["steps"] or 0) if answer.status_code == 200 else -1
+
+
+def _judges(pair: Pair, feeds: list[Feed]) -> dict[str, int]:
+    """Which server judges each run, once only one does."""
+
+    def settled() -> dict[str, int] | None:
+        found = {feed.run_id: pair.judge_of(feed.run_id) for feed in feeds}
+        settled = {run_id: judge for run_id, judge in found.items() if judge is not None}
+        return settled if len(settled) == len(found) else None
+
+    return wait_until("one server judges each run", settled)
+
+
+def _see_all_steps(access: Access, feeds: list[Feed]) -> None:
+    wait_until("all steps are seen", lambda: all(_steps(access, feed.run_id) == feed.steps for feed in feeds))
+
+
+def test_every_server_takes_every_envelope_and_answers_every_page(pair: Pair) -> None:
+    feeds = pair.feeds(2)
+    for turn in range(4):
+        for feed in feeds:
+            _send(pair.access[turn % 2], feed.envelope())
+    assert list(_judges(pair, feeds).values()) == [0, 0, 1, 1]
+    one, other = pair.access
+    _see_all_steps(one, feeds)
+    _see_all_steps(other, feeds)
+    for feed in feeds:
+        for path in ("findings", "ranks", "workers", "epochs", "gpus", "contents"):
+            assert one.get(f"/runs/{feed.run_id}/{path}") == other.get(f"/runs/{feed.run_id}/{path}")
+        chart = {"metric": "wait_s", "points": 50}
+        assert one.get(f"/runs/{feed.run_id}/series", **chart) == other.get(
+            f"/runs/{feed.run_id}/series", **chart
+        )
+    for access in pair.access:
+        assert {(row["run_id"], row["steps"]) for row in access.get("/runs")} == {
+            (feed.run_id, feed.steps) for feed in feeds
+        }
+    with ExitStack() as stack:
+        run_id = feeds[0].run_id
+        readers = [stack.enter_context(EventReader(access, run_id)) for access in pair.access]
+        for reader in readers:
+            reader.wait("a snapshot", lambda event: event["event"] == "snapshot")
+        _send(one, feeds[0].envelope())
+        steps = feeds[0].steps
+        for reader in readers:
+            reader.wait("the next steps", lambda event: (event["summary"] or {}).get("steps") == steps)
+
+
+def test_when_a_server_is_killed_another_takes_over(pair: Pair) -> None:
+    feeds = pair.feeds(3)
+    for feed in feeds:
+        _send(pair.access[0], feed.envelope())
+    assert list(_judges(pair, feeds).values()) == [0, 0, 0, 1, 1, 1]
+    began = time.monotonic()
+    pair.servers[0].kill()
+    other = pair.access[1]
+    wait_until("the other judges all", lambda: {feed.run_id for feed in feeds} <= _live_runs(other))
+    print(f"taken over within {time.monotonic() - began:.1f} s")
+    for feed in feeds:
+        _send(other, feed.envelope())
+    _see_all_steps(other, feeds)
