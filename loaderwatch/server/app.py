@@ -153,7 +153,7 @@ def create_app(
         Gate,
         keys=keys,
         hosts=hosts or allowed_hosts(options.host, allow_hosts),
-        port=port,
+        port=port if parts.peers is None else _port_of(url),
         open_to_all=open_to_all or tokens is None,
         public_url=options.public_url,
         seen=parts.lifetime.seen,
@@ -161,6 +161,12 @@ def create_app(
     _add_error_answers(app)
     _add_pages(app, parts)
     return app
+
+
+def _port_of(url: str) -> int:
+    """Return the port of an address, by which cookies are named: people come to several servers at one address."""
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _open_store(options: ServeOptions, reached_at: str) -> Store:

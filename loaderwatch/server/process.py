@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from types import FrameType
 from typing import Any, Final
 
@@ -30,6 +31,7 @@ from loaderwatch.server.app import create_app
 from loaderwatch.server.config_file import is_open_to_others
 from loaderwatch.server.options import ServeOptions, remember
 from loaderwatch.server.parts import Parts
+from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.tls import read_certificate
 
 _log = logging.getLogger(__name__)
@@ -318,8 +320,9 @@ def _other_server(options: ServeOptions, lock: int) -> str:
 
 def _tokens(options: ServeOptions) -> Tokens:
     """Load the tokens, with --no-auth too, because the server proves itself with them."""
+    cookie_key = None if options.store is None else parse_address(options.store).cookie_key
     try:
-        return load_tokens(options.token_path, options.token)
+        return replace(load_tokens(options.token_path, options.token), cookie_key=cookie_key)
     except OSError as error:
         raise ServeError(f"cannot use {options.token_path}: {error.strerror}") from error
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,9 @@ import pytest
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.store.clickhouse import ClickHouseStore, database
 from loaderwatch.server.store.clickhouse.address import parse_address
+from loaderwatch.server.store.clickhouse.claims import Fenced
 from loaderwatch.server.store.clickhouse.database import Unreachable
-from loaderwatch.server.store.protocol import StoreError
+from loaderwatch.server.store.protocol import StoredAlert, StoreError
 from tests.fakes import clickhouse
 from tests.fakes.runs import SECOND, T0, envelope, span, steps, table
 
@@ -175,6 +177,111 @@ def test_what_a_stopped_engine_takes_in_late_counts_for_nothing(
         store.close()
     finally:
         engine.kill()
+
+
+def _alert(name: str, state: str = "firing") -> StoredAlert:
+    return StoredAlert(
+        id=f"run-1.{name}", finding="{}", state=state, opened_ns=T0, updated_ns=T0, closed_ns=None,
+        silenced_until_ns=None,
+    )  # fmt: skip
+
+
+def test_who_claims_a_run_last_is_the_one_that_writes_to_it(url: str) -> None:
+    first, second = _open(url), _open(url)
+    first.append([envelope(1, tables=_both(1))])
+    second.append([envelope(2, tables=_both(2))])
+    for _ in range(2):
+        with pytest.raises(Fenced, match="run-1 was taken over by another server"):
+            first.append([envelope(3, tables=_both(3))])
+    assert first.lost() == {"run-1"}
+    assert _books(second) == ([1, 2], 2, 2)
+    assert second.append([envelope(n, tables=_both(n)) for n in (1, 3)])[0].seq == 3
+    first.let_go(["run-1"])  # what it knew is forgotten, so that it may take the run over in its turn
+    assert first.take_over("run-1").run_id == "run-1"
+    assert first.append([envelope(n, tables=_both(n)) for n in (3, 4)])[0].seq == 4
+    with pytest.raises(Fenced):
+        second.append([envelope(5)])
+    for store in (first, second):
+        store.close()
+    assert _books(_open(url)) == ([1, 2, 3, 4], 4, 4)
+
+
+@pytest.mark.parametrize("late", ["after the next commit", "before the next commit", "before the claim"])
+def test_a_commit_of_who_was_given_up_counts_once_or_never(
+    url: str, monkeypatch: pytest.MonkeyPatch, late: str
+) -> None:
+    """A server is stopped in the middle of a commit. Another takes over, and its sender sends again, to that one."""
+    first, second = _open(url), _open(url)
+    first.append([envelope(1, tables=_both(1))])
+    insert = first._database.insert
+
+    def stopped(table: str, *args: object) -> None:
+        if table != "acked":
+            insert(table, *args)  # type: ignore[arg-type]
+            return
+        if late == "before the claim":
+            insert(table, *args)  # type: ignore[arg-type]
+        second.others_came_or_went()
+        second.take_over("run-1")
+        if late == "before the next commit":
+            insert(table, *args)  # type: ignore[arg-type]
+        again = second.append([envelope(n, tables=_both(n)) for n in (1, 2, 3)])
+        assert [each.seq for each in again] == ([3] if late == "before the claim" else [2, 3])
+        if late == "after the next commit":
+            insert(table, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(first._database, "insert", stopped)
+    with pytest.raises(Fenced):  # its sender is not told that the envelope is stored
+        first.append([envelope(2, tables=_both(2))])
+    monkeypatch.undo()
+    third = _open(url)
+    for store in (second, third):
+        assert _books(store) == ([1, 2, 3], 3, 3)
+    third.append([envelope(4, tables=_both(4))])
+    assert _books(third) == ([1, 2, 3, 4], 4, 4)
+    for store in (first, second, third):
+        store.close()
+
+
+def test_alerts_of_who_was_given_up_are_not_seen(url: str) -> None:
+    first, second = _open(url), _open(url)
+    first.append([envelope(1)])
+    first.save_alerts("run-1", [_alert("a"), _alert("b")])
+    second.others_came_or_went()
+    second.take_over("run-1")
+    with pytest.raises(Fenced):
+        first.save_alerts("run-1", [_alert("a", "resolved"), _alert("c")])
+    second.save_alerts("run-1", [_alert("b", "acknowledged")])
+    for store in (second, _open(url)):
+        found = {alert.id: alert.state for alert in store.alerts("run-1")}
+        assert found == {"run-1.a": "firing", "run-1.b": "acknowledged"}
+    for store in (first, second):
+        store.close()
+
+
+def test_servers_that_claim_a_run_at_the_same_moment_do_not_both_have_it(url: str) -> None:
+    stores = [_open(url) for _ in range(4)]
+    stores[0].append([envelope(1, tables=_both(1))])
+
+    def write(number: int) -> list[int]:
+        seqs = [seq for seq in range(2, 30) if seq % 4 == number]
+        taken = []
+        for seq in seqs:
+            store = stores[number]
+            try:
+                store.append([envelope(seq, tables=_both(seq))])
+                taken.append(seq)
+            except Fenced:
+                store.let_go(["run-1"])
+        return taken
+
+    with ThreadPoolExecutor(4) as threads:
+        taken = sorted([1, *(seq for found in threads.map(write, range(4)) for seq in found)])
+    found, gpus, _ = _books(_open(url))
+    assert set(taken) <= set(found)  # what a sender was told is there
+    assert len(found) == len(set(found)) == gpus
+    for store in stores:
+        store.close()
 
 
 def _refusal(url: str) -> str:

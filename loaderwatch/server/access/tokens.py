@@ -44,6 +44,7 @@ class Tokens:
     viewer: str
     owner: str
     extra: str | None = None
+    cookie_key: str | None = None  # what several servers share, of which each takes the others' cookies
 
     @property
     def page_token(self) -> str:
@@ -61,10 +62,10 @@ class Tokens:
     def cookie_for(self, token: str) -> str:
         """Return the cookie that a browser keeps instead of its token: it opens the page, and cannot send envelopes.
 
-        The owner's token is part of every cookie's key. So the cookie cannot be guessed, even if the token from the
-        command line can.
+        The owner's token, or what several servers share, is part of every cookie's key. So the cookie cannot be guessed, even
+        if the token from the command line can.
         """
-        key = f"{token}\n{self.owner}".encode("utf-8", "surrogateescape")
+        key = f"{token}\n{self.cookie_key or self.owner}".encode("utf-8", "surrogateescape")
         return hmac.new(key, b"loaderwatch page cookie", hashlib.sha256).hexdigest()
 
     def cookie_access(self, cookie: str) -> Access:
@@ -100,7 +101,7 @@ class Keys:
         """
         if self.tokens is None:
             return False
-        found = _read_tokens(path, self.tokens.extra)
+        found = replace(_read_tokens(path, self.tokens.extra), cookie_key=self.tokens.cookie_key)
         changed = found != self.tokens
         self.tokens = found
         return changed

@@ -78,6 +78,7 @@ class LiveRun:
         self._verdict: Verdict | None = None
         self._judged: RunWindow | None = None  # the window that the verdict is about
         self._saved_at = 0.0
+        self._untold: list[Announcement] = []  # what is not stored yet, and has to be first
         self._commands = HostCommands()
         self._stacks_asked_at: dict[int, float] = {}
         self.heard_at = time.monotonic()
@@ -229,8 +230,7 @@ class LiveRun:
             return []
         self.undetected = False
         with self._lock:
-            told = self._load()[1].begin(window, now_ns)
-            self._tell(told, window)
+            told = self._tell(self._load()[1].begin(window, now_ns), window)
         began = time.perf_counter()
         try:
             findings = self._detector(window)
@@ -243,7 +243,7 @@ class LiveRun:
             if ended:
                 found += [with_its_end(one, window) for one in judge.close(window.now_ns, now_ns)]
             self._ask_for_stacks(judge.book, window)
-            self._tell(found, window)
+            found = self._tell(found, window)
             open_alerts = judge.book.open_alerts()
         self._verdict, self._judged = verdict_of("live", lambda: window, open_alerts), window
         self.detections += 1
@@ -286,7 +286,8 @@ class LiveRun:
             if self._judge is None or self._window is None:
                 return []
             announcements = self._judge.close(self._window.now_ns, now_ns)
-            self._save(self._judge.book, now=True)
+            if not self._save(self._judge.book, now=True) and self._store.shared:
+                return []
             return [replace(announcement, unheard=announcement.resolved) for announcement in announcements]
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -326,12 +327,20 @@ class LiveRun:
                 self._stacks_asked_at[rank] = now
                 self._commands.want_stacks([rank])
 
-    def _tell(self, announcements: Sequence[Announcement], window: RunWindow) -> None:
-        """Leave lines for the job's stderr, and save the alerts that people were told of."""
-        for announcement in announcements:
+    def _tell(self, announcements: Sequence[Announcement], window: RunWindow) -> list[Announcement]:
+        """Save the alerts, leave lines for the job's stderr, and return what people should be told.
+
+        Where other servers may go on with the run, that is what is stored: none of them tells it again.
+        """
+        self._untold += announcements
+        shared = self._store.shared
+        saved = self._judge is not None and self._save(self._judge.book, now=shared and bool(self._untold))
+        if shared and not saved:
+            return []
+        told, self._untold = self._untold, []
+        for announcement in told:
             self._leave_notice(announcement, window)
-        if self._judge is not None:
-            self._save(self._judge.book)
+        return told
 
     def _leave_notice(self, announcement: Announcement, window: RunWindow) -> None:
         if self._describe is None or not window.ranks:
@@ -341,18 +350,21 @@ class LiveRun:
         notice = Notice(rank=rank, text=self._describe(announcement))
         self._commands.leave(window.ranks[rank].host, notice)
 
-    def _save(self, book: AlertBook, *, now: bool = False) -> None:
+    def _save(self, book: AlertBook, *, now: bool = False) -> bool:
+        """Save what changed, if it is time; return whether nothing was refused."""
         if not (now or book.urgent or time.monotonic() - self._saved_at > _SAVE_INTERVAL_S):
-            return
+            return True
         unsaved = book.take_unsaved()
         if not unsaved:
-            return
+            return True
+        self._saved_at = time.monotonic()
         try:
             self._store.save_alerts(self.run_id, unsaved)
         except StoreError as error:
             _log.warning("run %s: alerts are not saved yet: %s", self.run_id, error)
             book.put_back(unsaved)
-        self._saved_at = time.monotonic()
+            return False
+        return True
 
     def _verdict_now(self, window: RunWindow, alerts: Sequence[Alert], state: RunStatus) -> Verdict | None:
         """Return the verdict of a live run by the detectors' last pass; None before the first pass of an attempt."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass, field
@@ -27,6 +28,11 @@ class Address:
     user: str
     database: str
     password: str = field(repr=False)
+
+    @property
+    def cookie_key(self) -> str:
+        """What the servers of the database know and nobody else, for the cookies that each takes of the others."""
+        return hashlib.sha256(f"loaderwatch cookies\n{self.database}\n{self.password}".encode()).hexdigest()
 
     def __str__(self) -> str:
         """Return it as people may see it, without the password."""
