@@ -5,19 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.wire import Envelope, encode
+from loaderwatch.server.store.clickhouse import ClickHouseStore
+from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.placement import Server, owner_of
 from tests.fakes import clickhouse
 from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
+from tests.fakes.webhook import Webhook
+from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.skipif(clickhouse.missing() is not None, reason=str(clickhouse.missing()))
 
@@ -71,9 +78,14 @@ class Pair:
     def kill(self) -> None:
         """End all."""
         for server in self.servers:
-            if server.process is not None and server.process.poll() is None:
-                os.kill(server.process.pid, signal.SIGCONT)
-            server.kill()
+            process = server.process
+            if process is None:
+                continue
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGCONT)
+                os.killpg(process.pid, signal.SIGKILL)
+            if process.stdout is not None and not process.stdout.closed:
+                print(process.communicate(timeout=PATIENCE_S)[0])
 
 
 def _live_runs(access: Access) -> set[str]:
@@ -89,6 +101,56 @@ def _live_runs(access: Access) -> set[str]:
         for line in text.splitlines()
         if line.startswith("loaderwatch_run_last_seen_timestamp_seconds{")
     }
+
+
+class Sender(threading.Thread):
+    """A host's outbox: an envelope comes every so often, and each is sent, in order, until some server has taken it."""
+
+    def __init__(self, pair: Pair, feed: Feed, every_s: float = 0.4) -> None:
+        super().__init__(daemon=True)
+        self.pair = pair
+        self.feed = feed
+        self.every_s = every_s
+        self.stuck_since_ns: int | None = None  # the loop waits for data since then
+        self.over = threading.Event()
+        self.refused = 0
+
+    def _next(self) -> Envelope:
+        if self.stuck_since_ns is None:
+            return self.feed.envelope()
+        at = self.feed.steps
+        stuck = SpanInfo(
+            rank=0, worker=-1, pid=4000, phase="wait", since_ns=self.stuck_since_ns, loader=0, epoch=0, batch=at, step=at,
+            batches=at, steps=at,
+        )  # fmt: skip
+        return self.feed.envelope(steps=0, spans=[stuck])
+
+    def run(self) -> None:
+        """Send until told to end, and until all is taken."""
+        turn = 0
+        while not self.over.is_set():
+            body = encode(self._next())
+            while not self._taken(self.pair.access[turn % len(self.pair.access)], body):
+                turn += 1
+                self.refused += 1
+                time.sleep(0.2)
+            turn += 1
+            self.over.wait(self.every_s)
+
+    def _taken(self, access: Access, body: bytes) -> bool:
+        try:
+            with access.client(access.agent) as client:
+                answer = client.post("/api/v1/ingest", content=body, timeout=3.0)
+        except httpx.HTTPError:
+            return False  # killed or stopped: the balancer would choose another one
+        assert answer.status_code in (200, 503), answer.text
+        return answer.status_code == 200
+
+    def finish(self) -> None:
+        """Send what is left."""
+        self.over.set()
+        self.join(PATIENCE_S)
+        assert not self.is_alive(), "envelopes are left that no server has taken"
 
 
 @pytest.fixture
@@ -184,3 +246,76 @@ def test_when_a_server_is_killed_another_takes_over(pair: Pair) -> None:
     for feed in feeds:
         _send(other, feed.envelope())
     _see_all_steps(other, feeds)
+
+
+def _hang(access: Access, run_id: str) -> dict[str, Any] | None:
+    """The newest hang of a run, as a server tells of it; None while there is none, or it cannot say."""
+    try:
+        with access.client() as client:
+            answer = client.get(f"/api/v1/runs/{run_id}/findings", timeout=3.0)
+    except httpx.HTTPError:
+        return None
+    found = answer.json() if answer.status_code == 200 else []
+    return next((one for one in found if one["code"] == "hung"), None)
+
+
+def _ended(access: Access, run_id: str) -> bool:
+    hang = _hang(access, run_id)
+    return hang is not None and hang["state"] == "resolved"
+
+
+def _check_books(pair: Pair, feed: Feed) -> None:
+    """Every step that was sent is stored once."""
+    store = ClickHouseStore(parse_address(pair.url))
+    try:
+        stored = store.scan(feed.run_id, "steps", 0, 2**62)["step"].tolist()
+        assert sorted(stored) == list(range(feed.steps))
+        assert store.totals(feed.run_id)[0].batches == feed.steps
+        assert store.stored_seq(feed.run_id, f"{feed.run_id}-{feed.host}") == feed.seq
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
+def test_an_incident_goes_on_when_its_judge_is_lost(
+    engine: clickhouse.Server, tmp_path: Path, fault: signal.Signals
+) -> None:
+    """The judge is killed, or stopped until after it was given up; nothing is lost, counted twice or told twice."""
+    with Webhook() as webhook:
+        pair = Pair(tmp_path, engine.url("runs"), "--hang-after", "2", "--notify", webhook.url)
+        try:
+            pair.add()
+            other = pair.add()
+            feed = pair.feeds(1)[0]
+            sender = Sender(pair, feed)
+            sender.start()
+            wait_until("the first judges", lambda: pair.judge_of(feed.run_id) == 0)
+            sender.stuck_since_ns = time.time_ns()
+            before = wait_until("the hang is told", lambda: _hang(other, feed.run_id))
+            webhook.wait_for(1)
+            began = time.monotonic()
+            os.kill(pair.pid(0), fault)
+            wait_until("the other judges", lambda: feed.run_id in _live_runs(other))
+            after = wait_until("the hang goes on", lambda: _hang(other, feed.run_id))
+            print(
+                f"{fault.name}: taken over within {time.monotonic() - began:.1f} s, {sender.refused} refused"
+            )
+            for name in ("id", "began_at", "state", "key"):
+                assert after[name] == before[name]
+            if fault == signal.SIGSTOP:
+                time.sleep(2.0)
+                os.kill(pair.pid(0), signal.SIGCONT)
+                wait_until("it has its run again", lambda: pair.judge_of(feed.run_id) == 0)
+            time.sleep(3.0)  # in which whoever believes that it has to might tell again
+            hang = wait_until("the hang goes on", lambda: _hang(other, feed.run_id))
+            assert (hang["id"], hang["state"]) == (before["id"], "firing")
+            sender.stuck_since_ns = None
+            wait_until("the hang is over", lambda: _ended(other, feed.run_id))
+            sender.finish()
+            wait_until("all steps are seen", lambda: _steps(other, feed.run_id) == feed.steps)
+            time.sleep(2.0)
+            told = [message["title"] for message in webhook.messages]
+            assert len(told) == 2, told
+            _check_books(pair, feed)
+        finally:
+            pair.kill()
