@@ -137,6 +137,10 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         return (
             before if before.no_auth or before.token else replace(before, token=_token(None, settings.token))
         )
+    if args.advertise is not None and args.store is None:
+        raise ConfigError(
+            "--advertise says where other servers of the same database find this one: give --store, too"
+        )
     return ServeOptions(
         data_dir=data_dir,
         host=args.host,

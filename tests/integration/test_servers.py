@@ -39,12 +39,12 @@ class Pair:
         self.servers: list[ServeProcess] = []
         self.access: list[Access] = []
 
-    def add(self) -> Access:
+    def add(self, *, same_tokens: bool = True) -> Access:
         """Start one more server."""
         number = len(self.servers)
         data = self.folder / f"data{number}"
         data.mkdir(parents=True, exist_ok=True)
-        if number:
+        if number and same_tokens:
             shutil.copy(self.folder / "data0" / "token.json", data / "token.json")
         server = ServeProcess(data, "--port", "0", "--store", self.url, *self.args)
         self.servers.append(server)
@@ -53,10 +53,7 @@ class Pair:
 
     def feeds(self, each: int) -> list[Feed]:
         """Make feeds of so many runs for each server to own; those of the first come first."""
-        servers = [
-            Server((self.folder / f"data{number}" / "server_id").read_text(), access.url)
-            for number, access in enumerate(self.access)
-        ]
+        servers = [Server(path.read_text(), "") for path in sorted(self.folder.glob("data*/server_id"))]
         names = [f"run-{number}" for number in range(1000)]
         return [
             Feed(name)
@@ -246,6 +243,91 @@ def test_when_a_server_is_killed_another_takes_over(pair: Pair) -> None:
     for feed in feeds:
         _send(other, feed.envelope())
     _see_all_steps(other, feeds)
+
+
+def test_a_server_that_joins_takes_its_share_and_gives_it_back(pair: Pair) -> None:
+    third = pair.folder / "data2"
+    third.mkdir()
+    (third / "server_id").write_text("third")
+    feed = pair.feeds(1)[2]  # one that will move
+    sender = Sender(pair, feed)
+    sender.start()
+    first = _judges(pair, [feed])
+    with EventReader(pair.access[0], feed.run_id) as reader:
+        reader.wait("a snapshot", lambda event: event["event"] == "snapshot")
+        pair.add()
+        wait_until("the third judges", lambda: pair.judge_of(feed.run_id) == 2)
+        wait_until("the page comes again", reader.ended.is_set)
+    with EventReader(pair.access[0], feed.run_id) as reader:
+        steps = feed.steps
+        reader.wait("newer steps", lambda event: (event["summary"] or {}).get("steps", 0) > steps)
+        code, output, _ = pair.servers[2].stop()
+        assert (code, "Traceback" in output) == (0, False)
+        assert _judges(pair, [feed]) == first
+    sender.finish()
+    _see_all_steps(pair.access[0], [feed])
+    _check_books(pair, feed)
+
+
+def test_whoever_may_do_something_may_do_it_through_every_server(pair: Pair) -> None:
+    feed = pair.feeds(1)[1]
+    _send(pair.access[0], feed.envelope())
+    wait_until("the second judges", lambda: pair.judge_of(feed.run_id) == 1)
+    first, second = pair.access
+    run = f"/api/v1/runs/{feed.run_id}"
+    with first.client(first.viewer) as viewer, first.client() as owner, first.client("") as nobody:
+        assert nobody.get(f"{run}/summary").status_code == 401
+        assert viewer.get(f"{run}/summary").status_code == 200
+        assert viewer.get(f"{run}/contents").json()["may_change"] is False
+        assert viewer.patch(run, json={"name": "mine"}).status_code == 403
+        assert owner.patch(run, json={"name": "mine"}).json()["name"] == "mine"
+        assert owner.get(f"{run}/contents").json()["may_delete"] is True
+        assert viewer.get("/api/v1/runs/nope/summary").status_code == 404
+        assert owner.post("/api/v1/alerts/nope.1/ack").status_code == 404
+        # Nobody but a server says on whose behalf a request comes.
+        forged = {"loaderwatch-peer": first.viewer, "loaderwatch-access": "7"}
+        assert nobody.get(f"{run}/summary", headers=forged).status_code == 401
+    with second.client() as owner:
+        assert owner.get("/api/v1/runs").json()[0]["name"] == "mine"
+
+
+def test_one_sign_in_is_good_at_every_server_behind_one_address(
+    engine: clickhouse.Server, tmp_path: Path
+) -> None:
+    pair = Pair(tmp_path, engine.url("runs"), "--public-url", "http://localhost:8080")
+    try:
+        one, other = pair.add(), pair.add()
+        with one.client("") as browser:
+            cookies = browser.get("/", params={"token": one.owner}).cookies
+        with other.client("") as browser:
+            assert browser.get("/api/v1/runs").status_code == 401
+            cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
+            assert browser.get("/api/v1/runs", headers={"cookie": cookie}).status_code == 200
+    finally:
+        pair.kill()
+
+
+def test_servers_that_do_not_share_a_token_tell_each_other_nothing(
+    engine: clickhouse.Server, tmp_path: Path
+) -> None:
+    pair = Pair(tmp_path, engine.url("runs"))
+    try:
+        pair.add()
+        pair.add(same_tokens=False)
+        feed = pair.feeds(1)[1]
+        wait_until("they know each other", lambda: _refused(pair.access[0], feed))
+        _, output, _ = pair.servers[0].stop()
+        said = [line for line in output.splitlines() if "has not proven that it is one of ours" in line]
+        assert len(said) == 1
+        assert "give both the same token.json, or the same LOADERWATCH_TOKEN" in said[0]
+    finally:
+        pair.kill()
+
+
+def _refused(access: Access, feed: Feed) -> bool:
+    with access.client(access.agent) as client:
+        answer = client.post("/api/v1/ingest", content=encode(feed.envelope()))
+    return answer.status_code == 503 and "not proven" in answer.json()["error"]
 
 
 def _hang(access: Access, run_id: str) -> dict[str, Any] | None:

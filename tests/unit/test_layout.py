@@ -232,7 +232,10 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("server/peers", "integration/test_servers.py"): "client forwarding handover",
     ("server/store", "integration/test_store_charts.py"): "charts metrics rollup snapshot sql_store",
     ("server/store", "integration/test_store_duckdb.py"): "open_run protocol row_queries rows schema",
-    ("server/store/clickhouse", "integration/test_store_clickhouse.py"): "claims database run schema",
+    (
+        "server/store/clickhouse",
+        "integration/test_store_clickhouse.py",
+    ): "claims database partitions run schema",
     ("server/store/clickhouse", "integration/test_store_conformance.py"): "snapshot",
     ("server/store/duckdb", "integration/test_store_duckdb.py"): "files",
     ("streamer", "integration/test_streamer_run.py"): "__main__ drain rings streamer",

@@ -60,6 +60,10 @@ class SqlStore(ABC):
     def delete(self, run_id: str) -> None:
         """Remove a run."""
 
+    def _may_delete(self, run_id: str) -> bool:
+        """Whether retention may delete a run: of several servers, the one that owns it does."""
+        return True
+
     def retain(self, max_age_days: float | None, max_bytes: int | None, now_ns: int) -> list[str]:
         """Delete the oldest runs until limits hold; never one that is pinned or was heard of within the last hour."""
         runs = sorted(self.runs(), key=lambda run: run.received_ns)
@@ -70,6 +74,8 @@ class SqlStore(ABC):
             too_old = max_age_days is not None and age_s > max_age_days * 86400
             too_much = max_bytes is not None and total > max_bytes
             if run.labels.pinned or age_s < SPARE_S or not (too_old or too_much):
+                continue
+            if not self._may_delete(run.run_id):
                 continue
             try:
                 self.delete(run.run_id)

@@ -20,10 +20,10 @@ from loaderwatch.server.store.clickhouse.address import Address
 from loaderwatch.server.store.clickhouse.claims import Claim, Fenced
 from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.members import Members, View
+from loaderwatch.server.store.clickhouse.partitions import drop, sizes
 from loaderwatch.server.store.clickhouse.placement import Server
 from loaderwatch.server.store.clickhouse.run import ClickHouseRun
 from loaderwatch.server.store.clickhouse.schema import STORED, prepare
-from loaderwatch.server.store.clickhouse.snapshot import text
 from loaderwatch.server.store.open_run import OpenRun, objects
 from loaderwatch.server.store.protocol import StoredAlert, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.snapshot import Snapshot
@@ -112,8 +112,8 @@ class ClickHouseStore(SqlStore):
             Fenced: another server writes to it.
             StoreError
         """
-        if write:
-            self._see_that_it_is_ours(run_id)
+        if write and run_id in self._lost:
+            raise Fenced(run_id)
         run = self._taken(run_id, write)
         if run is None:
             with self._loading:  # one at a time, and no other run waits for it
@@ -144,7 +144,7 @@ class ClickHouseStore(SqlStore):
             raise UnknownRun(run_id)
         claim = None
         if write:
-            self._see_that_it_may_be_claimed(run_id)
+            self._see_that_it_is_ours(run_id)
             claim = Claim(self._database, run_id, self.is_alone)
         run = ClickHouseRun(self._database, run_id, create=create, claim=claim)
         with self._lock:
@@ -152,18 +152,14 @@ class ClickHouseStore(SqlStore):
             self._runs[run_id] = run
         return run
 
-    def _see_that_it_may_be_claimed(self, run_id: str) -> None:
-        if self.members is None:
-            return
-        if not self.members.is_heard:
-            self.beat()
-            self._see_that_it_is_ours(run_id)
-        if not self.members.view.may_claim:
-            raise StoreError(f"this server may not take run {run_id} over yet; send it again")
-
     def _see_that_it_is_ours(self, run_id: str) -> None:
-        if run_id in self._lost or not self.owns(run_id):
+        """See that this server may claim a run."""
+        if self.members is not None and not self.members.is_heard:
+            self.beat()
+        if not self.owns(run_id):
             raise Fenced(run_id)
+        if self.members is not None and not self.members.view.may_claim:
+            raise StoreError(f"this server may not take run {run_id} over yet; send it again")
 
     @contextmanager
     def _reading(self, run_id: str) -> Iterator[tuple[Snapshot, OpenRun]]:
@@ -183,6 +179,8 @@ class ClickHouseStore(SqlStore):
             by_run.setdefault(envelope.run_id, []).append(envelope)
         stored: list[Envelope] = []
         for run_id, group in by_run.items():
+            if not self.owns(run_id):
+                raise Fenced(run_id)
             with self._open(run_id, create=True, write=True) as run:
                 try:
                     stored.extend(run.append(group))
@@ -237,9 +235,9 @@ class ClickHouseStore(SqlStore):
         with self._lock:
             runs = list(self._runs.values())
         if any(run.changed for run in runs):
-            sizes = self._sizes()
+            bytes_of = sizes(self._database)
             for run in runs:
-                run.bytes = sizes.get(run.run_id, 0)
+                run.bytes = bytes_of.get(run.run_id, 0)
         for run in runs:
             if run.changed:
                 try:
@@ -250,14 +248,6 @@ class ClickHouseStore(SqlStore):
                 self._keep_card(run)
                 run.changed = done > 0  # what closes later is summed later
         self._forget_idle(now)
-
-    def _sizes(self) -> dict[str, int]:
-        """Return how many bytes each run takes on disk."""
-        rows = self._database.rows(
-            "SELECT partition, sum(bytes_on_disk) AS bytes FROM system.parts "
-            f"WHERE active AND database = {text(self._database.name)} GROUP BY partition"
-        )
-        return {partition.decode(): int(size) for partition, size in rows}
 
     def _keep_card(self, run: ClickHouseRun) -> None:
         card = run.keep_card()
@@ -276,24 +266,15 @@ class ClickHouseStore(SqlStore):
                 if index < spare or now_s - run.used_s > IDLE_S:
                     del self._runs[run.run_id]
 
+    def _may_delete(self, run_id: str) -> bool:
+        return self.owns(run_id)
+
     def delete(self, run_id: str) -> None:
         """Remove a run."""
         with self._lock:
             if run_id not in self._cards:
                 raise UnknownRun(run_id)
-        name = self._database.name
-        held = {
-            table.decode()
-            for (table,) in self._database.rows(
-                f"SELECT DISTINCT table FROM system.parts WHERE active AND database = {text(name)} AND partition = {text(run_id)}"
-            )
-        }
-        # What says that the run is there goes last, so that a deletion that was cut short can be done again.
-        last = ("acked", "cards", "claims")
-        for table in sorted(
-            held & STORED.keys(), key=lambda table: last.index(table) if table in last else -1
-        ):
-            self._database.command(f"ALTER TABLE {name}.{table} DROP PARTITION {text(run_id)}")
+        drop(self._database, run_id)
         with self._lock:
             self._runs.pop(run_id, None)
             self._cards.pop(run_id, None)

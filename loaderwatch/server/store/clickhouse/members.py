@@ -22,6 +22,7 @@ BEAT_S: Final = 1.0
 FRESH_S: Final = 5.0
 """A server that has not been heard of for so long is given up."""
 _MARGIN_S: Final = 1.0
+_NOWHERE: Final = ("", "0.0.0.0", "::")
 _NOW: Final = "toUnixTimestamp64Nano(now64(9))"
 """By ClickHouse's clock, whatever those of the servers say."""
 
@@ -81,6 +82,11 @@ class Members:
         )
         self.beat()
         me = self.view.me
+        if (urlsplit(me.url).hostname or "") in _NOWHERE:
+            self.leave()
+            raise ConfigError(
+                f"no other server reaches this one at {me.url}: give --advertise URL with its name"
+            )
         for other in self.view.servers - {me}:
             if _is_local(me) != _is_local(other):
                 self.leave()
