@@ -81,15 +81,15 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         "--store",
         default=None,
         metavar="URL",
-        help="keep runs in ClickHouse, clickhouse://user@host:8123/database (clickhouses:// for TLS), with the password from"
-        f" {PASSWORD_VARIABLE} or ?password_file=PATH, as other users see this option in ps (default: DuckDB files in DIR)",
+        help="keep runs in ClickHouse, clickhouse://user@host:8123/database (clickhouses:// for TLS), password from"
+        f" {PASSWORD_VARIABLE} or ?password_file=PATH (default: DuckDB files in DIR)",
     )
     parser.add_argument(
         "--advertise",
         type=_url,
         default=None,
         metavar="URL",
-        help="with --store: address at which other servers of the same database reach this one (default: its --host and --port)",
+        help="address other servers use for this server",
     )
     parser.add_argument(
         "--retain-days",

@@ -18,7 +18,7 @@ yaml = pytest.importorskip("yaml", reason="PyYAML reads the file")
 @pytest.fixture
 def services(repo_root: Path) -> dict[str, Any]:
     loaded: dict[str, Any] = yaml.safe_load((repo_root / "docker-compose.yml").read_text())
-    assert set(loaded["volumes"]) == {"data", "clickhouse", "data-clickhouse"}
+    assert set(loaded["volumes"]) == {"data", "clickhouse", "data-clickhouse", "data-1", "data-2"}
     services: dict[str, Any] = loaded["services"]
     return services
 
@@ -36,11 +36,9 @@ def test_the_server_has_a_volume_a_health_check_and_a_command_that_parses(servic
 
 def test_a_profile_has_clickhouse_and_a_server_that_uses_it(services: dict[str, Any]) -> None:
     server, database = services["server-clickhouse"], services["clickhouse"]
-    assert server["profiles"] == database["profiles"] == ["clickhouse"]
-    assert not {name for name in services if "profiles" in services[name]} - {
-        "server-clickhouse",
-        "clickhouse",
-    }
+    assert server["profiles"] == ["clickhouse"]
+    assert database["profiles"] == ["clickhouse", "servers"]
+    assert {name for name in services if "profiles" not in services[name]} == {"server", "trainer"}
     args = build_parser(server["command"]).parse_args(server["command"])
     address = parse_address(args.store)
     assert (address.host, address.port) == ("clickhouse", 8123)
@@ -54,6 +52,26 @@ def test_a_profile_has_clickhouse_and_a_server_that_uses_it(services: dict[str, 
     version = database["image"].rpartition(":")[2]
     assert tuple(int(part) for part in version.split(".")) >= LEAST_VERSION
     assert server["build"]["args"]["EXTRA"] == "clickhouse"
+
+
+def test_another_has_two_servers_that_share_it_behind_one_address(
+    services: dict[str, Any], repo_root: Path
+) -> None:
+    one, two, balancer = services["server-1"], services["server-2"], services["balancer"]
+    assert one["profiles"] == two["profiles"] == balancer["profiles"] == ["servers"]
+    assert one["command"] == two["command"]
+    assert one["environment"] == two["environment"]  # the token is the same for both
+    args = build_parser(one["command"]).parse_args(one["command"])
+    assert parse_address(args.store).host == "clickhouse"
+    assert args.public_url == "http://localhost:8792"
+    assert balancer["ports"] == ["127.0.0.1:8792:8790"]
+    assert args.allow_host == ["balancer"]
+    for name, server in (("server-1", one), ("server-2", two)):
+        assert server["hostname"] == name  # which is how servers on all addresses find each other
+        assert "ports" not in server
+    assert one["volumes"] != two["volumes"]
+    loaded = yaml.safe_load((repo_root / "docker-compose.yml").read_text())
+    assert "reverse_proxy server-1:8790 server-2:8790" in loaded["configs"]["balancer"]["content"]
 
 
 def test_the_trainer_uses_the_server_and_has_shared_memory(services: dict[str, Any]) -> None:

@@ -21,6 +21,9 @@ from loaderwatch.server.store.clickhouse.placement import Server
 
 _log: Final = logging.getLogger(__name__)
 
+AT_ONCE: Final = 2
+"""How many runs are taken over at the same time."""
+
 
 class Handover:
     """Keeps the live runs those that this server owns. Use it on the event loop."""
@@ -32,8 +35,10 @@ class Handover:
         self._settled: frozenset[Server] | None = None  # for which servers the runs are in the right hands
         self._view: View | None = None
         self._news = asyncio.Event()
-        # One for heartbeats, which wait for nothing else, and one for runs.
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="loaderwatch-peers")
+        self._beats = ThreadPoolExecutor(
+            1, thread_name_prefix="loaderwatch-heartbeat"
+        )  # waits for nothing else
+        self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="loaderwatch-handover")
         self._tasks: list[asyncio.Task[None]] = []
         self._said = ""
 
@@ -49,7 +54,8 @@ class Handover:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._beats, self._threads):
+            threads.shutdown(wait=True, cancel_futures=True)
         self._client.keep_only(())
 
     async def _beat(self) -> None:
@@ -57,7 +63,7 @@ class Handover:
         while True:
             began_s = time.monotonic()
             try:
-                self._view = await loop.run_in_executor(self._threads, self._store.beat)
+                self._view = await loop.run_in_executor(self._beats, self._store.beat)
             except LoaderwatchError as error:
                 _log.debug("no heartbeat: %s", error)  # the database has said so
             except Exception:  # noqa: BLE001 - the next heartbeat comes in a second
@@ -103,13 +109,22 @@ class Handover:
             await self._take_over(view)
 
     async def _take_over(self, view: View) -> None:
-        loop = asyncio.get_running_loop()
         now_ns = time.time_ns()
-        for run_id, card in self._store.cards().items():
-            if run_id in self._live or not view.owns(run_id):
-                continue
-            if card is None or goes_on(card, now_ns):
-                run = await loop.run_in_executor(self._threads, self._store.take_over, run_id)
-                if run_id not in self._live and goes_on(run, now_ns):
-                    self._live.adopt(run)
-                    _log.info("run %s is taken over", run_id)
+        wanted = [
+            run_id
+            for run_id, card in self._store.cards().items()
+            if run_id not in self._live and view.owns(run_id) and (card is None or goes_on(card, now_ns))
+        ]
+        results = await asyncio.gather(
+            *(self._take_one(run_id, now_ns) for run_id in wanted), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result  # the others are taken over all the same
+
+    async def _take_one(self, run_id: str, now_ns: int) -> None:
+        loop = asyncio.get_running_loop()
+        run = await loop.run_in_executor(self._threads, self._store.take_over, run_id)
+        if run_id not in self._live and goes_on(run, now_ns):
+            self._live.adopt(run)
+            _log.info("run %s is taken over", run_id)

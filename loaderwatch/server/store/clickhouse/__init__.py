@@ -34,6 +34,7 @@ _log: Final = logging.getLogger(__name__)
 IDLE_S: Final = 60.0
 """A run that nobody reads or writes for so long is forgotten here, and read again when it is wanted."""
 MOST_OPEN: Final = 64
+LOADED_AT_ONCE: Final = 8
 CARDS_EVERY_S: Final = 10.0
 OTHERS_S: Final = 3.0
 """A run that another server writes to is read again after so long."""
@@ -66,7 +67,7 @@ class ClickHouseStore(SqlStore):
         if self.members is not None:
             self.members.join()
         self._lock = threading.Lock()  # guards what follows, and is never held while ClickHouse is asked
-        self._loading = threading.Lock()
+        self._loading = [threading.Lock() for _ in range(LOADED_AT_ONCE)]
         self._beating = threading.Lock()
         self._runs: dict[str, ClickHouseRun] = {}
         self._lost: set[str] = set()  # runs that another server has claimed, until ``let_go``
@@ -116,7 +117,7 @@ class ClickHouseStore(SqlStore):
             raise Fenced(run_id)
         run = self._taken(run_id, write)
         if run is None:
-            with self._loading:  # one at a time, and no other run waits for it
+            with self._loading[hash(run_id) % LOADED_AT_ONCE]:  # a run is read once, and few wait for another
                 run = self._taken(run_id, write) or self._load(run_id, create, write)
         try:
             yield run
