@@ -32,6 +32,7 @@ from loaderwatch.core.wire import (
     pack_column,
     pack_table,
     row_count,
+    run_of,
     split,
 )
 
@@ -57,6 +58,12 @@ def test_round_trip() -> None:
     assert decode(encode(sent)) == sent
     assert row_count(sent.tables["steps"]) == 3
     assert row_count({}) == 0
+
+
+def test_the_run_of_an_envelope_is_read_alone() -> None:
+    assert run_of(encode(envelope(tables={"steps": steps(3)}))) == envelope().run_id
+    for payload in (b"", b"\xc1", b"\x80", msgspec.msgpack.encode({"run_id": 7})):
+        assert run_of(payload) is None
 
 
 def test_unknown_is_not_zero() -> None:

@@ -116,6 +116,20 @@ def test_gone_ends_the_stream() -> None:
     run(scenario)
 
 
+def test_streams_of_a_run_that_moved_end_so_that_pages_reconnect() -> None:
+    async def scenario(hub: Hub) -> None:
+        hub.publish(RUN, state(1))
+        stream = hub.stream(RUN, None)
+        await next_event(stream)
+        hub.moved(RUN)
+        assert [raw async for raw in stream] == []
+        assert hub.clients == 0
+        hub.publish(RUN, state(2))  # it came back
+        assert (await next_event(hub.stream(RUN, None)))["event"] == "snapshot"
+
+    run(scenario)
+
+
 def test_states_that_nobody_follows_do_not_gather() -> None:
     async def scenario(hub: Hub) -> None:
         hub.publish(RUN, state(1))

@@ -18,6 +18,7 @@ from loaderwatch.server.alerts.book import Announcement
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.summary import LOST_AFTER_S
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.protocol import StoreError
 from tests.fakes.feed import Feed
 
 
@@ -273,3 +274,31 @@ def test_a_line_is_left_for_the_lowest_rank(store: DuckDBStore) -> None:
     run.live.say("hear")
     _, notices = run.live.receipt("gpu01", "s-0", 1)
     assert [(one.rank, one.text) for one in notices] == [(0, "loaderwatch: hear")]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_where_servers_share_a_store_people_are_told_what_is_stored(
+    store: DuckDBStore, monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """Else another server that goes on with the run would tell it again. A full disk alone keeps nobody in the dark."""
+    monkeypatch.setattr(store, "shared", shared)
+    run = Driven(store)
+    run.send(steps=20)
+    run.look()
+    run.findings = [hang()]
+    with monkeypatch.context() as patched:
+
+        def refuse(*_: object) -> None:
+            raise StoreError("not now")
+
+        patched.setattr(store, "save_alerts", refuse)
+        run.judge()
+        assert len(run.told) == (0 if shared else 1)
+    run.send()
+    run.look()
+    assert [alert.state for alert in store.alerts("run-1")] == ["firing"]
+    run.judge()
+    run.judge()
+    assert [one.alert.id for one in run.told] == [store.alerts("run-1")[0].id]
+    _, notices = run.live.receipt("gpu01", "run-1-gpu01", 1)
+    assert [notice.text for notice in notices] == ["hung:0 False"]
