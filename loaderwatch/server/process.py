@@ -129,8 +129,8 @@ class _Server(uvicorn.Server):
         options.server_path.unlink(missing_ok=True)
         options.remembered_path.unlink(missing_ok=True)
         self._parts.hub.close()
-        if self._parts.peers is not None:
-            self._parts.peers.client.keep_only(())
+        if self._parts.handover is not None:
+            await self._parts.handover.leave()
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -49,7 +49,14 @@ class Pair:
         server = ServeProcess(data, "--port", "0", "--store", self.url, *self.args)
         self.servers.append(server)
         self.access.append(server.start())
+        if same_tokens:
+            wait_until("all know each other", lambda: all(map(self._knows_all, self.access)))
         return self.access[-1]
+
+    def _knows_all(self, access: Access) -> bool:
+        with access.client() as client:
+            lines = client.get("/metrics").text.splitlines()
+        return f"loaderwatch_servers {len(self.access)}" in lines
 
     def feeds(self, each: int) -> list[Feed]:
         """Make feeds of so many runs for each server to own; those of the first come first."""

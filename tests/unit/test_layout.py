@@ -235,7 +235,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     (
         "server/store/clickhouse",
         "integration/test_store_clickhouse.py",
-    ): "claims database partitions run schema",
+    ): "cards claims database partitions run schema",
     ("server/store/clickhouse", "integration/test_store_conformance.py"): "snapshot",
     ("server/store/duckdb", "integration/test_store_duckdb.py"): "files",
     ("streamer", "integration/test_streamer_run.py"): "__main__ drain rings streamer",

@@ -79,7 +79,8 @@ def _of_server(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
     detections = sum(live.detections for live in parts.live.all())
     faults = sum(live.detector_faults for live in parts.live.all())
     detect_s = sum(live.detect_s for live in parts.live.all())
-    plain: tuple[tuple[str, str, str, float], ...] = (
+    servers = None if parts.peers is None else parts.peers.count
+    plain: tuple[tuple[str, str, str, float | None], ...] = (
         ("ingest_envelopes_total", "counter", "Envelopes stored or known already.", ingest.accepted),
         ("ingest_bytes_total", "counter", "Bytes of those.", ingest.bytes),
         ("ingest_rejected_total", "counter", "Malformed envelopes.", ingest.rejected + ingest.too_large),
@@ -98,6 +99,7 @@ def _of_server(parts: Parts) -> Iterable[tuple[str, str, str, _Rows]]:
         ("detection_seconds", "gauge", "Time those took.", detect_s),
         ("detector_faults", "gauge", "Detector passes that failed; see the log.", faults),
         ("event_clients", "gauge", "Pages following a run.", parts.hub.clients),
+        ("servers", "gauge", "Servers of this database, with this one.", servers),
         ("notify_sent_total", "counter", "Messages delivered.", notify.sent),
         ("notify_failed_total", "counter", "Messages given up after retries.", notify.failed),
         ("notify_dropped_total", "counter", "Messages dropped because too many waited.", notify.dropped),

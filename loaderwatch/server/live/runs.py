@@ -37,7 +37,7 @@ _DETECT_REST: Final = 3.0  # times the duration of the last pass
 _DETECT_YIELD_S: Final = 0.5  # how long a pass of the detectors waits at most for the end of a look
 _QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
 _LINGER_S: Final = 60.0  # how long an ended run stays in memory
-_FORGET_S: Final = 900.0  # how long a lost run stays in memory
+FORGET_S: Final = 900.0  # how long a lost run stays in memory
 _THREADS: Final = 3
 
 _T = TypeVar("_T")
@@ -48,7 +48,7 @@ MakeLiveRun = Callable[..., LiveRun]
 def goes_on(run: StoredRun, now_ns: int) -> bool:
     """Whether a run is live, or ended so recently that its end may not have been judged."""
     silent_s = (now_ns - run.received_ns) / 1e9
-    return silent_s < (_FORGET_S if run.state == "live" else _LINGER_S)
+    return silent_s < (FORGET_S if run.state == "live" else _LINGER_S)
 
 
 @dataclass(slots=True)
@@ -338,7 +338,7 @@ class LiveRuns:
             times = self._times.get(run_id)
             if live.has_news or (times is not None and (times.looking or times.detecting)):
                 continue
-            if now - live.heard_at > (_LINGER_S if live.ended else _FORGET_S):
+            if now - live.heard_at > (_LINGER_S if live.ended else FORGET_S):
                 self._tell(live, live.let_go(time.time_ns()))
                 if not live.ended:
                     self._summarize(live)

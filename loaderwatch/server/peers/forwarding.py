@@ -49,6 +49,11 @@ class Peers:
         self._said: dict[str, str] = {}  # by address: why the server could not be asked
         self.client = PeerClient(lambda: keys.tokens.page_token if keys.tokens else "")
 
+    @property
+    def count(self) -> int:
+        """How many servers there are, with this one."""
+        return len(self._members.view.servers)
+
     def owner(self, run_id: str) -> Server | None:
         """Return the server that owns a run; None when it is this one."""
         view = self._members.view

@@ -10,10 +10,11 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Final
 
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.server.live.runs import LiveRuns, goes_on
+from loaderwatch.server.live.runs import FORGET_S, LiveRuns, goes_on
 from loaderwatch.server.peers.client import PeerClient
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.members import BEAT_S, View
@@ -23,6 +24,7 @@ _log: Final = logging.getLogger(__name__)
 
 AT_ONCE: Final = 2
 """How many runs are taken over at the same time."""
+LEAVE_S: Final = 3.0
 
 
 class Handover:
@@ -49,14 +51,29 @@ class Handover:
             asyncio.create_task(self._follow(), name="loaderwatch-handover"),
         ]
 
+    async def leave(self) -> None:
+        """Let go of all runs and tell the other servers, if there are any: they go on at once."""
+        await self._end_tasks()
+        self._client.keep_only(())
+        if self._view is None or len(self._view.servers) < 2:
+            return
+        for live in self._live.all():
+            await self._live.let_go(live.run_id)
+        leaving = asyncio.get_running_loop().run_in_executor(self._threads, self._store.leave)
+        with suppress(LoaderwatchError, asyncio.TimeoutError):  # else they give this server up after a while
+            await asyncio.wait_for(leaving, LEAVE_S)
+
     async def stop(self) -> None:
-        """End, without leaving: the store does that when it is closed."""
+        """End. The store leaves when it is closed."""
+        await self._end_tasks()
+        for threads in (self._beats, self._threads):
+            await asyncio.to_thread(threads.shutdown, cancel_futures=True)
+        self._client.keep_only(())
+
+    async def _end_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for threads in (self._beats, self._threads):
-            threads.shutdown(wait=True, cancel_futures=True)
-        self._client.keep_only(())
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
@@ -100,7 +117,7 @@ class Handover:
                 await self._live.let_go(live.run_id)
         if moved:
             await loop.run_in_executor(self._threads, self._store.others_came_or_went)
-            self._live.note_stored(self._store.cards())
+            self._live.note_stored(list(self._store.cards.known))
             self._settled = view.servers
         for run_id in self._store.lost():
             await self._live.let_go(run_id)
@@ -112,8 +129,8 @@ class Handover:
         now_ns = time.time_ns()
         wanted = [
             run_id
-            for run_id, card in self._store.cards().items()
-            if run_id not in self._live and view.owns(run_id) and (card is None or goes_on(card, now_ns))
+            for run_id, card in self._store.cards.heard_since(now_ns - int(FORGET_S * 1e9)).items()
+            if run_id not in self._live and (card is None or goes_on(card, now_ns))
         ]
         results = await asyncio.gather(
             *(self._take_one(run_id, now_ns) for run_id in wanted), return_exceptions=True

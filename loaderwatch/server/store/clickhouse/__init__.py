@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +16,7 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope
 from loaderwatch.server.store.clickhouse.address import Address
+from loaderwatch.server.store.clickhouse.cards import Cards
 from loaderwatch.server.store.clickhouse.claims import Claim, Fenced
 from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.members import Members, View
@@ -71,30 +71,9 @@ class ClickHouseStore(SqlStore):
         self._beating = threading.Lock()
         self._runs: dict[str, ClickHouseRun] = {}
         self._lost: set[str] = set()  # runs that another server has claimed, until ``let_go``
-        self._cards: dict[str, StoredRun | None] = {}
+        self.cards = Cards(self._database, self._lock, self.owns)
         self._next_cards_s = 0.0
-        self._read_cards()
-
-    def _read_cards(self) -> None:
-        """Read what lists show of each run; it is None where the newest commit is newer, and the run ours."""
-        name = self._database.name
-        kept = {
-            run.decode(): msgspec.json.decode(card, type=StoredRun)
-            for run, card in self._database.rows(f"SELECT run::String AS run, card FROM {name}.cards FINAL")
-        }
-        newest = self._database.rows(
-            f"SELECT run::String AS run, max(received_ns) AS received FROM {name}.acked GROUP BY run"
-        )
-        found: dict[str, StoredRun | None] = {}
-        for run, received in newest:
-            run_id, card = run.decode(), kept.get(run.decode())
-            known = card is not None and (card.received_ns >= received or not self.owns(run_id))
-            found[run_id] = card if known else None
-        with self._lock:
-            for run_id, run in self._runs.items():
-                if run.claim is not None and run_id in self._cards:  # ours, and newer here
-                    found[run_id] = self._cards[run_id]
-            self._cards = found
+        self.cards.read()
 
     def owns(self, run_id: str) -> bool:
         """Whether this server is the one that writes to a run, as far as it knows."""
@@ -140,7 +119,7 @@ class ClickHouseStore(SqlStore):
             return run
 
     def _load(self, run_id: str, create: bool, write: bool) -> ClickHouseRun:
-        known = run_id in self._cards or not (self.members is None or self.is_alone())
+        known = run_id in self.cards.known or not (self.members is None or self.is_alone())
         if not RUN_ID_PATTERN.match(run_id) or (not create and not known):
             raise UnknownRun(run_id)
         claim = None
@@ -188,15 +167,15 @@ class ClickHouseStore(SqlStore):
                 except BaseException:
                     self._forget(run)  # its memory counts these envelopes as stored
                     raise
-                self._cards.setdefault(run_id, None)
+                self.cards.known.setdefault(run_id, None)
         return stored
 
     def _forget(self, run: ClickHouseRun) -> None:
         with self._lock:
             if self._runs.get(run.run_id) is run:
                 del self._runs[run.run_id]
-            if run.run_id in self._cards:  # what lists show is told without asking ClickHouse
-                self._cards[run.run_id] = run.stored_run()
+            if run.run_id in self.cards.known:  # what lists show is told without asking ClickHouse
+                self.cards.known[run.run_id] = run.stored_run()
 
     def _lose(self, run: ClickHouseRun) -> None:
         """Write no more to a run that another server has claimed: what this one knows of it is old."""
@@ -232,7 +211,7 @@ class ClickHouseStore(SqlStore):
             return
         self._next_cards_s = now + CARDS_EVERY_S
         if self.members is not None and not self.is_alone():
-            self._read_cards()
+            self.cards.read_others(self._claimed())
         with self._lock:
             runs = list(self._runs.values())
         if any(run.changed for run in runs):
@@ -253,8 +232,8 @@ class ClickHouseStore(SqlStore):
     def _keep_card(self, run: ClickHouseRun) -> None:
         card = run.keep_card()
         with self._lock:
-            if run.run_id in self._cards:
-                self._cards[run.run_id] = card
+            if run.run_id in self.cards.known:
+                self.cards.known[run.run_id] = card
 
     def _forget_idle(self, now_s: float) -> None:
         with self._lock:
@@ -273,12 +252,12 @@ class ClickHouseStore(SqlStore):
     def delete(self, run_id: str) -> None:
         """Remove a run."""
         with self._lock:
-            if run_id not in self._cards:
+            if run_id not in self.cards.known:
                 raise UnknownRun(run_id)
         drop(self._database, run_id)
         with self._lock:
             self._runs.pop(run_id, None)
-            self._cards.pop(run_id, None)
+            self.cards.known.pop(run_id, None)
 
     def close(self) -> None:
         """Keep the cards, and close the connections."""
@@ -287,8 +266,7 @@ class ClickHouseStore(SqlStore):
                 changed = [run for run in self._runs.values() if run.changed]
             for run in changed:
                 self._keep_card(run)
-            if self.members is not None:
-                self.members.leave()
+            self.leave()
         except StoreError as error:
             _log.warning("what lists show of runs was not kept, and is made anew: %s", error)
         self._database.close()
@@ -302,7 +280,7 @@ class ClickHouseStore(SqlStore):
             UnknownRun, Fenced, StoreError
         """
         with self._open(run_id, write=True) as run, self._lock:
-            known = self._cards[run_id] = run.stored_run()
+            known = self.cards.known[run_id] = run.stored_run()
             return known
 
     def let_go(self, run_ids: Iterable[str]) -> None:
@@ -317,7 +295,7 @@ class ClickHouseStore(SqlStore):
         with self._lock:
             moved = [run_id for run_id in self._runs if not self.owns(run_id)]
         self.let_go(moved)
-        self._read_cards()
+        self.cards.read(self._claimed())
 
     def lost(self) -> frozenset[str]:
         """Return the runs that another server has claimed while this one had them."""
@@ -330,17 +308,28 @@ class ClickHouseStore(SqlStore):
         with self._beating:
             view = self.members.beat()
             if view.returned:
-                with self._lock:
-                    ours = [run for run in self._runs.values() if run.claim is not None]
-                for run in ours:
-                    if run.claim is not None and not run.claim.is_newest():
-                        self._lose(run)
+                self._look_again()
             return view
 
-    def cards(self) -> dict[str, StoredRun | None]:
-        """Return what lists show of each run; None where the run would have to be read."""
+    def leave(self) -> None:
+        """Say that this server is over."""
+        if self.members is not None:
+            with self._beating:
+                self.members.leave()
+
+    def _look_again(self) -> None:
+        """Find out what others wrote while this server was not heard of."""
         with self._lock:
-            return dict(self._cards)
+            self._runs = {run_id: run for run_id, run in self._runs.items() if run.claim is not None}
+            ours = list(self._runs.values())
+        for run in ours:
+            if run.claim is not None and not run.claim.is_newest():
+                self._lose(run)
+        self.cards.read(self._claimed())
+
+    def _claimed(self) -> list[str]:
+        with self._lock:
+            return [run_id for run_id, run in self._runs.items() if run.claim is not None]
 
     # -- reading
 
@@ -354,11 +343,9 @@ class ClickHouseStore(SqlStore):
 
     def runs(self) -> list[StoredRun]:
         """Return every run, newest first."""
-        with self._lock:
-            run_ids = list(self._cards)
         found = []
-        for run_id in run_ids:
-            if self._cards.get(run_id) is None and not self.owns(run_id):
+        for run_id in list(self.cards.known):
+            if self.cards.known.get(run_id) is None and not self.owns(run_id):
                 continue  # it has just begun, at the server that owns it
             try:
                 found.append(self.run(run_id))
@@ -369,8 +356,8 @@ class ClickHouseStore(SqlStore):
     def run(self, run_id: str) -> StoredRun:
         """Return what is known of one run."""
         with self._lock:
-            open_run, card = self._runs.get(run_id), self._cards.get(run_id)
-        if open_run is not None and run_id in self._cards:
+            open_run, card = self._runs.get(run_id), self.cards.known.get(run_id)
+        if open_run is not None and run_id in self.cards.known:
             return open_run.stored_run()
         if card is not None:
             return card

@@ -21,6 +21,14 @@ def sizes(database: Database) -> dict[str, int]:
     return {partition.decode(): int(size) for partition, size in rows}
 
 
+def stored_runs(database: Database) -> set[str]:
+    """Return every run of which there is a commit."""
+    rows = database.rows(
+        f"SELECT DISTINCT partition FROM system.parts WHERE active AND database = {text(database.name)} AND table = 'acked'"
+    )
+    return {partition.decode() for (partition,) in rows}
+
+
 def drop(database: Database, run_id: str) -> None:
     """Delete all that is stored of a run."""
     held = {

@@ -1,0 +1,87 @@
+"""Cards: what lists show of runs, which the server that owns a run keeps in the database now and then."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from typing import Final
+
+import msgspec
+
+from loaderwatch.server.store.clickhouse.database import Database
+from loaderwatch.server.store.clickhouse.partitions import stored_runs
+from loaderwatch.server.store.clickhouse.snapshot import text
+from loaderwatch.server.store.protocol import StoredRun
+
+_AT_ONCE: Final = 200
+
+
+class Cards:
+    """The cards of all runs. ``lock`` guards ``known``, and is not held while ClickHouse is asked."""
+
+    def __init__(self, database: Database, lock: threading.Lock, owns: Callable[[str], bool]) -> None:
+        self._database = database
+        self._lock = lock
+        self._owns = owns
+        self._heard: dict[str, int] = {}  # when runs were last heard of, as of when all cards were read
+        self._numbers: dict[str, int] = {}  # of the cards that were read
+        self.known: dict[str, StoredRun | None] = {}
+        """Every run that is stored; None where its newest commit is newer than its card, and the run ours."""
+
+    def read(self, ours: Collection[str] = ()) -> None:
+        """Read all. Runs in ``ours`` are written to by this process, which knows best."""
+        kept = _read(self._database, "")
+        heard = self._database.rows(
+            f"SELECT run::String AS run, max(received_ns) AS received FROM {self._database.name}.acked GROUP BY run"
+        )
+        found: dict[str, StoredRun | None] = {}
+        for run, heard_ns in heard:
+            run_id = run.decode()
+            _, card = kept.get(run_id, (0, None))
+            fits = card is not None and (card.received_ns >= heard_ns or not self._owns(run_id))
+            found[run_id] = card if fits else None
+        with self._lock:
+            self.known = found | {run_id: self.known[run_id] for run_id in ours if run_id in self.known}
+            self._heard = {run.decode(): int(heard_ns) for run, heard_ns in heard}
+            self._numbers = {run_id: number for run_id, (number, _) in kept.items()}
+
+    def read_others(self, ours: Collection[str]) -> None:
+        """Read what other servers changed, and which runs there are: one may have begun elsewhere and be ours since."""
+        there = stored_runs(self._database)
+        rows = self._database.rows(
+            f"SELECT run::String AS run, max(commit) AS number FROM {self._database.name}.cards GROUP BY run"
+        )
+        numbers = {run.decode(): int(number) for run, number in rows}
+        changed = [run_id for run_id, number in numbers.items() if self._numbers.get(run_id) != number]
+        for begin in range(0, len(changed), _AT_ONCE):
+            names = ", ".join(map(text, changed[begin : begin + _AT_ONCE]))
+            found = _read(self._database, f" WHERE run IN ({names})")
+            with self._lock:
+                for run_id, (number, card) in found.items():
+                    self._numbers[run_id] = number
+                    if not self._owns(run_id):
+                        self.known[run_id] = card
+        with self._lock:
+            for run_id in self.known.keys() - there - set(ours):
+                if not self._owns(run_id):
+                    del self.known[run_id]  # deleted
+            for run_id in there - self.known.keys():
+                self.known[run_id] = None
+
+    def heard_since(self, since_ns: int) -> dict[str, StoredRun | None]:
+        """Return this server's runs that were heard of since then."""
+        with self._lock:
+            return {
+                run_id: card
+                for run_id, card in self.known.items()
+                if (self._heard.get(run_id, since_ns) if card is None else card.received_ns) >= since_ns
+                and self._owns(run_id)
+            }
+
+
+def _read(database: Database, where: str) -> dict[str, tuple[int, StoredRun]]:
+    """Return cards by run, each with its number, which is higher for a newer one of the same run."""
+    rows = database.rows(f"SELECT run::String AS run, commit, card FROM {database.name}.cards FINAL{where}")
+    return {
+        run.decode(): (int(number), msgspec.json.decode(card, type=StoredRun)) for run, number, card in rows
+    }
