@@ -243,6 +243,35 @@ def test_a_commit_of_who_was_given_up_counts_once_or_never(
         store.close()
 
 
+def test_a_late_commit_of_one_claim_does_not_hide_what_followed_that_of_another(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three servers: the second is stopped in a commit, the first's came in, and the third goes on from there."""
+    first, second, third = _open(url), _open(url), _open(url)
+    first.append([envelope(1, tables=_both(1))])
+    for store in (second, third):
+        store.others_came_or_went()
+    second.take_over("run-1")
+    with pytest.raises(Fenced):
+        first.append([envelope(2, tables=_both(2))])  # stored, and not told
+    insert = second._database.insert
+
+    def stopped(table: str, *args: object) -> None:
+        if table == "acked":
+            assert [each.seq for each in third.append([envelope(n, tables=_both(n)) for n in (2, 3)])] == [3]
+        insert(table, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(second._database, "insert", stopped)
+    with pytest.raises(Fenced):
+        second.append([envelope(4, tables=_both(4))])
+    assert third.append([envelope(4, tables=_both(4))])
+    fourth = _open(url)
+    for store in (third, fourth):
+        assert _books(store) == ([1, 2, 3, 4], 4, 4)
+    for store in (first, second, third, fourth):
+        store.close()
+
+
 def test_alerts_of_who_was_given_up_are_not_seen(url: str) -> None:
     first, second = _open(url), _open(url)
     first.append([envelope(1)])
@@ -264,7 +293,7 @@ def test_servers_that_claim_a_run_at_the_same_moment_do_not_both_have_it(url: st
     stores[0].append([envelope(1, tables=_both(1))])
 
     def write(number: int) -> list[int]:
-        seqs = [seq for seq in range(2, 30) if seq % 4 == number]
+        seqs = [seq for seq in range(2, 60) if seq % 4 == number]
         taken = []
         for seq in seqs:
             store = stores[number]

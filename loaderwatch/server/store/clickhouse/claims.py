@@ -2,8 +2,8 @@
 
 A claim is a number, higher than those before, under which the claimant numbers its commits. It stands in the database before
 the claimant reads how far the run is, and the claimant of before looks for a newer claim after its commit and before it tells
-anybody. So of a commit that was told, the newer claimant knows; and one that comes later is void, as the first commit of the newer
-claim follows the same commit and has a higher number.
+anybody. So of a commit that was told, the newer claimant knows; and one that comes later is void, as it is not among those that the
+commits of the newer claim, whose numbers are higher, follow.
 
 What people said of a run and its alerts are replaced, not added to. A claimant writes them again under its own number, and only then
 says that its claim is ready: rows under a lower number count for nothing from then on.

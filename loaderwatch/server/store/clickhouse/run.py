@@ -2,8 +2,8 @@
 
 A commit is a block for each table, under one number of our claim (``claims.py``), and last a block of ``acked`` that makes the
 number count. When one fails, the run is claimed and read again, so that what came of it stays unseen; when the answer to the last
-block was lost and the block came in, reading the run again tells. A block that comes late, after the next commit, names the same
-number before it as that one does: the higher number counts.
+block was lost and the block came in, reading the run again tells. Each commit names the one before it, and those count that lead to
+the highest: one that comes late, under an older claim, is not among them.
 """
 
 from __future__ import annotations
@@ -92,17 +92,20 @@ class ClickHouseRun(OpenRun):
     def _whole_commits(self) -> Gaps:
         acked = f"{self._database.name}.acked"
         ready = newest(self._database, self.run_id, ready=True) if self.claim is None else self.claim.number
-        following = dict(
+        before = dict(
             self._database.rows(
-                f"SELECT after, max(commit) AS commit FROM {acked} WHERE run = {text(self.run_id)} GROUP BY after"
+                f"SELECT commit, max(after) AS after FROM {acked} WHERE run = {text(self.run_id)} GROUP BY commit"
             )
         )
-        head, void = 0, []
-        while (commit := following.get(head)) is not None:
-            if commit > head + 1:
-                void.append((head + 1, commit - 1))
-            head = int(commit)
-        return Gaps(head, void, replaced_from(ready))
+        # Backwards from the highest: what came late, of an older claim, is on nobody's way.
+        head = commit = int(max(before, default=0))
+        void: list[tuple[int, int]] = []
+        while commit:
+            earlier = int(before.get(commit, 0))
+            if earlier < commit - 1:
+                void.append((earlier + 1, commit - 1))
+            commit = earlier
+        return Gaps(head, void[::-1], replaced_from(ready))
 
     # -- writing
 
