@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.wire import Envelope, encode
+from loaderwatch.server.access.tokens import load_tokens
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.placement import Server, owner_of
@@ -274,6 +276,31 @@ def test_a_server_that_joins_takes_its_share_and_gives_it_back(pair: Pair) -> No
     sender.finish()
     _see_all_steps(pair.access[0], [feed])
     _check_books(pair, feed)
+
+
+def test_servers_that_start_at_the_same_moment_make_the_database_together(
+    engine: clickhouse.Server, tmp_path: Path
+) -> None:
+    pair = Pair(tmp_path, engine.url("runs"))
+    tokens = load_tokens(tmp_path / "token.json")
+    for number in range(2):
+        data = tmp_path / f"data{number}"
+        data.mkdir()
+        shutil.copy(tmp_path / "token.json", data)
+        pair.servers.append(ServeProcess(data, "--port", "0", "--store", pair.url))
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            pair.access = list(threads.map(ServeProcess.start, pair.servers))
+        assert {access.owner for access in pair.access} == {tokens.owner}
+        feeds = pair.feeds(1)
+        for feed in feeds:
+            for access in pair.access:
+                _send(access, feed.envelope())
+        assert list(_judges(pair, feeds).values()) == [0, 1]
+        for access in pair.access:
+            _see_all_steps(access, feeds)
+    finally:
+        pair.kill()
 
 
 def test_whoever_may_do_something_may_do_it_through_every_server(pair: Pair) -> None:

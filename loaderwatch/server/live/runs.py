@@ -144,12 +144,13 @@ class LiveRuns:
         """Note that the store knows these runs."""
         self._stored.update(run_ids)
 
-    async def let_go(self, run_id: str) -> None:
+    async def hand_over(self, run_id: str) -> None:
         """Save a run and drop it, because another server goes on with it. Pages come again, and are sent there."""
         live = self._runs.pop(run_id, None)
         self._times.pop(run_id, None)
         self._failed.pop(run_id, None)
         self._hub.moved(run_id)
+        self._notifier.forget(run_id)
         if live is not None:
             await self._in_thread(live.close)
 

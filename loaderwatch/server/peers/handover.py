@@ -58,7 +58,7 @@ class Handover:
         if self._view is None or len(self._view.servers) < 2:
             return
         for live in self._live.all():
-            await self._live.let_go(live.run_id)
+            await self._live.hand_over(live.run_id)
         leaving = asyncio.get_running_loop().run_in_executor(self._threads, self._store.leave)
         with suppress(LoaderwatchError, asyncio.TimeoutError):  # else they give this server up after a while
             await asyncio.wait_for(leaving, LEAVE_S)
@@ -114,13 +114,13 @@ class Handover:
             self._client.keep_only({server.url for server in view.servers})
         for live in self._live.all():  # also one whose last commit was under way when it moved
             if not view.owns(live.run_id):
-                await self._live.let_go(live.run_id)
+                await self._live.hand_over(live.run_id)
         if moved:
             await loop.run_in_executor(self._threads, self._store.others_came_or_went)
             self._live.note_stored(list(self._store.cards.known))
             self._settled = view.servers
         for run_id in self._store.lost():
-            await self._live.let_go(run_id)
+            await self._live.hand_over(run_id)
             self._store.let_go([run_id])
         if view.may_claim:
             await self._take_over(view)
