@@ -2,10 +2,13 @@
 
     python benchmarks/ingest.py --ranks 256 --seconds 60
     python benchmarks/ingest.py --ranks 1024 --seconds 600
+    python benchmarks/ingest.py --ranks 256 --seconds 60 --store clickhouse
+    python benchmarks/ingest.py --ranks 1024 --seconds 600 --store clickhouse://user:password@host:8123/empty_database
 
 The generator is one process beside the server (its CPU is shown: on two cores it takes its share); each of its streamers
-sends one envelope after the other, as real ones do. *Step to event*: from the end of a step, up to 0.4 s before its
-envelope is made, until the page's stream shows a count that holds it. Prints a table and a JSON line; exit code 1: a
+sends what has come since its last request, as real ones do. *Step to event*: from the end of a step, up to 0.4 s before its
+envelope is made, until the page's stream shows a count that holds it. With ``--store clickhouse`` the engine of the tests (chdb)
+stands beside the server, whose CPU is shown; it takes its share, too, and answers one statement at a time. Prints a table and a JSON line; exit code 1: a
 budget is missed, and the table says which.
 """
 
@@ -18,7 +21,8 @@ import sys
 import tempfile
 import time
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +33,7 @@ from benchmarks.client import Connection, follow, page_queries, quantiles
 from benchmarks.envelopes import INTERVAL_S, PER_S, RUN, STEPS, Streamer, streamers
 from benchmarks.meter import Meter
 from benchmarks.serving import TOKEN, serving
-from loaderwatch.core.wire import encode
+from loaderwatch.core.wire import MAX_TOGETHER, encode, join
 
 WARM_UP_S: Final = 3.0
 STEADY_S: Final = 300.0
@@ -62,27 +66,33 @@ async def stream(streamer: Streamer, port: int, begin: float, seconds: float, me
     connection = Connection(port, TOKEN)
     first = streamer.ranks[0]
     unseen = measured.unseen[first] = deque()
+    number, total = 0, int(seconds / INTERVAL_S)
     try:
-        for number in range(int(seconds / INTERVAL_S)):
+        while number < total:
             due = begin + (number + first % 128 / 128) * INTERVAL_S  # spread over the interval
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             made = time.monotonic()
-            measured.late.append(max(0.0, made - due))
-            body = encode(streamer.envelope(time.time_ns()))
-            unseen.extend(
-                (streamer.seq * STEPS - back, made - back / PER_S) for back in reversed(range(STEPS))
-            )
-            sent = time.monotonic()
+            bodies: list[bytes] = []
+            while number < total and due <= made and len(bodies) < MAX_TOGETHER:
+                late = made - due
+                measured.late.append(late)
+                bodies.append(encode(streamer.envelope(time.time_ns() - int(late * 1e9))))
+                unseen.extend(
+                    (streamer.seq * STEPS - back, due - back / PER_S) for back in reversed(range(STEPS))
+                )
+                number += 1
+                due += INTERVAL_S
+            body, sent = join(bodies), time.monotonic()
             while True:
                 status, _ = await connection.ask("POST", "/api/v1/ingest", body)
-                measured.statuses[status] = measured.statuses.get(status, 0) + 1
+                measured.statuses[status] = measured.statuses.get(status, 0) + len(bodies)
                 if status not in (429, 503):
                     break
                 await asyncio.sleep(1.0)
             measured.ingest.append(time.monotonic() - sent)
             measured.payload_bytes += len(body)
             if status == 200:
-                measured.rows += streamer.rows
+                measured.rows += streamer.rows * len(bodies)
     finally:
         connection.close()
 
@@ -125,6 +135,24 @@ async def _meter(meter: Meter, measured: Measured) -> None:
         measured.memory_bytes.append(read.memory_bytes)
 
 
+@contextmanager
+def _store(name: str, directory: Path) -> Iterator[tuple[str | None, psutil.Process | None]]:
+    """Where the server keeps runs, None for DuckDB; and the process of an engine that was started for it."""
+    if name != "clickhouse":
+        yield None if name == "duckdb" else name, None
+        return
+    from tests.fakes import clickhouse
+
+    why = clickhouse.missing()
+    if why is not None:
+        raise SystemExit(why)
+    engine = clickhouse.Server(directory / "engine")
+    try:
+        yield engine.url("loaderwatch"), psutil.Process(engine.process.pid)
+    finally:
+        engine.kill()
+
+
 async def _drive(port: int, pid: int, ranks: int, workers: int, seconds: float) -> Measured:
     measured = Measured()
     begin = time.monotonic() + 0.5
@@ -159,17 +187,22 @@ class Line:
     over: bool | None = None
 
 
-def measure(ranks: int, workers: int, seconds: float) -> list[Line]:
+def measure(ranks: int, workers: int, seconds: float, store: str) -> list[Line]:
     """Start a server, drive it, stop it."""
-    with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as directory:
-        with serving(Path(directory)) as server:
+    with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
+        directory = Path(folder)
+        with _store(store, directory) as (address, engine), serving(directory, address) as server:
             own, began = psutil.Process().cpu_times(), time.monotonic()
             measured = asyncio.run(_drive(server.port, server.pid, ranks, workers, seconds))
             wall, now = time.monotonic() - began, psutil.Process().cpu_times()
             generator = (now.user + now.system - own.user - own.system) / wall
-            stored = sum(path.stat().st_size for path in (Path(directory) / "runs").iterdir())
+            files = list((directory / "runs").glob("*")) if address is None else []
+            stored = sum(path.stat().st_size for path in files)
+            of_engine = None if engine is None else sum(engine.cpu_times()[:2]) / wall
         said = server.log.read_text()[-2000:]
     lines = _lines(measured, wall, generator, stored, ranks, seconds)
+    if of_engine is not None:
+        lines.append(Line("engine CPU", of_engine, f"{of_engine:.0%} of one core, its start included"))
     if "Traceback" in said:
         lines.append(Line("errors in the server's log", said, said, "none", True))
     return lines
@@ -193,9 +226,7 @@ def _lines(
         Line("answers", measured.statuses, str(measured.statuses)),
         Line("rows", measured.rows, f"{measured.rows / seconds:.0f}/s"),
         Line("payload", measured.payload_bytes, f"{measured.payload_bytes / seconds / 1e6:.2f} MB/s"),
-        Line(
-            "stored", stored / max(1.0, measured.rows), f"{stored / max(1.0, measured.rows):.1f} bytes a row"
-        ),
+        *_stored(stored, measured.rows),
         Line("server CPU", _mean(measured.cpu_ratio), f"{_mean(measured.cpu_ratio):.0%} of one core"),
         Line("generator CPU", generator, f"{generator:.0%} of one core"),
         Line(
@@ -214,6 +245,12 @@ def _lines(
         for name, times in measured.queries.items()
     ]
     return lines
+
+
+def _stored(stored: int, rows: float) -> list[Line]:
+    """Return what DuckDB's files take."""
+    each = stored / max(1.0, rows)
+    return [Line("stored", each, f"{each:.1f} bytes a row")] if stored else []
 
 
 def _quantile_line(name: str, seconds: Sequence[float], which: str = "", most: float = 0.0) -> Line:
@@ -247,8 +284,9 @@ def main() -> int:
     parser.add_argument("--ranks", type=int, default=256)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--workers", type=int, default=2, help="DataLoader workers of each rank")
+    parser.add_argument("--store", default="duckdb", help="duckdb, clickhouse, or an address as for serve")
     options = parser.parse_args()
-    lines = measure(options.ranks, options.workers, options.seconds)
+    lines = measure(options.ranks, options.workers, options.seconds, options.store)
     print(f"{options.ranks} ranks x {PER_S} steps/s and as many GPUs at {PER_S} Hz, {options.seconds:.0f} s")
     for line in lines:
         verdict = {None: "", True: f"OVER: {line.budget}", False: f"within: {line.budget}"}[line.over]
@@ -262,6 +300,7 @@ def main() -> int:
                 "benchmark": "ingest",
                 "ranks": options.ranks,
                 "seconds": options.seconds,
+                "store": options.store.partition(":")[0],
                 "within": good,
                 "figures": figures,
             }

@@ -29,8 +29,8 @@ class Serving:
 
 
 @contextmanager
-def serving(directory: Path) -> Iterator[Serving]:
-    """Start it, end it.
+def serving(directory: Path, store: str | None = None) -> Iterator[Serving]:
+    """Start it, end it. ``store`` is the address of a ClickHouse database; else it keeps DuckDB files in the directory.
 
     Raises:
         RuntimeError: it did not start; with the end of its log.
@@ -42,6 +42,7 @@ def serving(directory: Path) -> Iterator[Serving]:
             [
                 *(sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(directory)),
                 *("--port", str(port), "--token", TOKEN),
+                *(() if store is None else ("--store", store)),
             ],
             env={**os.environ, "LOADERWATCH_DIR": str(directory)},
             stdout=output,
