@@ -189,7 +189,9 @@ def _pipeline(window: RunWindow, rank: RankWindow, now: Pace) -> Pipeline | None
     step_free = 1 - _share(machine.main_delay_ratio, stepping)
     cpu_ratio = now.fetches.cpu_ratio
     fetch_cpus = cpu_ratio / fetch_free if math.isfinite(cpu_ratio) else 0.0
-    main = _main_cpus(rank)
+    main = max(
+        0.0, _main_cpus(rank) - ratio(total(now.wait_cpu_s), now.total_s)
+    )  # what it reads by itself is no step's
     left = cpus.free + cpus.ours  # what the programs of others leave to this run
     shared = left / cpus.ranks if math.isfinite(left) else cpus.per_rank
     ready_s = known(now.wait_s[now.anything_ready[: now.wait_s.size]])

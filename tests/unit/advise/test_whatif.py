@@ -125,3 +125,12 @@ def test_slow_batches_of_one_worker_are_not_covered_by_a_deeper_cushion() -> Non
     (deeper,) = [one for one in found(builder).others if one.setting.prefetch_factor == 16]
     assert deeper.iteration_s == pytest.approx((0.24 + 5 * 0.024) / 12, rel=0.03)
     assert deeper.least_s < 0.9 * deeper.iteration_s  # in another order it would be
+
+
+def test_what_the_loop_reads_by_itself_is_no_cpu_of_its_steps() -> None:
+    """A step that waits for its GPU leaves the CPUs to the workers that there could be."""
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(100):
+        builder.fetch(-1, 0.085, cpu=1.0).step(0.085, 0.06, wait_cpu_ns=85_000_000)
+        builder.process(worker=-1, pid=100, cpu=0.59)
+    assert at(found(builder, cpus=2), 2).iteration_s == pytest.approx(0.06, rel=0.03)
