@@ -320,3 +320,15 @@ def test_to_a_compiler_the_hooks_are_nothing() -> None:
     whole = torch.compile(lambda x: model(x), backend="eager", fullgraph=True)
     assert torch.equal(whole(batch), expected)
     torch._dynamo.reset()
+
+
+def test_a_model_whose_class_takes_no_field_is_timed_by_hooks(rings: RingFolder) -> None:
+    """``nn.Module`` itself, with a function put in as its ``forward``: its field is PyTorch's own."""
+    model: Any = torch.nn.Module()
+    model.weight = torch.nn.Parameter(torch.ones(4))
+    model.forward = lambda x: x * model.weight
+    for (x,) in loaderwatch.attach(loader(), model=model):
+        model(x).sum().backward()
+    assert all(min(step["forward_ns"], step["backward_ns"]) > 0 for step in steps_of(rings))
+    loaderwatch.detach()
+    assert not model._forward_hooks

@@ -55,7 +55,10 @@ class TimedCalls:
             return False
         classes = found  # not the model, nor us
         call = TimedCall(self._clock, weakref.ref(model, lambda _: classes.without()))
-        found.calls = (*found.calls, call)
+        found.calls = (
+            *(one for one in found.calls if one.model() is not model),
+            call,
+        )  # one may only call since a detach
         self._thread = get_ident()
         self._calls = [one for one in self._calls if one[1].model() is not None]
         self._calls.append((found, call))

@@ -192,6 +192,10 @@ def test_what_stays_where_another_thread_detaches_only_calls(clock: Any) -> None
     other.join()
     assert model(torch.ones(1)).item() == 2.0
     assert clock.forward_ns == 0
+    calls.add(model)
+    model(torch.ones(1))
+    assert clock.forward_ns > 0
+    clock.outputs.clear()
     del model
     assert FIELD not in vars(Net)
 
