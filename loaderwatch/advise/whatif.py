@@ -170,14 +170,7 @@ def _in_blocks(values: Floats, random: np.random.Generator) -> Floats:
 
 def _pipeline(window: RunWindow, rank: RankWindow, now: Pace) -> Pipeline | None:
     """Return what was measured of a loader; None where too few fetches or steps are known."""
-    fetch_s = (
-        now.fetches.fetch_s[now.fetches.in_batch_order]
-        if now.workers
-        else now.wait_s[:-1]
-        if now.open_wait
-        else now.wait_s
-    )
-    fetch_s = known(fetch_s)
+    fetch_s = known(_fetch_s(now))
     step_s = known(now.step_s + np.nan_to_num(now.nested_s))
     if min(fetch_s.size, step_s.size) < FEW_FETCHES or not fetch_s.mean() > 0:
         return None
@@ -189,9 +182,9 @@ def _pipeline(window: RunWindow, rank: RankWindow, now: Pace) -> Pipeline | None
     step_free = 1 - _share(machine.main_delay_ratio, stepping)
     cpu_ratio = now.fetches.cpu_ratio
     fetch_cpus = cpu_ratio / fetch_free if math.isfinite(cpu_ratio) else 0.0
-    main = max(
-        0.0, _main_cpus(rank) - ratio(total(now.wait_cpu_s), now.total_s)
-    )  # what it reads by itself is no step's
+    in_steps = _main_cpus(rank) - ratio(
+        total(now.wait_cpu_s), now.total_s
+    )  # the rest is what it reads by itself
     left = cpus.free + cpus.ours  # what the programs of others leave to this run
     shared = left / cpus.ranks if math.isfinite(left) else cpus.per_rank
     ready_s = known(now.wait_s[now.anything_ready[: now.wait_s.size]])
@@ -200,9 +193,16 @@ def _pipeline(window: RunWindow, rank: RankWindow, now: Pace) -> Pipeline | None
         step_s=step_s * step_free,
         handover_s=min(float(np.median(ready_s)), HANDOVER_S) if ready_s.size and now.workers else 0.0,
         fetch_cpus=fetch_cpus,
-        step_cpus=min(main / stepping, shared) if math.isfinite(main) and stepping > 0 else 0.0,
+        step_cpus=min(in_steps / stepping, shared) if in_steps > 0 and stepping > 0 else 0.0,
         cpus=max(shared, 1.0) if math.isfinite(shared) else math.inf,
     )
+
+
+def _fetch_s(now: Pace) -> Floats:
+    """Return the seconds of each batch's fetch in the order of the batches; without workers the loop's waits are these."""
+    if now.workers:
+        return now.fetches.fetch_s[now.fetches.in_batch_order]
+    return now.wait_s[:-1] if now.open_wait else now.wait_s
 
 
 def _share(delay_ratio: float, active: float) -> float:
