@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -55,15 +55,8 @@ class PeerClient:
             PeerAway: it does not answer, or does not prove that it is one of ours.
         """
         connection = await self._connection(url)
-        self._busy.add(connection)
-        try:
+        with self._dropped_on_error(connection):
             return await connection.ask(method, target, headers, body, self._done)
-        except (OSError, h11.ProtocolError, asyncio.TimeoutError) as error:
-            self._drop(connection)
-            raise _away(url, error) from None
-        except BaseException:
-            self._drop(connection)
-            raise
 
     def keep_only(self, urls: Collection[str]) -> None:
         """Hang up on servers at other addresses: they were given up, and what they were asked has no answer."""
@@ -83,22 +76,27 @@ class PeerClient:
             connection = await _connected(url)
         except (OSError, ValueError, asyncio.TimeoutError) as error:
             raise _away(url, error) from None
+        with self._dropped_on_error(connection):
+            try:
+                await connection.have_proven(self._token())
+            except NotProven as error:
+                raise PeerAway(
+                    f"the server at {url} has not proven that it is one of ours ({error}): give both the same token.json, or the"
+                    " same LOADERWATCH_TOKEN"
+                ) from None
+        return connection
+
+    @contextmanager
+    def _dropped_on_error(self, connection: _Connection) -> Iterator[None]:
         self._busy.add(connection)
         try:
-            await connection.have_proven(self._token())
-        except NotProven as error:
-            self._drop(connection)
-            raise PeerAway(
-                f"the server at {url} has not proven that it is one of ours ({error}): give both the same token.json, or the"
-                " same LOADERWATCH_TOKEN"
-            ) from None
+            yield
         except (OSError, h11.ProtocolError, asyncio.TimeoutError) as error:
             self._drop(connection)
-            raise _away(url, error) from None
+            raise _away(connection.url, error) from None
         except BaseException:
             self._drop(connection)
             raise
-        return connection
 
     def _done(self, connection: _Connection, whole: bool) -> None:
         self._busy.discard(connection)
