@@ -219,7 +219,7 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     return _finding(
         pauses,
         scenario="S26",
-        severity="warning" if costs and _works_aside(pauses, dump) else "info",
+        severity="warning" if costs and _is_at_work(pauses, dump) else "info",
         confidence=0.7 if sure else 0.5,
         share=pauses.share,
         lost_s=pauses.lost_s,
@@ -240,7 +240,7 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     )
 
 
-def _works_aside(pauses: Pauses, dump: StackDump | None) -> bool:
+def _is_at_work(pauses: Pauses, dump: StackDump | None) -> bool:
     """Whether a stack shows the loop at work of the script's own, and it does not sleep there."""
     awake = pauses.asleep_ratio < ASLEEP_RATIO  # not where nobody looked
     return works_aside(main_frames(dump)) and awake

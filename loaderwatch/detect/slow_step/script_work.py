@@ -108,14 +108,12 @@ def _finding(found: ScriptWork) -> Finding:
         began_ns=rank.made_ns - int(found.elapsed_s * 1e9),
         title=f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to work of the script's own in every step, lately at"
         f" {frame}: {duration(found.script_s)} of {duration(found.step_s)}; the data loader is not the cause.",
-        cause=f"That part of a step is neither in the model nor in the optimizer. {len(found.dumps)} stacks that were taken in it end in the"
-        " script's own code.",
+        cause="That part of a step is neither in the model nor in the optimizer, and its stacks end in the script's own code.",
         advice="Do it with tensors, on part of the batch, every few steps, or in the workers. If it is part of the loss, it is the model's.",
         evidence=known_evidence(
             ("own work of a step", found.script_s, "s"),
             ("step", found.step_s, "s"),
             ("share of the time", found.share, "ratio"),
-            ("stacks that show it", len(found.dumps), "count"),
         ),
         rank=rank.rank,
         host=rank.host,

@@ -16,6 +16,9 @@ spread, so that what begins later gets one, too."""
 OF_ONE_APART_NS: Final = (0, SECOND_NS, SECOND_NS, SECOND_NS, 300 * SECOND_NS, 1200 * SECOND_NS)
 """The same where only one process is asked at a time: as many, and the first ones soon, since its usual line shows in several."""
 
+OF_A_PART_APART_NS: Final = (0, *(SECOND_NS,) * 5, 300 * SECOND_NS, 1200 * SECOND_NS)
+"""Two more of these for a part of a step: in short steps the loop may have gone on to another when its signal comes."""
+
 LONG_WAIT_NS: Final = 250_000_000
 """A single wait for data that is worth stacks of those it is for."""
 

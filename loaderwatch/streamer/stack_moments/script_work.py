@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Roster
-from loaderwatch.streamer.stack_moments.budget import StackBudget
+from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, StackBudget
 
 LOOKS: Final = 8
 """The last looks, one a second, that tell what the loop does."""
 OWN_RATIO: Final = 0.3
 """Share of them that found it in a step, but neither in the model nor in the optimizer."""
-
-APART_NS: Final = (0, *(SECOND_NS,) * 5, 300 * SECOND_NS, 1200 * SECOND_NS)
-"""How long after the one before a stack is taken. In short steps the loop may have gone on to the model when its signal comes, so that
-of the first ones some show no work of the script's."""
 
 
 class ScriptWork:
@@ -25,7 +20,7 @@ class ScriptWork:
 
     def __init__(self) -> None:
         self._looks: dict[int, deque[bool]] = {}  # by rank
-        self._budget = StackBudget(APART_NS)
+        self._budget = StackBudget(OF_A_PART_APART_NS)
 
     def due(self, roster: Roster, now_ns: int) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.

@@ -9,7 +9,8 @@ import pytest
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
-from loaderwatch.streamer.stack_moments.script_work import APART_NS, LOOKS, ScriptWork
+from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS
+from loaderwatch.streamer.stack_moments.script_work import LOOKS, ScriptWork
 
 
 def asked(*phases: Phase, alive: bool = True, model: bool = True, optimizer: bool = True) -> list[int]:
@@ -36,7 +37,7 @@ def test_it_is_asked_while_it_is_at_its_own_work() -> None:
 
 
 def test_it_is_asked_a_handful_of_times_an_hour() -> None:
-    assert len(asked(*[Phase.STEP] * 3600)) == len(APART_NS)
+    assert len(asked(*[Phase.STEP] * 3600)) == len(OF_A_PART_APART_NS)
 
 
 @pytest.mark.parametrize(
