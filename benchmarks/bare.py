@@ -43,8 +43,8 @@ def hook_nothing(training: Training) -> None:
 def record_events(training: Training, gpu: VirtualGpu, *, with_seams: bool) -> None:
     """What the device's clock asks of events, and nothing of ours.
 
-    For each batch two are recorded, one is looked at and two times are read; with the seams of a model's step, of each eighth,
-    five more of both.
+    For each batch two are recorded, one is looked at and two times are read; with the seams of a model's step, of each
+    that is looked at closely, five more of both.
     """
 
     class EventIterator(ReadyIterator):

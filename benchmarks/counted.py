@@ -24,7 +24,7 @@ from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 WARM: Final = 24
 STEPS: Final = 64
-"""Iterations that are counted; one in eight looks closely, so a multiple of eight."""
+"""Iterations that are counted; one in sixteen looks closely, so a multiple of sixteen."""
 MORE: Final = 8
 """Behind them, so that nothing of an epoch's end is counted."""
 BATCHES: Final = WARM + STEPS + MORE

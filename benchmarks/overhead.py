@@ -5,8 +5,9 @@
 Two measurements, both of ``benchmarks/steps.py``:
 
 *Paired*: in one fresh process, a bare and a watched training take turns, iteration by iteration, so that a busy machine
-disturbs both alike; the median difference of their main-thread CPU time (``time.thread_time_ns``) is the cost. Several
-processes give the spread, which is a tenth of a microsecond after a tiny step and one after a long one. Three loaders:
+disturbs both alike; the difference of their main-thread CPU time (``time.thread_time_ns``) is the cost, as the median over
+turns of as many iterations as lie between two that are looked at closely. Several processes give the spread, which is some
+tenths of a microsecond after a tiny step and one after a long one. Three loaders:
 "ready" has its batches waiting (a healthy pipeline, and nothing but the hooks is left), "workers" is a real DataLoader with
 two worker processes, "in-process" one with none, whose fetches are timed too. After no step at all our code and data stay
 in the processor's caches; after a "tiny" step (a small network, about 0.13 ms) and a "5ms" one (the same, then the loop waits
@@ -14,7 +15,7 @@ for a GPU that is not there) they have left them, and the same instructions cost
 not ours the row "empty" says: a ``__next__`` that only calls PyTorch's, and compiled functions that do nothing where we have
 our hooks. Rows with "+events" are on the virtual GPU, whose events are Python and no CUDA's: there the bare training records, looks
 at and reads the same events as the watched one, and what is added is ours. "bare+events" and "bare+seams" say what the events
-themselves cost, in each step, and with those of a model's seams in each eighth.
+themselves cost, in each step, and with those of a model's seams in those that are looked at closely.
 
 *Side by side*: whole runs of a fixed number of steps, each in a fresh process with everything the tool starts (streamer and
 server here, launcher and aggregator there), in turns: bare, loaderwatch's hooks, with all phases, and with ``--peers``
@@ -41,6 +42,7 @@ from typing import Any, Final
 
 from benchmarks.bare import hook_nothing, record_events
 from benchmarks.steps import ROWS, ReadyLoader, Training, rows
+from loaderwatch.agent.hot.layout import LOOK_EVERY
 from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 REPO: Final = Path(__file__).resolve().parent.parent
@@ -48,6 +50,9 @@ STEPS: Final = REPO / "benchmarks" / "steps.py"
 PEERS_VENV: Final = REPO / ".venv-peers"
 PEERS: Final = ("traceml-ai==0.5.0", "gpuprof==0.7.1")
 """Pinned, since a figure is of a version; the newest of November 2026."""
+
+TURN: Final = LOOK_EVERY
+"""Iterations whose costs are added up before a median is taken: what comes once in so many is then in every one of them."""
 
 BUDGETS_US: Final = {"hooks": 3.0, "phases": 10.0, "hooks+events": 3.0, "phases+events": 10.0}
 OF_TRACEML: Final = 0.1
@@ -150,7 +155,7 @@ def child(case: Sequence[Any], env: dict[str, str]) -> dict[str, Any]:
 
 
 def measure(watched: str, kind: str, step: str, iterations: int, epochs: int) -> dict[str, float]:
-    """Alternate bare and watched iterations; microseconds of main-thread CPU, medians."""
+    """Alternate bare and watched iterations; microseconds of main-thread CPU of one, medians of ``TURN`` in a row."""
     import torch
 
     torch.set_num_threads(1)
@@ -172,7 +177,8 @@ def measure(watched: str, kind: str, step: str, iterations: int, epochs: int) ->
             added.append(a - b if number % 2 else b - a)
         for ended in (without, with_it):
             assert next(ended, None) is None
-    return {"bare_us": statistics.median(plain) / 1000, "added_us": statistics.median(added) / 1000}
+    turns = [sum(turn) / TURN for turn in zip(*[iter(added)] * TURN, strict=False)]
+    return {"bare_us": statistics.median(plain) / 1000, "added_us": statistics.median(turns) / 1000}
 
 
 def watch_with(watched: str, training: Training) -> None:

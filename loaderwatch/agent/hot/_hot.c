@@ -118,7 +118,7 @@ typedef struct { /* what every step touches lies together */
     PyObject *tensor, *is_grad_enabled, *queue_callback, *backward_over;
     int64_t forward_depth, forward_since, backward_since, optimizer_since, computed_at, model_ns_before;
     int64_t h2d_ns, forward_ns, backward_ns, optimizer_ns, collective_ns, optimizer_steps, steps_finished, steps;
-    int64_t until_look, model_ended_at, head_ns, last_head_ns;
+    int64_t until_look, looked_ns, model_ended_at, head_ns, last_head_ns;
     char has_model, has_optimizer, in_head, parameter_tells, on_host, saw_forward, exchanges, blind_backward;
     PyObject *note;
     Py_buffer view;
@@ -128,7 +128,7 @@ typedef struct {
     int64_t h2d, forward, backward, optimizer, optimizer_steps, collective;
 } Taken;
 
-static void clock_take(Clock *self, Taken *taken) {
+static void clock_take(Clock *self, Taken *taken, int64_t now) {
     int known = self->has_model && self->saw_forward;
     if (self->parameter_tells && self->until_look && self->forward_ns && !self->backward_ns)
         self->parameter_tells = 0, self->blind_backward = 1; /* it had no part in this step */
@@ -144,14 +144,17 @@ static void clock_take(Clock *self, Taken *taken) {
     self->forward_depth = self->forward_since = self->backward_since = self->optimizer_since = 0;
     self->computed_at = 0;
     self->in_head = 0;
-    self->until_look = self->until_look ? self->until_look - 1 : LOOK_EVERY - 1;
+    if (!self->until_look)
+        self->until_look = LOOK_EVERY - 1, self->looked_ns = now;
+    else
+        self->until_look = now - self->looked_ns < LOOK_WITHIN_NS ? self->until_look - 1 : 0;
     if (!self->until_look || !self->parameter_tells)
         self->blind_backward = 0;
 }
 
 static PyObject *clock_take_method(Clock *self, PyObject *unused) {
     Taken taken;
-    clock_take(self, &taken);
+    clock_take(self, &taken, MONOTONIC());
     return Py_BuildValue("(LLLLLL)", (long long)taken.h2d, (long long)taken.forward, (long long)taken.backward,
                          (long long)taken.optimizer, (long long)taken.optimizer_steps, (long long)taken.collective);
 }
@@ -415,6 +418,7 @@ static int clock_init(Clock *self, PyObject *args, PyObject *kwargs) {
     self->note = Py_NewRef(note);
     self->h2d_ns = UNKNOWN;
     self->last_head_ns = INT64_MAX;
+    self->looked_ns = MONOTONIC();
     self->backward_over = PyObject_GetAttrString((PyObject *)self, "backward_ended");
     return self->backward_over == NULL ? -1 : 0;
 }
@@ -430,10 +434,10 @@ static PyMemberDef clock_members[] = {
     INTEGER(Clock, steps),          INTEGER(Clock, h2d_ns),         INTEGER(Clock, forward_ns),
     INTEGER(Clock, backward_ns),    INTEGER(Clock, forward_depth),  INTEGER(Clock, forward_since),
     INTEGER(Clock, backward_since), INTEGER(Clock, collective_ns),  INTEGER(Clock, steps_finished),
-    INTEGER(Clock, until_look),     INTEGER(Clock, head_ns),        INTEGER(Clock, model_ended_at),
-    FLAG(Clock, has_model),
-    FLAG(Clock, has_optimizer),     FLAG(Clock, parameter_tells),   FLAG(Clock, on_host),
-    FLAG(Clock, saw_forward),       FLAG(Clock, exchanges),         FLAG(Clock, blind_backward),
+    INTEGER(Clock, until_look),     INTEGER(Clock, looked_ns),      INTEGER(Clock, head_ns),
+    INTEGER(Clock, model_ended_at), FLAG(Clock, has_model),         FLAG(Clock, has_optimizer),
+    FLAG(Clock, parameter_tells),   FLAG(Clock, on_host),           FLAG(Clock, saw_forward),
+    FLAG(Clock, exchanges),         FLAG(Clock, blind_backward),
     {NULL},
 };
 
@@ -1268,7 +1272,7 @@ static PyObject *pass_enter(Pass *self, PyObject *iterator) {
     } else {
         Clock *clock = (Clock *)self->phases;
         Taken taken;
-        clock_take(clock, &taken);
+        clock_take(clock, &taken, now);
         slot[1] = STEP;
         slot[STEP_STEP] = clock->has_optimizer ? clock->steps_finished : self->step_ahead + self->batch;
         slot[STEP_H2D_NS] = taken.h2d;

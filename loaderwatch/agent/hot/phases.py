@@ -7,7 +7,15 @@ from math import inf
 from time import monotonic_ns
 from typing import Any, Final, TypeAlias
 
-from loaderwatch.agent.hot.layout import BACKWARD, FORWARD, LOOK_EVERY, OPTIMIZER, InSpan, Part
+from loaderwatch.agent.hot.layout import (
+    BACKWARD,
+    FORWARD,
+    LOOK_EVERY,
+    LOOK_WITHIN_NS,
+    OPTIMIZER,
+    InSpan,
+    Part,
+)
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import Memory
 from loaderwatch.core.ring.span import STEPS_WORD
@@ -65,6 +73,7 @@ class PhaseClock(InSpan):
         self.model_ns_before = 0
         self.blind_backward = False  # no tensor of the output tells when backward begins
         self.until_look = 0  # steps until one is looked at closely; 0: this one
+        self.looked_ns = monotonic_ns()  # when the last such step was over
         self.on_host = False  # the input lay in the host's memory at the last close look
         self.parameter_tells = False  # the last parameter got a gradient at the last close look
         self.model_ended_at = 0  # end of the last pass through the model, forward or backward
@@ -106,7 +115,12 @@ class PhaseClock(InSpan):
         self.forward_depth = self.forward_since = self.backward_since = self.optimizer_since = 0
         self.computed_at = 0
         self._in_head = False
-        self.until_look = self.until_look - 1 if self.until_look else LOOK_EVERY - 1
+        now = monotonic_ns()
+        if not self.until_look:
+            self.until_look = LOOK_EVERY - 1
+            self.looked_ns = now
+        else:
+            self.until_look = self.until_look - 1 if now - self.looked_ns < LOOK_WITHIN_NS else 0
         if not (self.until_look and self.parameter_tells):
             self.blind_backward = False
         return h2d, forward, backward, optimizer, optimizer_steps, collective

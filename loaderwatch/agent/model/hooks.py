@@ -7,7 +7,7 @@ gradient reaches the model's output (the loss's own part lies before that) and e
 Optimizer is ``optimizer.step()`` less what a closure spends in the model, and between its forward and its backward.
 
 The hook on the output has to be set anew in every step, which costs more than all others together. So only one step of
-``LOOK_EVERY`` has it. That step measures how long the gradients take from the output to the last parameter, whose hook stays.
+``LOOK_EVERY`` has it, and the first after ``LOOK_WITHIN_NS``. That step measures how long the gradients take from the output to the last parameter, whose hook stays.
 In the other steps, backward began that long before the last parameter's gradient, but not before the model was left. Where
 the parameter's hook does not run (it has no part in the loss, or lies in shards), every step has the hook on the output.
 

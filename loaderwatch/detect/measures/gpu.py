@@ -23,7 +23,7 @@ STARVED: Final = {
 
 
 FEW_TIMED: Final = 3
-"""Steps that the device must have timed: it does so in one of eight."""
+"""Steps that the device must have timed: it does so in one of sixteen, and once a second."""
 
 
 def device_phase_s(rank: RankWindow, phase: str, since_ns: int) -> float:

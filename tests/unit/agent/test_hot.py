@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copy
 import gc
@@ -35,6 +36,7 @@ from loaderwatch.agent.hot.layout import (
     EACH_COUNTED,
     ENDING,
     LOOK_EVERY,
+    LOOK_WITHIN_NS,
     ONE,
     ONE_COUNTED,
     Part,
@@ -419,11 +421,17 @@ def _step(clock: Any, *, looked_at: bool, head_s: float = 0.0, parameter: bool =
     for callback in clock.callbacks:
         callback()
     del clock.callbacks[:]
+    return _take(clock)
+
+
+def _take(clock: Any, *, looked_ago_ns: int = 0) -> tuple[int, ...]:
+    """A step's phases, so long after the end of the last step that was looked at closely."""
+    clock.looked_ns = monotonic_ns() - looked_ago_ns
     return clock.take()  # type: ignore[no-any-return]
 
 
 @either
-def test_one_step_of_eight_is_looked_at_closely(module: Any, ring: RingWriter) -> None:
+def test_one_step_of_many_is_looked_at_closely(module: Any, ring: RingWriter) -> None:
     """It tells how long before the last parameter's gradient the backward passes of the others began."""
     clock = make_clock(module, ring)
     clock.has_model = True
@@ -433,13 +441,28 @@ def test_one_step_of_eight_is_looked_at_closely(module: Any, ring: RingWriter) -
         assert _step(clock, looked_at=True, head_s=0.01)[2] >= 10_000_000
     head = clock.head_ns
     assert 10_000_000 <= head <= around.total_ns
-    for _ in range(6):
+    for _ in range(LOOK_EVERY - 2):
         assert _step(clock, looked_at=False, head_s=head / 5e8)[2] >= head
     around = Stopwatch()
     with around():
         assert _step(clock, looked_at=True)[2] > 0
     assert clock.head_ns <= around.total_ns
     _step(clock, looked_at=False)
+
+
+@either
+def test_where_steps_are_long_one_a_second_is_looked_at_closely(module: Any, ring: RingWriter) -> None:
+    clock = make_clock(module, ring)
+    _take(clock)
+    assert clock.until_look == LOOK_EVERY - 1
+    _take(clock, looked_ago_ns=LOOK_WITHIN_NS // 2)
+    assert clock.until_look == LOOK_EVERY - 2
+    _take(clock, looked_ago_ns=LOOK_WITHIN_NS)
+    assert clock.until_look == 0
+    began = monotonic_ns()
+    _take(clock, looked_ago_ns=LOOK_WITHIN_NS)
+    assert clock.until_look == LOOK_EVERY - 1
+    assert clock.looked_ns >= began, "the step that is over is the last one"
 
 
 @either
@@ -474,11 +497,11 @@ def test_where_the_input_lies_is_asked_again(module: Any, ring: RingWriter) -> N
     elsewhere.is_cpu = False
     for _ in range(LOOK_EVERY):
         clock.forward_began(None, (OnHost(),))
-        clock.take()
+        _take(clock)
     assert clock.on_host
     for _ in range(3):
         clock.forward_began(None, (elsewhere,))
-        clock.take()
+        _take(clock)
     assert clock.seen == ["moved"] * 3
     assert not clock.on_host
 
@@ -516,7 +539,7 @@ def test_the_seams_of_a_step_are_told_where_it_is_looked_at_closely(
         clock.optimizer_began()
         clock.optimizer_began()  # one inside the other is one step
         clock.optimizer_ended() if step % 2 else clock.other_optimizer_ended()
-        clock.take()
+        _take(clock)
     assert clock.launched == [Part.BACKWARD, Part.OTHER, Part.OPTIMIZER, Part.OTHER] * 2
     clock.launches = None  # calling it is a TypeError
     clock.optimizer_began()
@@ -987,6 +1010,17 @@ def test_a_next_that_is_called_wrongly_raises(ring: RingWriter) -> None:
     with pytest.raises(KeyError, match="in the seam"):
         timed(iterator)
     assert compiled.nexts_on_the_stack() == 0
+
+
+@needs_compiled
+def test_the_compiled_clock_has_what_the_agent_asks_of_it(ring: RingWriter) -> None:
+    """Its fields are spelled out in C, so that one could be missing where no other test of this file looks."""
+    fields = {name for name in vars(make_clock(in_python, ring)) if not name.startswith("_")}
+    agent = Path(hot.__file__).parents[1]
+    trees = [ast.parse(file.read_text()) for file in agent.rglob("*.py") if file.parent.name != "hot"]
+    asked = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert "model_ended_at" in fields & asked
+    assert fields & asked <= set(dir(make_clock(compiled, ring)))
 
 
 @needs_compiled
