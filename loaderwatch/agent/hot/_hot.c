@@ -695,9 +695,11 @@ typedef struct { /* the events of one batch */
 
 typedef struct {
     PyObject_HEAD
-    PyObject *make_event, *is_capturing, *pool, *numbers, *writer, *parts_of, *reached;
+    PyObject *make_event, *is_capturing, *numbers, *writer, *parts_of, *reached;
     Timed current; /* requested is NULL while there is none */
     Timed *pending;
+    PyObject **free; /* events to use again, the newest last */
+    Py_ssize_t frees, room;
     int64_t oldest, held, known, capacity, device_ns, bounded_at_ns, read_ns; /* known: of those held, the first so many are reached */
     double least_ns, most_ns; /* of the loop's clock less the device's */
     char gives_up;
@@ -732,20 +734,7 @@ static int is_true(PyObject *answer) {
 
 /* A new reference to an event that has just been put on the stream. */
 static PyObject *device_record(Device *self) {
-    PyObject *event, *answer;
-    Py_ssize_t free;
-    if (self->pool == NULL) {
-        PyErr_SetString(PyExc_AttributeError, "a field of the hot path is not set");
-        return NULL;
-    }
-    free = PyList_GET_SIZE(self->pool);
-    if (free) {
-        event = Py_NewRef(PyList_GET_ITEM(self->pool, free - 1));
-        if (PyList_SetSlice(self->pool, free - 1, free, NULL) < 0)
-            Py_CLEAR(event);
-    } else {
-        event = call(self->make_event, NULL);
-    }
+    PyObject *answer, *event = self->frees ? self->free[--self->frees] : call(self->make_event, NULL);
     if (event == NULL)
         return NULL;
     answer = PyObject_CallMethodNoArgs(event, s_record);
@@ -843,14 +832,23 @@ static int device_parts(Device *self, const Timed *one, int64_t *parts) {
     return failed;
 }
 
+/* Keeps the events of a batch, `left` aside, which belongs to the next one. */
 static int device_reuse(Device *self, const Timed *one) {
-    PyObject *pool = Py_XNewRef(self->pool);
-    Py_ssize_t index;
-    int failed = pool == NULL || PyList_Append(pool, one->requested) < 0 || PyList_Append(pool, one->delivered) < 0;
-    for (index = 0; !failed && one->marks != NULL && index < PyList_GET_SIZE(one->marks); index++)
-        failed = PyList_Append(pool, PyTuple_GET_ITEM(PyList_GET_ITEM(one->marks, index), 1)) < 0;
-    Py_XDECREF(pool);
-    return failed ? -1 : 0;
+    Py_ssize_t index, marks = one->marks == NULL ? 0 : PyList_GET_SIZE(one->marks), more = 2 + marks;
+    if (self->frees + more > self->room) {
+        PyObject **larger = PyMem_Realloc(self->free, (size_t)(2 * self->room + more) * sizeof *larger);
+        if (larger == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        self->free = larger;
+        self->room = 2 * self->room + more;
+    }
+    self->free[self->frees++] = Py_NewRef(one->requested);
+    self->free[self->frees++] = Py_NewRef(one->delivered);
+    for (index = 0; index < marks; index++)
+        self->free[self->frees++] = Py_NewRef(PyTuple_GET_ITEM(PyList_GET_ITEM(one->marks, index), 1));
+    return 0;
 }
 
 /* Reads the events of a batch, all of which the device has reached, and writes its record. */
@@ -1036,7 +1034,8 @@ static int device_traverse(Device *self, visitproc visit, void *arg) {
     Py_VISIT(self->view.obj);
     Py_VISIT(self->make_event);
     Py_VISIT(self->is_capturing);
-    Py_VISIT(self->pool);
+    for (index = 0; index < self->frees; index++)
+        Py_VISIT(self->free[index]);
     Py_VISIT(self->numbers);
     Py_VISIT(self->writer);
     Py_VISIT(self->parts_of);
@@ -1049,7 +1048,8 @@ static int device_clear(Device *self) {
     device_drop_all(self);
     Py_CLEAR(self->make_event);
     Py_CLEAR(self->is_capturing);
-    Py_CLEAR(self->pool);
+    while (self->frees)
+        Py_DECREF(self->free[--self->frees]);
     Py_CLEAR(self->numbers);
     Py_CLEAR(self->writer);
     Py_CLEAR(self->parts_of);
@@ -1061,6 +1061,7 @@ static void device_dealloc(Device *self) {
     PyObject_GC_UnTrack(self);
     device_clear(self);
     PyMem_Free(self->pending);
+    PyMem_Free(self->free);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
@@ -1083,8 +1084,6 @@ static int device_init(Device *self, PyObject *args, PyObject *kwargs) {
         PyErr_NoMemory();
         return -1;
     }
-    if ((self->pool = PyList_New(0)) == NULL)
-        return -1;
     self->capacity = slots;
     self->writer = Py_NewRef(writer);
     self->make_event = Py_NewRef(make_event);
