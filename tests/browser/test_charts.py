@@ -33,6 +33,19 @@ def test_a_click_on_the_heat_map_opens_the_rank(server: PageServer, watched: Wat
     expect(page.locator("h1")).to_have_text("Rank 1")
 
 
+def test_the_pointer_reads_all_parts_of_a_step(server: PageServer, watched: Watched) -> None:
+    page = watched.page
+    page.goto(server.url + DIGITS)
+    drawn(page, "steps")
+
+    def read() -> bool:
+        page.locator("#plot-steps .nsewdrag").hover()
+        lines = page.locator("#plot-steps .hoverlayer .legend .legendtext").all_text_contents()
+        return {"data wait", "forward", "backward"} <= {line.partition(" : ")[0] for line in lines}
+
+    until(page, read, "the values under the pointer are listed")
+
+
 def test_zooming_one_chart_zooms_all_and_comes_back(server: PageServer, watched: Watched) -> None:
     page = watched.page
     page.set_viewport_size({"width": 1280, "height": 1400})

@@ -1,4 +1,4 @@
-// The only module that touches Plotly. The library (1.2 MB) loads after the first paint, on the first chart drawn.
+// The only module that touches Plotly. The library (0.8 MB) loads after the first paint, on the first chart drawn.
 
 import { fromAxis } from "./charts/axis.js";
 import { say } from "./language.js";
