@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.measures.stacks import main_frames, saving, user_frame, waits_on_queue
+from loaderwatch.detect.measures.stacks import Frame, main_frames, saving, user_frame, waits_on_queue
 from loaderwatch.detect.text import duration, rate
 
 
@@ -34,7 +36,7 @@ def between_steps(s: Symptoms) -> Explanation | None:
             advice="Fill the queue from several processes, or make each entry cheaper to make. Threads share one interpreter, and compute"
             " in turn.",
         )
-    if saving(frames):
+    if frame is not None and _saves(s.pace.rank.passing_stacks[BETWEEN_STEPS], frame):
         return replace(
             found,
             advice="Save less often, or asynchronously: copy the state first, and write it in another thread.",
@@ -44,3 +46,9 @@ def between_steps(s: Symptoms) -> Explanation | None:
         advice="If a batch is made there, let others make it while the model works: move that code into a Dataset and iterate a"
         " DataLoader with num_workers, or fill a queue from a background process. If it is logging, do it less often.",
     )
+
+
+def _saves(dumps: Sequence[StackDump], at: Frame) -> bool:
+    """Whether a function of the script writes checkpoints: one of the stacks shows it, not necessarily the newest."""
+    shown = (user_frame(frames) for frames in map(main_frames, dumps) if saving(frames))
+    return any(frame and (frame.file, frame.function) == (at.file, at.function) for frame in shown)

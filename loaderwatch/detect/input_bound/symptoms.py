@@ -27,7 +27,7 @@ from loaderwatch.detect.measures.gain import gain_ratio, workers_needed
 from loaderwatch.detect.measures.gpu import gpu_evidence
 from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio, machine_of
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio, spread
 from loaderwatch.detect.window import RunWindow
 
@@ -185,7 +185,7 @@ class Symptoms:
     @cached_property
     def between_steps(self) -> StackDump | None:
         """Return where a loop without a loader stands between two steps, as a rule; None where no stack was taken there."""
-        return usual_stack(self.pace.rank.passing_stacks.get(BETWEEN_STEPS, []))
+        return usual_stack(beside_model(self.pace.rank.passing_stacks.get(BETWEEN_STEPS, [])))
 
     @property
     def throttled(self) -> bool:

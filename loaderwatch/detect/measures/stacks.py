@@ -149,13 +149,27 @@ def user_frame(frames: Sequence[Frame]) -> Frame | None:
 
 
 def usual_stack(dumps: Sequence[StackDump]) -> StackDump | None:
-    """Return the newest of several stacks, oldest first, at the line of the user's where most of them are; None without any."""
-    lines = [str(user_frame(main_frames(dump))) for dump in dumps]
-    often = Counter(reversed(lines)).most_common(1)
-    return next(
-        (dump for dump, line in zip(reversed(dumps), reversed(lines), strict=True) if line == often[0][0]),
-        None,
-    )
+    """Return the newest of several stacks, oldest first, at the line of the user's where most of them are; None without any.
+
+    The line is one of the function where most of them are: what takes long there need not be a single line.
+    """
+    newest = [(dump, user_frame(main_frames(dump))) for dump in reversed(dumps)]
+    for place in (_function, str):
+        often = Counter(place(frame) for _, frame in newest).most_common(1)
+        newest = [(dump, frame) for dump, frame in newest if place(frame) == often[0][0]]
+    return newest[0][0] if newest else None
+
+
+def _function(frame: Frame | None) -> str:
+    return "" if frame is None else f"{frame.file} {frame.function}"
+
+
+def beside_model(dumps: Sequence[StackDump]) -> Sequence[StackDump]:
+    """Return the stacks that show no model and no optimizer, or all where each does.
+
+    Stacks that are taken of a part of a step: a signal may come when the loop has gone on to its model.
+    """
+    return [dump for dump in dumps if not in_model(main_frames(dump))] or dumps
 
 
 def loop_over_loader(frames: Sequence[Frame]) -> Frame | None:

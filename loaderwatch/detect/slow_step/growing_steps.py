@@ -20,7 +20,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.slices import parts
-from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import Floats, median, trend
 from loaderwatch.detect.slow_step.pauses import CODE
 from loaderwatch.detect.text import duration, percent
@@ -109,7 +109,7 @@ def _rises(blocks: Floats) -> bool:
 def _finding(found: GrownStep, limits: Limits) -> Finding:
     rank = found.pace.rank
     who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
-    dump = usual_stack(rank.passing_stacks.get(SCRIPT_WORK, []))
+    dump = usual_stack(beside_model(rank.passing_stacks.get(SCRIPT_WORK, [])))
     frame = user_frame(main_frames(dump))
     return Finding(
         key=f"{CODE}:S26",

@@ -16,7 +16,7 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS, coupling
-from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RunWindow
@@ -40,7 +40,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     past_s = min(limits.recent_s, MOST_ITERATIONS * own.iteration_s)
     lasts = found.iterations * own.iteration_s >= LASTS_RATIO * past_s
     verb = "waits" if len(found.waiting) == 1 else "wait"
-    dump = usual_stack(at.passing_stacks.get(SCRIPT_WORK, []))
+    dump = usual_stack(beside_model(at.passing_stacks.get(SCRIPT_WORK, [])))
     frame = user_frame(main_frames(dump))
     return [
         Finding(

@@ -58,6 +58,20 @@ def test_the_advice_fits_what_it_does(stack: str, advice: str) -> None:
     assert finding.advice.startswith(advice)
 
 
+def test_a_stack_that_came_late_tells_nothing() -> None:
+    """Two of four signals came when the optimizer had begun, always at one line; a checkpoint is written at two."""
+    flushed = "".join(line for line in stacks.SAVE.splitlines(True) if "/torch/" not in line)
+    optimizer = stacks.main_in("step", user="main").replace(
+        "/torch/nn/parallel/distributed.py", "/torch/optim/adam.py"
+    )
+    builder = trained()
+    for text in (stacks.SAVE, optimizer, flushed.replace("line 61", "line 63"), optimizer):
+        builder.stack(-1, 100, text, why=BETWEEN_STEPS)
+    (finding,) = told(builder)
+    assert "lately at train.py:63 in save;" in finding.title
+    assert finding.advice.startswith("Save less often")
+
+
 def test_a_collection_between_all_steps() -> None:
     builder = trained(wait_s=0.01)
     for _ in range(200):

@@ -11,6 +11,7 @@ from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.measures.stacks import (
     NATIVE,
     Frame,
+    beside_model,
     collective,
     compiling,
     ends_interpreter,
@@ -20,6 +21,7 @@ from loaderwatch.detect.measures.stacks import (
     thread_places,
     threads,
     user_frame,
+    usual_stack,
     waits_on_queue,
 )
 from tests.unit.detect import stacks
@@ -160,3 +162,18 @@ def test_a_comprehension_is_named_by_its_function() -> None:
     assert str(user_frame(main_frames(dump(text)))) == "train.py:20 in area_under_curve"
     alone = text.replace("/home/me/train.py", "/home/me/metrics.py", 1)
     assert str(user_frame(main_frames(dump(alone)))) == "metrics.py:20 in <genexpr>"
+
+
+def test_the_usual_stack_is_in_the_function_where_most_are() -> None:
+    texts = [stacks.main_in(user=name) for name in ("log", "log", "save", "save", "save")]
+    moved = [text.replace("line 61", f"line {61 + place // 2}") for place, text in enumerate(texts)]
+    usual = usual_stack([dump(text) for text in moved])
+    assert usual is not None
+    assert str(user_frame(main_frames(usual))) == "train.py:62 in save"
+    assert usual_stack([]) is None
+
+
+def test_stacks_that_show_the_model_count_only_where_all_do() -> None:
+    own, model = dump(stacks.main_in()), dump(stacks.main_in("_call_impl"))
+    assert beside_model([model, own]) == [own]
+    assert beside_model([model]) == [model]
