@@ -1,4 +1,7 @@
-"""When a stack of a training process without a loader is worth its signal: between two steps, where much time goes."""
+"""When a stack of a training process without a loader is worth its signal: between two steps, where much time goes.
+
+Much of it goes there in every step, or once in many steps for long; a long one is asked once, so that others get their stack, too.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Final
 
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Roster
-from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS, StackBudget
+from loaderwatch.streamer.stack_moments.budget import LONG_WAIT_NS, OF_ONE_APART_NS, StackBudget
 
 WAITS_RATIO: Final = 0.15
 """Share of its time that the loop spends between two steps."""
@@ -18,6 +21,7 @@ class StepLoops:
 
     def __init__(self) -> None:
         self._budget = StackBudget(OF_ONE_APART_NS)
+        self._asked_ns: dict[int, int] = {}  # by rank: when the gap began in which it was asked last
 
     def due(self, roster: Roster, usual_ns: Mapping[int, tuple[float, float]], now_ns: int) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.
@@ -33,7 +37,12 @@ class StepLoops:
                 continue
             span = main.ring.span() if main.alive else None
             wait_ns, step_ns = usual_ns.get(rank, (0.0, 0.0))
-            between = span is not None and span.phase is Phase.OUTSIDE
-            if between and wait_ns > WAITS_RATIO * (wait_ns + step_ns) and self._budget.take(rank, now_ns):
+            if span is None or span.phase is not Phase.OUTSIDE:
+                continue
+            often = wait_ns > WAITS_RATIO * (wait_ns + step_ns)
+            long = now_ns - span.since_ns > max(LONG_WAIT_NS, wait_ns + step_ns)
+            is_new = self._asked_ns.get(rank) != span.since_ns
+            if (often or (long and is_new)) and self._budget.take(rank, now_ns):
+                self._asked_ns[rank] = span.since_ns
                 found.append(rank)
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,14 +15,23 @@ from loaderwatch.streamer.stack_moments.step_loops import StepLoops
 
 
 def asked(
-    *phases: Phase, alone: bool = True, wait_ns: float = 6e7, alive: bool = True, info: bool = True
+    *phases: Phase,
+    alone: bool = True,
+    wait_ns: float = 6e7,
+    alive: bool = True,
+    info: bool = True,
+    since_s: Callable[[int], float] = lambda now: now - 0.01,
 ) -> list[int]:
-    """In which seconds rank 3 was asked, of looks that found it in these phases."""
+    """In which seconds rank 3 was asked, of looks that found it in these phases, begun when ``since_s`` says."""
     now = 0
+
+    def span() -> SimpleNamespace:
+        return SimpleNamespace(phase=phases[now], since_ns=int(since_s(now) * SECOND_NS))
+
     main = SimpleNamespace(
         alive=alive,
         info=SimpleNamespace(trains_without_loader=alone) if info else None,
-        ring=SimpleNamespace(span=lambda: SimpleNamespace(phase=phases[now])),
+        ring=SimpleNamespace(span=span),
     )
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
     loops, found = StepLoops(), []
@@ -40,3 +50,13 @@ def test_it_is_asked_between_two_steps_and_seldom() -> None:
 )
 def test_what_is_well_or_no_such_loop_is_not(fields: dict[str, Any]) -> None:
     assert asked(*[Phase.OUTSIDE] * 10, **fields) == []
+
+
+def test_a_long_one_is_asked_once_though_the_usual_one_is_short() -> None:
+    """Four seconds every ten, as when something does not answer."""
+
+    def since_s(now: int) -> float:
+        return now - now % 10 - 0.5
+
+    phases = [Phase.OUTSIDE if now % 10 < 4 else Phase.STEP for now in range(30)]
+    assert asked(*phases, wait_ns=1e6, since_s=since_s) == [0, 10, 20]
