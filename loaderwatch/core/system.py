@@ -35,8 +35,10 @@ _UNLIMITED: Final = 2**20
 """The number of descriptors that stands for no limit, more than any process of ours needs."""
 
 # What a process waits for, by the name of the kernel function in which it stands (/proc/<pid>/wchan)
-LOCK_FUNCTIONS: Final = ("futex", "locks_lock_inode_wait", "fcntl_setlk", "flock")
-"""Parts of the names of the kernel functions in which a process waits for a lock."""
+FILE_LOCK_FUNCTIONS: Final = ("locks_lock_inode", "fcntl_setlk", "flock")
+"""Parts of the names of the kernel functions in which a process waits for a file lock."""
+LOCK_FUNCTIONS: Final = ("futex", *FILE_LOCK_FUNCTIONS)
+"""The same of any lock."""
 TIMER_FUNCTIONS: Final = ("nanosleep", "nsleep")
 """Parts of the names of those in which it sleeps for a set time, as it does between two tries to get a lock."""
 SOCKET_FUNCTIONS: Final = ("sk_", "tcp", "inet", "unix", "wait_woken")

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from loaderwatch.core.facts import LoaderInfo, SpanInfo
-from loaderwatch.core.system import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
+from loaderwatch.core.system import (
+    CHILD_FUNCTIONS,
+    FILE_LOCK_FUNCTIONS,
+    PIPE_FUNCTIONS,
+    SOCKET_FUNCTIONS,
+    waits_in,
+)
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.hang.awaited import workers_of
 from loaderwatch.detect.measures.progress import WORKER_IDLE
@@ -20,7 +26,6 @@ _STORAGE: Final = (
 )  # fmt: skip
 """Parts of the names of kernel functions in which a process waits for a file system or a disk."""
 
-_FILE_LOCKS: Final = ("locks_lock_inode", "flock", "fcntl_setlk")
 """The same of those in which it waits for a lock on a file."""
 
 
@@ -154,7 +159,7 @@ def blocked(process: SpanInfo, who: str, *, asked: bool = True) -> Explanation:
             ' multiprocessing_context="forkserver", open files and clients inside the worker, and limit library threads'
             " (cv2.setNumThreads(0), OMP_NUM_THREADS=1).",
         )
-    if any(mark in wchan for mark in _FILE_LOCKS):
+    if waits_in(FILE_LOCK_FUNCTIONS, wchan):
         return Explanation(
             "S36",
             0.9,

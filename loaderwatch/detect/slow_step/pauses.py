@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import StackDump
+from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
@@ -37,6 +38,7 @@ from loaderwatch.detect.text import count, duration, measured, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
+LOCKED_OUT: Final = "`lslocks` shows who holds the lock: let it hold it for less long, or take it with LOCK_NB and go on without. "
 CODE: Final = "slow-step"
 ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
 
@@ -216,6 +218,7 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     rhythm, sure = _rhythm(pauses)
     place, dump, reads = pauses.place
     costs = pauses.share >= limits.input_critical_ratio and not reads
+    locked = dump is not None and waits_in(FILE_LOCK_FUNCTIONS, dump.wchan)
     return _finding(
         pauses,
         scenario="S26",
@@ -231,8 +234,9 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
             else "the data loader is not the cause."
         ),
         cause=f"A usual step takes {duration(pauses.usual_s)}, and no data of an attached loader is awaited in the long ones: the loop"
-        " itself does something now and then, such as logging, metrics, pictures, evaluation or a checkpoint.",
-        advice=(ATTACH_IT if reads else "")
+        " itself does something now and then, such as logging, metrics, pictures, evaluation or a checkpoint."
+        + (" It waits there for a file lock that another process holds." if locked else ""),
+        advice=(ATTACH_IT if reads else LOCKED_OUT if locked else "")
         + "If it is not meant to be so: do it less often, on rank 0 only, or in a background process; save checkpoints"
         ' asynchronously. With `with loaderwatch.phase("…")` around it, the page shows it by name.',
         evidence=[],

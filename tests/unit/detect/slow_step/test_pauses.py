@@ -153,6 +153,14 @@ def test_costly_work_that_is_seen_is_an_alert(text: str, asleep: int, severity: 
     assert (finding.scenario, finding.severity) == ("S26", severity)
 
 
+def test_a_file_lock_that_another_process_holds_is_named() -> None:
+    builder = logging_loop("report")
+    builder.stacks[0] = msgspec.structs.replace(builder.stacks[0], wchan="locks_lock_inode_wait")
+    (finding,) = detect(run(builder))
+    assert finding.cause.endswith("It waits there for a file lock that another process holds.")
+    assert finding.advice.startswith("`lslocks` shows who holds the lock")
+
+
 def reading(*torchs: str) -> RankBuilder:
     """The long steps read a sample, through these files of PyTorch's."""
     builder = logging_loop("evaluate")
