@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import StackDump
+
+NEED_NO_ANSWER: Final = (
+    "Do it on a background thread, less often, or many at once: logs, metrics and uploads need no answer before the next step."
+    " Keep connections open and give each a timeout. Of environments or services that a step needs, ask for the next answer before"
+    " this one is used."
+)
+"""What to do about waits for another process or machine, within a step or between two."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
+from loaderwatch.detect.explanation import NEED_NO_ANSWER, Explanation
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.measures.stacks import Frame, main_frames, saving, user_frame, waits_on_queue
+from loaderwatch.detect.measures.stacks import Frame, awaited, main_frames, saving, user_frame, waits_on_queue
 from loaderwatch.detect.text import duration, rate
 
 
@@ -40,6 +41,12 @@ def between_steps(s: Symptoms) -> Explanation | None:
         return replace(
             found,
             advice="Save less often, or asynchronously: copy the state first, and write it in another thread.",
+        )
+    if dump is not None and waits_in(ANSWER_FUNCTIONS, dump.wchan):
+        return replace(
+            found,
+            cause=f"{found.cause} It waits there for {awaited(frames, dump.wchan or '')}.",
+            advice=NEED_NO_ANSWER,
         )
     return replace(
         found,

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from typing import Final
 
 from loaderwatch.core.facts import Call, StackDump
+from loaderwatch.core.system import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
@@ -84,6 +85,12 @@ NATIVE: Final = Frame("<frozen>", "???", "<no Python frame>")
 """What stands for the stack of a thread without Python code: of the main one, when the interpreter has taken its modules down."""
 
 
+_GIVERS: Final = (
+    ("a child process", CHILD_FUNCTIONS, ("subprocess.py", "popen_fork.py")),
+    ("a pipe", PIPE_FUNCTIONS, ("connection.py",)),
+    ("the network", (*SOCKET_FUNCTIONS, "skb_wait"), ("socket.py", "ssl.py")),
+)
+"""By the kernel function, or by the innermost module of Python's library: a socket with a timeout polls."""
 _MODEL_PASS: Final = ("_call_impl", "forward")
 """Functions of ``torch.nn.Module`` that are on the stack while a model computes."""
 
@@ -256,6 +263,15 @@ def in_model(frames: Sequence[Frame]) -> bool:
 def computes_tensors(frames: Sequence[Frame]) -> bool:
     """Whether the innermost frame is PyTorch's own, as in the functions of a loss."""
     return bool(frames) and frames[0].library and "/torch/" in frames[0].file.replace("\\", "/")
+
+
+def awaited(frames: Sequence[Frame], wchan: str) -> str:
+    """Return what a process waits for that another process or machine gives, by the kernel function that it stands in."""
+    modules = {PurePath(frame.file).name for frame in frames[:3]}
+    return next(
+        (word for word, functions, files in _GIVERS if waits_in(functions, wchan) or modules & set(files)),
+        "an answer",
+    )
 
 
 def waits_for_child(frames: Sequence[Frame]) -> bool:

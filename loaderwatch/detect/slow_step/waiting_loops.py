@@ -8,26 +8,19 @@ a GPU such a wait may be hidden by queued work; what it costs there, ``sawtooth`
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import ANSWER_WAIT, StackDump
-from loaderwatch.core.system import (
-    ANSWER_FUNCTIONS,
-    CHILD_FUNCTIONS,
-    PIPE_FUNCTIONS,
-    SOCKET_FUNCTIONS,
-    waits_in,
-)
+from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
+from loaderwatch.detect.explanation import NEED_NO_ANSWER
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.detect.measures.stacks import Frame, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame, usual_stack
 from loaderwatch.detect.slow_step.pauses import CODE
 from loaderwatch.detect.text import count, duration, measured, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
@@ -36,12 +29,6 @@ LOOK_BACK_S: Final = 60.0
 FEW_LOOKS: Final = 8
 FEW_STEPS: Final = 5
 """Different steps in which it was seen to wait; a single long wait is a pause or a hang."""
-_WORDS: Final = (
-    ("a child process", CHILD_FUNCTIONS, ("subprocess.py", "popen_fork.py")),
-    ("a pipe", PIPE_FUNCTIONS, ("connection.py",)),
-    ("the network", (*SOCKET_FUNCTIONS, "skb_wait"), ("socket.py", "ssl.py")),
-)
-"""What is waited for, by the kernel function, or by the innermost module of Python's library: a socket with a timeout polls."""
 
 
 @dataclass(frozen=True)
@@ -132,14 +119,12 @@ def _finding(found: Waits, limits: Limits) -> Finding:
         severity="warning" if found.share >= limits.input_critical_ratio else "info",
         confidence=0.8,
         began_ns=found.since_ns,
-        title=f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to waiting for {_what(frames, wchan or '')}"
+        title=f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to waiting for {awaited(frames, wchan or '')}"
         f"{f', at {frame}' if frame else ', in its own code'}: about {duration(found.share * found.iteration_s)} of the"
         f" {duration(found.iteration_s)} of an iteration; the data loader is not the cause.",
         cause=f"In {percent(found.share)} of {count(found.looks, 'look')} the training process had its batch and stood still until another process"
         f" or machine answered, in {count(found.steps, 'different step')}.",
-        advice="Do it on a background thread, less often, or many at once: logs, metrics and uploads need no answer before the next step."
-        " Keep connections open and give each a timeout. Of environments or services that a step needs, ask for the next answer before"
-        " this one is used.",
+        advice=NEED_NO_ANSWER,
         evidence=known_evidence(
             ("share of the looks that found it waiting", found.share, "ratio"),
             ("looks", found.looks, "count"),
@@ -152,12 +137,4 @@ def _finding(found: Waits, limits: Limits) -> Finding:
         lost_s=found.share * found.elapsed_s,
         gain_ceiling_ratio=found.share,
         stacks=[dump] if dump else [],
-    )
-
-
-def _what(frames: Sequence[Frame], wchan: str) -> str:
-    modules = {PurePath(frame.file).name for frame in frames[:3]}
-    return next(
-        (word for word, functions, files in _WORDS if waits_in(functions, wchan) or modules & set(files)),
-        "an answer",
     )

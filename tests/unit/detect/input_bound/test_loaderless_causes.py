@@ -58,6 +58,13 @@ def test_the_advice_fits_what_it_does(stack: str, advice: str) -> None:
     assert finding.advice.startswith(advice)
 
 
+def test_what_does_not_answer_is_named() -> None:
+    builder = trained().stack(-1, 100, stacks.SOCKET, why=BETWEEN_STEPS, wchan="wait_woken")
+    (finding,) = told(builder)
+    assert finding.cause.endswith("It waits there for the network.")
+    assert finding.advice.startswith("Do it on a background thread, less often")
+
+
 def test_a_stack_that_came_late_tells_nothing() -> None:
     """Two of four signals came when the optimizer had begun, always at one line; a checkpoint is written at two."""
     flushed = "".join(line for line in stacks.SAVE.splitlines(True) if "/torch/" not in line)
