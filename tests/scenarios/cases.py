@@ -543,6 +543,17 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s01_get_batch", ("S01",), "loaderless", before=LAUNCHED, says=("between two steps", "in burn")),
     Case("s01_accumulated", ("S01",), "loaderless", before=LAUNCHED, says=("between two steps",)),
     Case(
+        "s01_no_answer",
+        ("S01",),
+        "loaderless",
+        before=LAUNCHED,
+        within_s=60,
+        says=("in log", "waits there for"),
+    ),
+    Case(
+        "s01_saved", ("S01",), "loaderless", before=LAUNCHED, within_s=40, says=("in save", "Save less often")
+    ),
+    Case(
         "s41_actor_dead",
         ("S41",),
         "loaderless",
