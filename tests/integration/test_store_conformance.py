@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -20,18 +19,14 @@ import pytest
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.facts import Loss, StackDump
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
-from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store import charts
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import Store, StoredAlert, UnknownRun
 from tests.fakes import clickhouse
-from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
-
-RANKS = 3
-LASTS_S = 90
-END = T0 + LASTS_S * SECOND
+from tests.fakes.random_runs import END, in_order, in_step, random_run, same
+from tests.fakes.runs import SECOND, T0, envelope, process, steps, table
 
 Open = Callable[[], Store]
 """Opens the same store again, as a server that was started again does."""
@@ -307,90 +302,6 @@ def test_losses_and_stacks_are_kept(open_store: Open) -> None:
 # ---- equal answers
 
 
-def _random_run(seed: int) -> list[Envelope]:
-    """Envelopes with rows of every table, in which values are unknown, waits are long and envelopes come late and again."""
-    random = np.random.default_rng(seed)
-    made = []
-    for host in range(2):
-        ranks = [0, 1] if host == 0 else [2]
-        for seq in range(1, LASTS_S // 3 + 1):
-            low = T0 + (seq - 1) * 3 * SECOND
-            tables = {name: joined([_rows(random, name, rank, low) for rank in ranks]) for name in TABLES}
-            made.append(
-                envelope(
-                    seq,
-                    stream=f"host-{host}",
-                    host=f"gpu0{host}",
-                    made_ns=low + 3 * SECOND,
-                    processes=[process(rank, RANKS) for rank in ranks],
-                    tables=tables,
-                    spans=[span(rank, low + SECOND, phase="wait", loader=0) for rank in ranks],
-                )
-            )
-    shuffled = [made[i] for i in random.permutation(len(made))]
-    return [*shuffled, *shuffled[:5]]
-
-
-def _rows(random: np.random.Generator, name: str, rank: int, low: int) -> dict[str, bytes]:
-    count = int(random.integers(4, 9))
-    columns: dict[str, Any] = {}
-    times = np.sort(low + random.integers(0, 3 * SECOND, count))
-    for column in TABLES[name]:
-        if column.dtype == "f8":
-            values: Any = random.uniform(0, 1, count)
-            values[random.random(count) < 0.2] = np.nan
-        elif column.name.endswith("_ns"):
-            values = random.exponential(0.2 * SECOND, count).astype(np.int64)
-            values += (random.random(count) < 0.05) * 7 * SECOND
-            values[random.random(count) < 0.1] = UNKNOWN
-        else:
-            values = random.integers(0, 4, count)
-            values[random.random(count) < 0.05] = UNKNOWN
-        columns[column.name] = values
-    columns |= {"rank": rank} if "rank" in columns else {}
-    columns |= {"loader": random.integers(0, 2, count)} if "loader" in columns else {}
-    columns |= {"worker": random.integers(-1, 2, count)} if "worker" in columns else {}
-    columns |= {"batch": low // SECOND % 1000 * 10 + np.arange(count)} if "batch" in columns else {}
-    columns[TIME_COLUMN[name]] = times
-    return {
-        c.name: np.broadcast_to(columns[c.name], (count,)).astype(f"<{c.dtype}").tobytes()
-        for c in TABLES[name]
-    }
-
-
-def _in_step(seed: int) -> list[Envelope]:
-    """Three ranks that go in step and wait for one another, with events of the device for every batch."""
-    random = np.random.default_rng(seed)
-    count = LASTS_S * 2
-    times = T0 + np.arange(count) * SECOND // 2
-    parts: dict[str, list[dict[str, bytes]]] = {"steps": [], "gpu_waits": []}
-    for rank in range(RANKS):
-        waits = random.integers(0, SECOND // 10, count) + (SECOND // 10 if rank == 1 else 0)
-        same: dict[str, Any] = {
-            "rank": rank,
-            "loader": 0,
-            "epoch": 0,
-            "batch": np.arange(count),
-            "request_ns": times,
-        }
-        parts["steps"].append(
-            table(
-                "steps", **same, wait_ns=waits, step_ns=SECOND // 2 - waits, off_main_thread=0, ready=waits % 3,
-                collective_ns=SECOND // 4 - waits, optimizer_steps=1,
-            )
-        )  # fmt: skip
-        parts["gpu_waits"].append(table("gpu_waits", **same, starved_ns=waits // 2, gpu_step_ns=SECOND // 4))
-    return [
-        envelope(
-            1,
-            run_id="in-step",
-            made_ns=END + 60 * SECOND,
-            processes=[process(rank, RANKS) for rank in range(RANKS)],
-            tables={name: joined(each) for name, each in parts.items()},
-        )
-    ]
-
-
 def _roll_everything(store: Store, run_id: str) -> None:
     """As after a quiet minute: every bucket closed and summed."""
     opened: Any = store
@@ -412,7 +323,7 @@ def both(request: pytest.FixtureRequest, places: Places) -> Iterator[tuple[Store
     if reason := clickhouse.missing():
         pytest.skip(reason)
     stores = places.opener("duckdb")(), places.opener("clickhouse")()
-    envelopes = [*_random_run(1), *_in_step(2)]
+    envelopes = [*random_run(1), *in_step(2)]
     for begin in range(0, len(envelopes), 7):
         group = envelopes[begin : begin + 7]
         fresh = [store.append(group) for store in stores]
@@ -426,34 +337,8 @@ def both(request: pytest.FixtureRequest, places: Places) -> Iterator[tuple[Store
         yield stores
 
 
-def _same(mine: Any, other: Any) -> None:
-    """Compare answers; floats may differ in their last digits, as sums are added up in other orders."""
-    assert type(mine) is type(other)
-    if isinstance(mine, np.ndarray):
-        assert mine.dtype == other.dtype
-        if mine.dtype.kind == "f":
-            np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
-        else:
-            assert mine.tolist() == other.tolist()
-    elif is_dataclass(mine):
-        for each in fields(mine):
-            _same(getattr(mine, each.name), getattr(other, each.name))
-    elif isinstance(mine, dict):
-        assert mine.keys() == other.keys()
-        for key in mine:
-            _same(mine[key], other[key])
-    elif isinstance(mine, list | tuple):
-        assert len(mine) == len(other)
-        for one, two in zip(mine, other, strict=True):
-            _same(one, two)
-    elif isinstance(mine, float):
-        assert mine == pytest.approx(other, rel=1e-9)
-    else:
-        assert mine == other
-
-
 @pytest.mark.parametrize("metric", METRICS)
-def test_charts_are_the_same(both: tuple[Store, Store], metric: str) -> None:
+def test_charts_are_thesame(both: tuple[Store, Store], metric: str) -> None:
     drawn = 0
     asked: list[tuple[int | None, int, int, int]] = [
         (None, T0, END, 300), (None, T0 + 1, END - 1, 20), (0, T0 + 20 * SECOND, END + 10**12, 40), (9, T0, END, 20),
@@ -461,14 +346,14 @@ def test_charts_are_the_same(both: tuple[Store, Store], metric: str) -> None:
     for run_id in RUNS:
         for one in asked:
             mine, other = (store.series(run_id, metric, *one) for store in both)
-            _same(mine, other)
+            same(mine, other)
             drawn += len(mine.t_ns)
-        _same(*(store.grid(run_id, metric, T0, END, 30) for store in both))
+        same(*(store.grid(run_id, metric, T0, END, 30) for store in both))
     assert drawn
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_rows_are_the_same(both: tuple[Store, Store], name: str) -> None:
+def test_rows_are_thesame(both: tuple[Store, Store], name: str) -> None:
     for start, end in ((0, 2**62), (T0 + 10 * SECOND, T0 + 20 * SECOND), (END, 2**62)):
         mine, other = (store.scan("run-1", name, start, end) for store in both)
         assert list(mine) == list(other)
@@ -476,32 +361,27 @@ def test_rows_are_the_same(both: tuple[Store, Store], name: str) -> None:
             np.lexsort([np.asarray(each[c]).astype("U") for c in sorted(each)]) for each in (mine, other)
         ]
         for column in mine:
-            _same(np.asarray(mine[column])[order[0]], np.asarray(other[column])[order[1]])
+            same(np.asarray(mine[column])[order[0]], np.asarray(other[column])[order[1]])
 
 
-def test_lists_are_the_same(both: tuple[Store, Store]) -> None:
+def test_lists_are_thesame(both: tuple[Store, Store]) -> None:
     for rank in (None, 0, 2, 9):
-        _same(*(_sorted(store.epochs("run-1", rank)) for store in both))
-        _same(*(store.slow_samples("run-1", rank, 20) for store in both))
-        _same(*(store.phases("run-1", rank, [0, 1, 2], T0 + SECOND, END, 1000) for store in both))
+        same(*(in_order(store.epochs("run-1", rank)) for store in both))
+        same(*(store.slow_samples("run-1", rank, 20) for store in both))
+        same(*(store.phases("run-1", rank, [0, 1, 2], T0 + SECOND, END, 1000) for store in both))
     for worker in (None, 0, 1):
-        _same(*(store.fetches("run-1", 1, T0 + 5 * SECOND, END, 40, worker) for store in both))
+        same(*(store.fetches("run-1", 1, T0 + 5 * SECOND, END, 40, worker) for store in both))
     assert both[0].slow_samples("run-1", None, 20)
     assert both[0].phases("run-1", None, [0, 1, 2], T0, END, 1000)
     assert both[0].epochs("run-1", 0)
 
 
-def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of the same time come in any order."""
-    return sorted(rows, key=lambda row: sorted((key, repr(value)) for key, value in row.items()))
-
-
-def test_sums_and_facts_are_the_same(both: tuple[Store, Store]) -> None:
+def test_sums_and_facts_are_thesame(both: tuple[Store, Store]) -> None:
     for run_id in RUNS:
-        _same(*(store.totals(run_id) for store in both))
-    _same(*(store.bounds("run-1") for store in both))
-    _same(*(store.losses("run-1") for store in both))
-    _same(*([each.t_ns for each in store.facts("run-1", 100)] for store in both))
+        same(*(store.totals(run_id) for store in both))
+    same(*(store.bounds("run-1") for store in both))
+    same(*(store.losses("run-1") for store in both))
+    same(*([each.t_ns for each in store.facts("run-1", 100)] for store in both))
     runs = [msgspec.structs.replace(store.run("run-1"), received_ns=0, bytes=0) for store in both]
     assert runs[0] == runs[1]
     for start, end in ((T0, END), (T0 + 10 * SECOND, T0 + 11 * SECOND)):
@@ -509,10 +389,10 @@ def test_sums_and_facts_are_the_same(both: tuple[Store, Store]) -> None:
         assert mine == other
 
 
-def test_a_server_that_continues_finds_the_same(both: tuple[Store, Store]) -> None:
+def test_a_server_that_continues_finds_thesame(both: tuple[Store, Store]) -> None:
     mine, other = (store.recall("run-1", 30 * SECOND) for store in both)
-    _same(mine.totals, other.totals)
-    _same(mine.path, other.path)
+    same(mine.totals, other.totals)
+    same(mine.path, other.path)
     assert (mine.sequences, mine.events) == (other.sequences, other.events)
     assert mine.path is not None
     assert mine.path.by_table["steps"][1] > 0
