@@ -34,7 +34,8 @@ COMMANDS: Final = (
     Command("analyze", "print what the detectors find in a run", "loaderwatch.cli.analyze"),
     Command("compare", "print what changed from one run to another", "loaderwatch.cli.compare"),
     Command("stacks", "take the stacks of a run's processes now, and print them", "loaderwatch.cli.stacks"),
-    Command("export", "write the newest part of a run to a file", "loaderwatch.cli.export"),
+    Command("export", "write the newest part of a run to a file", "loaderwatch.cli.recordings.export"),
+    Command("import", "bring recorded runs into the store", "loaderwatch.cli.recordings.imports"),
     Command(
         "doctor",
         "audit the configuration of a script before it trains, or of a run",

@@ -43,8 +43,8 @@ class ServedRun:
         """Return the run's id."""
         return self.row.run_id
 
-    def recording(self, last_s: float) -> Recording:
-        """Return the newest part of the run, ``last_s`` seconds long."""
+    def recording(self, last_s: float | None) -> Recording:
+        """Return the newest part of the run, ``last_s`` seconds long, or all of it (None)."""
         return unpack(self.client.recording(self.run_id, last_s), Path(self.client.url))
 
 
@@ -60,8 +60,8 @@ class FiledRun:
         """Return the run's id."""
         return self.row.run_id
 
-    def recording(self, last_s: float) -> Recording:
-        """Return the newest part of the run, ``last_s`` seconds long."""
+    def recording(self, last_s: float | None) -> Recording:
+        """Return the newest part of the run, ``last_s`` seconds long, or all of it (None)."""
         return export(self.store, self.run_id, last_s)
 
 
@@ -77,7 +77,7 @@ class RecordedRun:
         """Return the run's name and id, and the file it is recorded in, as people read it."""
         return f"{self.recorded.run_name} ({self.recorded.run_id}), recorded in {self.file.name}"
 
-    def recording(self, last_s: float) -> Recording:
+    def recording(self, last_s: float | None) -> Recording:
         """Return all that is recorded, however long that is; ``last_s`` is not used."""
         return self.recorded
 
@@ -97,8 +97,8 @@ def open_run(which: str, data_dir: Path | None) -> Iterator[RunSource]:
     if file.suffix == SUFFIX:
         yield RecordedRun(load(file), file)
     elif file.suffix == STORED or is_file(file):
-        _check_database(file)
-        with _open_store(file.absolute().parent) as store:
+        check_database(file)
+        with open_store(file.absolute().parent) as store:
             yield FiledRun(store, pick(rows_of(store), file.stem))
     else:
         with open_runs(data_dir) as runs:
@@ -121,7 +121,7 @@ def open_runs(data_dir: Path | None) -> Iterator[Client | DuckDBStore]:
     runs_dir = DataDir(data_dir or load_settings().data_dir).runs_dir
     if not runs_dir.is_dir():
         raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
-    with _open_store(runs_dir) as store:
+    with open_store(runs_dir) as store:
         yield store
 
 
@@ -132,11 +132,12 @@ def rows_of(runs: Client | DuckDBStore) -> list[RunRow]:
     return [stored_row(run, runs, time.time_ns()) for run in runs.runs()]
 
 
-def _open_store(runs_dir: Path) -> closing[DuckDBStore]:
+def open_store(runs_dir: Path) -> closing[DuckDBStore]:
+    """Open the files of runs in a folder to read them."""
     return closing(DuckDBStore(runs_dir, read_only=True))
 
 
-def _check_database(file: Path) -> None:
+def check_database(file: Path) -> None:
     """Check by its mark that a file is DuckDB's; the mark comes after a checksum.
 
     Raises:

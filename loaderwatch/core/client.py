@@ -16,6 +16,7 @@ from loaderwatch.core.answers import (
     Advice,
     Comparison,
     Finding,
+    Fingerprint,
     RunRow,
     ServerFacts,
     Stack,
@@ -30,6 +31,7 @@ from loaderwatch.core.trust import Away, NotProven, connect, explain, is_our_ser
 
 _TIMEOUT_S = 10.0
 _PACKING_S = 120.0
+_READING_S = 600.0  # a large run as a whole
 _LOOK_AGAIN_S = 0.25
 
 _T = TypeVar("_T")
@@ -101,9 +103,20 @@ class Client:
         """Return what changed from one run to another."""
         return self.get(f"/compare?{urllib.parse.urlencode({'a': a, 'b': b})}", Comparison)
 
-    def recording(self, run_id: str, last_s: float) -> bytes:
-        """Return the newest part of a run as the bytes of an ``.lwrec`` file."""
-        return self._ask("GET", f"{_run(run_id)}/recording?last={last_s:g}", timeout_s=_PACKING_S)
+    def recording(self, run_id: str, last_s: float | None) -> bytes:
+        """Return the newest part of a run, or all of it (None), as the bytes of an ``.lwrec`` file."""
+        which = "whole=true" if last_s is None else f"last={last_s:g}"
+        return self._ask("GET", f"{_run(run_id)}/recording?{which}", timeout_s=_PACKING_S)
+
+    def fingerprint(self, run_id: str) -> str:
+        """Return the fingerprint of a run, for which the server reads all of it."""
+        answer = self._ask("GET", f"{_run(run_id)}/fingerprint", timeout_s=_READING_S)
+        return self._read(answer, Fingerprint).fingerprint
+
+    def bring(self, run_id: str, number: int, body: bytes, *, last: bool = False) -> None:
+        """Send a part of a run, or with ``last`` what is known of it besides; the token must be the owner's."""
+        path = f"{_run(run_id)}/import?number={number}" + ("&last=true" if last else "")
+        self._ask("POST", path, body=body, timeout_s=_READING_S)
 
     def fresh_stacks(self, run_id: str, rank: int | None, within_s: float) -> tuple[list[Stack], list[Stack]]:
         """Ask for new stacks of a run's processes, and wait for them; the token must be the owner's.

@@ -197,10 +197,19 @@ def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError("(body)", f"not MessagePack: {error}") from error
     _check(envelope)
-    _leave_out_unknown(envelope.tables, unknown if unknown is not None else set())
-    for name, table in envelope.tables.items():
-        _check_table(name, table)
+    check_tables(envelope.tables, unknown if unknown is not None else set())
     return envelope
+
+
+def check_tables(tables: dict[str, dict[str, bytes]], unknown: set[str]) -> None:
+    """Check columns of rows, and leave out those that this version does not know; their names go into ``unknown``.
+
+    Raises:
+        WireError: a column is missing or damaged.
+    """
+    _leave_out_unknown(tables, unknown)
+    for name, table in tables.items():
+        _check_table(name, table)
 
 
 def _check(envelope: Envelope) -> None:

@@ -31,7 +31,17 @@ from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.compression import Compression
 from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.encoding import error_answer, json_answer
-from loaderwatch.server.http import alerts, comparison, identity, ingest, labels, recording, runs, server
+from loaderwatch.server.http import (
+    alerts,
+    arrival,
+    comparison,
+    identity,
+    ingest,
+    labels,
+    recording,
+    runs,
+    server,
+)
 from loaderwatch.server.ingest import Busy, Ingest
 from loaderwatch.server.lifetime import Lifetime
 from loaderwatch.server.live.events import Hub
@@ -43,6 +53,7 @@ from loaderwatch.server.page import StaticFiles, find_web
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.peers.forwarding import Forwarding, Peers
 from loaderwatch.server.peers.handover import Handover
+from loaderwatch.server.recordings.arrivals import Arrivals
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
@@ -118,6 +129,7 @@ def create_app(
         static=static,
         verdicts=verdicts,
         later_runs=LaterRuns(opened),
+        arrivals=Arrivals(opened, lambda run_id: live.note_stored([run_id])),
         url=url,
         keys=keys,
         lifetime=Lifetime(None if options.idle_hours is None else options.idle_hours * 3600),
@@ -142,6 +154,7 @@ def create_app(
     app.include_router(labels.router)
     app.include_router(comparison.router)
     app.include_router(recording.router)
+    app.include_router(arrival.router)
     app.include_router(alerts.router)
     app.include_router(server.router)
     allow_hosts = options.allow_hosts
@@ -218,6 +231,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         parts.hub.close()
         if parts.handover is not None:
             await parts.handover.stop()
+        await parts.arrivals.stop()
         await parts.ingest.stop()
         await parts.live.stop()
         await asyncio.to_thread(parts.store.close)

@@ -15,6 +15,7 @@ from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles
 from loaderwatch.server.peers.forwarding import Peers
 from loaderwatch.server.peers.handover import Handover
+from loaderwatch.server.recordings.arrivals import Arrivals
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.store.protocol import Store
@@ -34,6 +35,7 @@ class Parts:
     static: StaticFiles
     verdicts: Verdicts
     later_runs: LaterRuns
+    arrivals: Arrivals
     url: str
     keys: Keys  # the tokens in force, with which the server also proves itself
     lifetime: Lifetime

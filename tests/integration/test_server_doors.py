@@ -50,6 +50,8 @@ WHO = {
     "GET /api/v1/runs/{run}/workers": READS,
     "GET /api/v1/runs/{run}/stacks": READS,
     "GET /api/v1/runs/{run}/recording": READS,
+    "GET /api/v1/runs/{run}/fingerprint": READS,
+    "POST /api/v1/runs/{run}/import": CHANGES,
     "GET /api/v1/runs/{run}/events": READS,
     "GET /metrics": READS,
     "GET /{path:path}": READS,

@@ -70,6 +70,7 @@
  *   alerts: number, reporting: boolean, may_change: boolean, may_delete: boolean}} Contents
  * @typedef {{attempt: number, state: AttemptStatus, began_at: number, ended_at: number, steps: number|null,
  *   exit: string|null}} Earlier
+ * @typedef {{fingerprint: string}} Fingerprint
  * @typedef {{name: string, cpus: number, usable_cpus: number|null, gpu_status: string}} Host
  * @typedef {{name: string, tags: string[], note: string, pinned: boolean}} Labels
  * @typedef {{loader: number, name: string, role: "train"|"eval", class_name: string, dataset_class: string|null,

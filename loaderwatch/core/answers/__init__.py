@@ -38,6 +38,7 @@ from loaderwatch.core.answers.present import Coupling, Gpu, GpuProcess, Place, S
 from loaderwatch.core.answers.runs import (
     Contents,
     Earlier,
+    Fingerprint,
     Host,
     Labels,
     Loader,
@@ -69,6 +70,7 @@ __all__ = [
     "Evidence",
     "Fetches",
     "Finding",
+    "Fingerprint",
     "Folded",
     "Followed",
     "GainOf",

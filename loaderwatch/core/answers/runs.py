@@ -24,6 +24,12 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
     pinned: bool = False  # listed first, and never deleted for its age
 
 
+class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
+    """``GET /runs/{run}/fingerprint``: the same for two runs with the same rows and events, wherever they are stored."""
+
+    fingerprint: str
+
+
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run in ``GET /runs``."""
 

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from loaderwatch.core.answers import RunRow
+from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
 from loaderwatch.server.access.forwarded import FORWARDED_KEY, HEADERS, Forwarded, headers_of
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access, Keys
@@ -28,6 +29,7 @@ _log: Final = logging.getLogger(__name__)
 LIST_S: Final = 2.0
 """How long a list of runs waits for those of another server."""
 _MOST_BODY: Final = 1 << 20
+_MOST_BROUGHT: Final = MAX_ENVELOPE_BYTES + _MOST_BODY  # of a part of a run that is imported
 _RUNS: Final = "/api/v1/runs/"
 _ALERTS: Final = "/api/v1/alerts/"
 _OWN_HEADERS: Final = frozenset(
@@ -145,13 +147,13 @@ class Forwarding:
             await self._app(scope, receive, send)
             return
         body = bytearray()
+        most = _MOST_BROUGHT if scope["path"].endswith("/import") else _MOST_BODY
         try:
             async for chunk in Request(scope, receive).stream():
                 body += chunk
-                if len(body) > _MOST_BODY:
-                    await error_answer(413, f"at most {_MOST_BODY} bytes are accepted", "(body)")(
-                        scope, receive, send
-                    )
+                if len(body) > most:
+                    answer = error_answer(413, f"at most {most} bytes are accepted", "(body)")
+                    await answer(scope, receive, send)
                     return
         except ClientDisconnect:
             return

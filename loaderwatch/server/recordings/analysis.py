@@ -14,7 +14,7 @@ from loaderwatch.server.live.replay import windows
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.recording import Recording
 from loaderwatch.server.recordings.verdict_cache import state_of
-from loaderwatch.server.store.protocol import Store
+from loaderwatch.server.store.protocol import Store, StoredAlert
 
 Judged = tuple[list[Finding], Verdict | None]
 """Findings as the API gives them, newest first, and the verdict as the page would give it; None of a run without a window."""
@@ -45,6 +45,17 @@ def judge_recording(recorded: Recording, hang_after_s: float | None = None) -> J
     return _judged(recorded.run_id, recording.windows(recorded), limit_s)
 
 
+def alerts_of(recorded: Recording) -> list[StoredAlert]:
+    """Judge a recording that holds no alerts, and return those that a server would have stored.
+
+    Raises:
+        WireError: an envelope is malformed.
+    """
+    judge = Judge(recorded.run_id)
+    _look(judge, recording.windows(recorded), recorded.hang_after_s)
+    return judge.book.take_unsaved()
+
+
 def _judged(
     run_id: str,
     looks: Iterable[tuple[RunWindow, bool]],
@@ -56,20 +67,29 @@ def _judged(
 
     Without a ``state`` the last window tells it.
     """
-    judge, detect = Judge(run_id), detector(hang_after_s)
+    judge = Judge(run_id)
+    last, over = _look(judge, looks, hang_after_s)
+    if last is None:
+        return [], None
+    alerts = judge.alerts(last)  # of several attempts in a recording the newest counts
+    said = verdict_of(state or (_end_of(last) if over else "live"), lambda: last, alerts, silent_s=silent_s)
+    return [shape(alert) for alert in alerts], said
+
+
+def _look(
+    judge: Judge, looks: Iterable[tuple[RunWindow, bool]], hang_after_s: float | None
+) -> tuple[RunWindow | None, bool]:
+    """Have all ``looks`` judged; return the last one, None where there is none."""
+    detect = detector(hang_after_s)
     now_ns = time.time_ns()
     last, over = None, False
     for window, over in looks:  # noqa: B007 - the last word counts
         judge.begin(window, now_ns)
         judge.judge(window, detect(window), now_ns)
         last = window
-    if last is None:
-        return [], None
-    if over:
+    if last is not None and over:
         judge.close(last.now_ns, now_ns)
-    alerts = judge.alerts(last)  # of several attempts in a recording the newest counts
-    said = verdict_of(state or (_end_of(last) if over else "live"), lambda: last, alerts, silent_s=silent_s)
-    return [shape(alert) for alert in alerts], said
+    return last, over
 
 
 def _end_of(window: RunWindow) -> RunStatus:

@@ -1,7 +1,8 @@
-"""Export of the newest part of a stored run as a recording, to show it to somebody else, and for tests."""
+"""Export of a stored run, or of its newest part, as a recording: to show it to somebody else, to move it, and for tests."""
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 import msgspec
@@ -10,50 +11,83 @@ from numpy.typing import NDArray
 
 from loaderwatch.core import wire
 from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.live.replay import LONGEST_ROW_NS, ended_ns
+from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.recordings.recording import Recording
-from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
+from loaderwatch.server.store.protocol import Rest, Store, StoredEvent, StoredRun
 
 DEFAULT_LAST_S: Final = 600.0
+MOST_STORED: Final = 64 * 2**20
+"""Most bytes of a run on disk that is exported as a whole: some two million rows, which take 300 MB in memory."""
+
+
+class CannotExport(LoaderwatchError):
+    """The run cannot be exported as a whole."""
 
 
 def export(
-    store: Store, run_id: str, last_s: float = DEFAULT_LAST_S, hang_after_s: float | None = None
+    store: Store, run_id: str, last_s: float | None = DEFAULT_LAST_S, hang_after_s: float | None = None
 ) -> Recording:
     """Return the last ``last_s`` seconds of a stored run; each row goes with the first envelope made after it was recorded.
 
-    ``hang_after_s`` is the limit by which the run was judged, None for the detectors' own.
+    Args:
+        store: where the run is.
+        run_id: which run.
+        last_s: None for the whole run.
+        hang_after_s: the limit by which the run was judged, None for the detectors' own.
 
     Raises:
         UnknownRun, StoreError: see ``Store``.
+        CannotExport: the run as a whole still reports, or is too large.
     """
     run = store.run(run_id)
-    since_ns = run.last_seen_ns - int(last_s * 1e9)
-    events = list(store.events(run_id, since_ns, END_OF_TIME_NS))
-    parts = _Parts(run, events)
+    whole = last_s is None
+    if whole and state_now(run, time.time_ns()) == "live":
+        raise CannotExport(f"run {run_id} still reports; export it as a whole when it is over")
+    if whole and run.bytes > MOST_STORED:
+        raise CannotExport(
+            f"run {run_id} takes {run.bytes >> 20} MiB, and at most {MOST_STORED >> 20} MiB go into one file; `loaderwatch import`"
+            " takes the .duckdb file of a run of any size"
+        )
+    since_ns = 0 if last_s is None else run.last_seen_ns - int(last_s * 1e9)
+    sequences = store.sequences(run_id) if whole else {}
+    events = list(store.all_events(run_id) if whole else store.events(run_id, since_ns, END_OF_TIME_NS))
+    parts = _Parts(run, events, whole=whole)
     for table in TABLES:
         # A row is stored under the time it began, and a wait that ended within the time may have begun long before.
-        parts.take(
-            table, store.scan(run_id, table, max(0, since_ns - LONGEST_ROW_NS), END_OF_TIME_NS), since_ns
-        )
+        begin_ns = max(0, since_ns - LONGEST_ROW_NS)
+        parts.take(table, store.scan(run_id, table, begin_ns, END_OF_TIME_NS, counted=True), since_ns)
+    first_ns, newest_ns = store.bounds(run_id)
     return Recording(
         run_id=run_id,
         run_name=run.name,
         hang_after_s=hang_after_s,
         envelopes=[wire.encode(each) for each in parts.envelopes()],
+        counted=parts.counted,
+        rest=Rest(
+            first_ns=max(first_ns, since_ns),
+            newest_ns=newest_ns,
+            received_ns=run.received_ns,
+            sequences=sequences,
+            alerts=store.alerts(run_id),
+            labels=run.labels,
+        ),
     )
 
 
 class _Parts:
     """The events as envelopes, and the rows that each envelope is to carry."""
 
-    def __init__(self, run: StoredRun, events: list[StoredEvent]) -> None:
+    def __init__(self, run: StoredRun, events: list[StoredEvent], *, whole: bool) -> None:
         self._run = run
+        self._whole = whole
         self._bodies = [event.body for event in events]
         self._tables: list[dict[str, dict[str, bytes]]] = [{} for _ in events]
+        self.counted: list[dict[str, bytes]] = [{} for _ in events]
         self._of_host: dict[str, list[int]] = {}
         for place, body in enumerate(self._bodies):
             self._of_host.setdefault(body.host.name, []).append(place)
@@ -61,13 +95,35 @@ class _Parts:
     def take(self, table: str, columns: Columns, since_ns: int) -> None:
         """Give the rows of a table that ended at ``since_ns`` or later to the envelopes."""
         ended = ended_ns(table, columns)
+        left = ended >= since_ns
         for host, places in self._of_host.items():
-            mine = np.flatnonzero((ended >= since_ns) & self._is_of(host, columns))
-            made = np.array([self._bodies[place].made_ns for place in places])
-            # Rows that were recorded after the last event go with that one, so that none is left out.
-            at = np.minimum(np.searchsorted(made, ended[mine]), len(places) - 1)
-            for which in np.unique(at).tolist():
-                self._tables[places[which]][table] = _packed(table, columns, mine[at == which])
+            mine = left & self._is_of(host, columns)
+            self._give(table, columns, ended, np.flatnonzero(mine), places)
+            left &= ~mine
+        if self._whole and left.any():  # of ranks that are elsewhere now, or are no more
+            self._give(table, columns, ended, np.flatnonzero(left), list(range(len(self._bodies))))
+
+    def _give(
+        self,
+        table: str,
+        columns: Columns,
+        ended: NDArray[np.int64],
+        mine: NDArray[np.intp],
+        places: list[int],
+    ) -> None:
+        """Give rows to the envelopes at these places."""
+        made = np.maximum.accumulate([self._bodies[place].made_ns for place in places])
+        # Rows that were recorded after the last event go with that one, so that none is left out.
+        at = np.minimum(np.searchsorted(made, ended[mine]), len(places) - 1)
+        for which in np.unique(at).tolist():
+            chosen, place = mine[at == which], places[which]
+            known = self._tables[place].get(table, {})
+            self._tables[place][table] = {
+                name: known.get(name, b"") + data for name, data in _packed(table, columns, chosen).items()
+            }
+            if "counted" in columns:
+                told = columns["counted"][chosen].astype("<u1").tobytes()
+                self.counted[place][table] = self.counted[place].get(table, b"") + told
 
     def _is_of(self, host: str, columns: Columns) -> NDArray[np.bool_]:
         if "host" in columns:
@@ -78,7 +134,15 @@ class _Parts:
         return np.isin(columns["rank"], ranks)
 
     def envelopes(self) -> list[Envelope]:
-        """Return the envelopes; the first of each host describes its processes and GPUs."""
+        """Return the envelopes; the first of each host describes its processes and GPUs.
+
+        Those of a whole run are numbered as they came, and describe nothing but what they did.
+        """
+        if self._whole:
+            return [
+                msgspec.structs.replace(body, tables=tables)
+                for body, tables in zip(self._bodies, self._tables, strict=True)
+            ]
         made = []
         introduced: set[str] = set()
         for number, (body, tables) in enumerate(zip(self._bodies, self._tables, strict=True), start=1):

@@ -19,6 +19,7 @@ from loaderwatch.core.redact import KEY_BYTES, Redaction
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.store.protocol import Rest
 
 SUFFIX: Final = ".lwrec"
 FORMAT: Final = 1
@@ -43,6 +44,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     run_name: str
     hang_after_s: float | None = None  # the server's option; None: the detectors' own limit
     envelopes: list[bytes]
+    counted: list[dict[str, bytes]] = []
+    """For each envelope, by table: a byte for each row, 1 if it counts as training. Without it, that is found anew."""
+    rest: Rest | None = (
+        None  # what is known of the run besides; its sequences are empty unless all of it is here
+    )
 
     def decoded(self) -> Iterator[Envelope]:
         """Yield the decoded envelopes.
@@ -55,11 +61,11 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def redacted(recording: Recording) -> Recording:
-    """Redact a recording for strangers. The short forms of files differ in each recording, so that two cannot be compared."""
+    """Redact a recording for strangers, which leaves out alerts and labels. The short forms of files differ in each recording, so that two cannot be compared."""
     redaction = Redaction(secrets.token_bytes(KEY_BYTES), sharing=True)
     name = redaction.run_id(recording.run_id)
     envelopes = [wire.encode(redaction.envelope(envelope)) for envelope in recording.decoded()]
-    return msgspec.structs.replace(recording, run_id=name, run_name=name, envelopes=envelopes)
+    return msgspec.structs.replace(recording, run_id=name, run_name=name, envelopes=envelopes, rest=None)
 
 
 def pack(recording: Recording) -> bytes:

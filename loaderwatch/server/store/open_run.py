@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -75,6 +75,15 @@ class OpenRun(ABC):
         self._ordinal += 1
         body = pack_event(envelope, facts=new, spans=spans)
         return (self._ordinal, envelope.made_ns, new, lost, body)
+
+    def kept(self, envelope: Envelope, is_fact: bool) -> Event:
+        """Return the event of another store, which held it under the same run, as one of this."""
+        self.facts.take(envelope)
+        lost = sum(loss.count for loss in envelope.losses)
+        self.lost_records += lost
+        self._ordinal += 1
+        body = pack_event(envelope, facts=True, spans=True)
+        return (self._ordinal, envelope.made_ns, is_fact, lost, body)
 
     def _note_open_waits(self, envelope: Envelope) -> None:
         known = self._open_waits.get(envelope.stream)
@@ -166,6 +175,13 @@ def objects(values: Sequence[Any]) -> NDArray[Any]:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
+
+
+def acked_columns(sequences: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, NDArray[Any]]:
+    """Return the columns of the table ``acked`` that say which envelopes are stored."""
+    every = [(stream, low, high) for stream, each in sequences.items() for low, high in each]
+    streams, lows, highs = zip(*every, strict=True)
+    return {"stream": objects(streams), "low": np.array(lows), "high": np.array(highs)}
 
 
 def event_columns(events: Sequence[Event]) -> dict[str, NDArray[Any]]:

@@ -150,6 +150,7 @@ class StoredEvent:
 
     t_ns: int
     body: Envelope
+    facts: bool = False  # a fact changed
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,66 @@ class Recall:
     sequences: dict[str, list[tuple[int, int]]]  # by stream: sequence numbers stored, as inclusive intervals
     events: list[StoredEvent]
     tables: dict[str, Columns]  # ``hosts`` with the extra column ``host``
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What an envelope carried besides rows."""
+
+    facts: bool  # a fact changed
+    body: bytes  # the envelope, without rows
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of a run: rows by table and column as envelopes carry them, and events in the order in which they were stored.
+
+    ``counted`` has a byte for each row of a table that has such a column; without it, it is found anew.
+    """
+
+    tables: dict[str, dict[str, bytes]] = {}
+    counted: dict[str, bytes] = {}
+    hosts: list[str] = []  # of each row of ``hosts``
+    events: list[Kept] = []
+
+
+class Rest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run beside its parts. Times are ns UTC."""
+
+    first_ns: int
+    newest_ns: int
+    received_ns: int
+    sequences: dict[str, list[tuple[int, int]]]  # of the envelopes in it, by stream, as inclusive intervals
+    alerts: list[StoredAlert] = []
+    labels: Labels = Labels()
+
+
+class RunExists(LoaderwatchError):
+    """A run that was to be brought in is there already."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id} is there already")
+
+
+class Arrival(Protocol):
+    """A run that comes in. Nothing of it is seen before ``finish`` returns; use it from one thread at a time."""
+
+    def add(self, part: Part) -> None:
+        """Store a part.
+
+        Raises:
+            WireError: it is damaged, or of another run.
+            StoreError: the disk or the database refuses.
+        """
+
+    def finish(self, rest: Rest) -> None:
+        """Make the run one of the store's.
+
+        Raises:
+            RunExists: the run has come another way meanwhile.
+            StoreError
+        """
+
+    def give_up(self) -> None:
+        """Remove what came of it. After an error, too, this has to be called."""
 
 
 class Store(Protocol):
@@ -196,6 +257,14 @@ class Store(Protocol):
 
     def run(self, run_id: str) -> StoredRun:
         """Return what is known of one run."""
+
+    def arrive(self, run_id: str) -> Arrival:
+        """Begin to take in a run that comes from elsewhere.
+
+        Raises:
+            RunExists: it is there already.
+            StoreError
+        """
 
     def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
         """Insert or replace alerts by id."""
@@ -265,11 +334,20 @@ class Store(Protocol):
             UnknownAttempt
         """
 
-    def scan(self, run_id: str, table: str, start_ns: int, end_ns: int) -> Columns:
-        """Return rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``."""
+    def scan(self, run_id: str, table: str, start_ns: int, end_ns: int, *, counted: bool = False) -> Columns:
+        """Return rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``.
+
+        With ``counted`` tables that have it have one more: 1 for a row that counts as training.
+        """
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """Yield what envelopes carried besides rows, ordered by time."""
+
+    def all_events(self, run_id: str) -> Iterator[StoredEvent]:
+        """Yield all that envelopes carried besides rows, in the order in which they were stored."""
+
+    def sequences(self, run_id: str) -> dict[str, list[tuple[int, int]]]:
+        """Return which envelopes are stored: by stream their sequence numbers, as inclusive intervals."""
 
     def facts(self, run_id: str, limit: int) -> Iterator[StoredEvent]:
         """Yield the newest of what envelopes carried when a fact changed, in the order in which they were stored."""

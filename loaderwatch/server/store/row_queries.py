@@ -251,10 +251,19 @@ def facts_before(snapshot: Snapshot, attempt: int) -> RunFacts:
 def facts(snapshot: Snapshot, limit: int) -> Iterator[StoredEvent]:
     """Yield the newest events that changed a fact, in the order in which they were stored."""
     newest = f"SELECT * FROM events WHERE facts ORDER BY ordinal DESC LIMIT {int(limit)}"
-    result = snapshot.execute(f"SELECT t_ns, body FROM ({newest}) ORDER BY ordinal")
+    yield from _events(snapshot, f"({newest}) ORDER BY ordinal")
+
+
+def all_events(snapshot: Snapshot) -> Iterator[StoredEvent]:
+    """Yield all that envelopes carried besides rows, in the order in which they were stored."""
+    yield from _events(snapshot, "events ORDER BY ordinal")
+
+
+def _events(snapshot: Snapshot, which: str) -> Iterator[StoredEvent]:
+    result = snapshot.execute(f"SELECT t_ns, body, facts FROM {which}")
     while rows := result.fetchmany(200):
-        for t_ns, body in rows:
-            yield StoredEvent(t_ns, unpack_event(body))
+        for t_ns, body, is_fact in rows:
+            yield StoredEvent(t_ns, unpack_event(body), bool(is_fact))
 
 
 def sequences(snapshot: Snapshot) -> dict[str, list[tuple[int, int]]]:
@@ -269,16 +278,13 @@ def sequences(snapshot: Snapshot) -> dict[str, list[tuple[int, int]]]:
 
 def events(snapshot: Snapshot, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
     """Yield what envelopes carried besides rows, ordered by time."""
-    result = snapshot.execute(
-        f"SELECT t_ns, body FROM events WHERE t_ns >= {start_ns} AND t_ns < {end_ns} ORDER BY t_ns, ordinal"
+    yield from _events(
+        snapshot, f"events WHERE t_ns >= {start_ns} AND t_ns < {end_ns} ORDER BY t_ns, ordinal"
     )
-    while rows := result.fetchmany(200):
-        for t_ns, body in rows:
-            yield StoredEvent(t_ns, unpack_event(body))
 
 
-def scan(snapshot: Snapshot, table: str, start_ns: int, end_ns: int) -> Columns:
-    """Return rows of a table with start <= time < end, ordered by time."""
+def scan(snapshot: Snapshot, table: str, start_ns: int, end_ns: int, *, counted: bool = False) -> Columns:
+    """Return rows of a table with start <= time < end, ordered by time; ``counted`` asks for that column, too."""
     time = time_column(table)
     columns = TABLES[table]
     there = _stored_columns(snapshot, table)
@@ -288,6 +294,8 @@ def scan(snapshot: Snapshot, table: str, start_ns: int, end_ns: int) -> Columns:
         c.name if c.name in there else f"CAST(NULL AS {SQL_TYPES[c.dtype]}) AS {c.name}" for c in columns
     )
     names += ", host" if table == "hosts" else ""
+    counted = counted and "counted" in there
+    names += ", counted" if counted else ""
     order = ", ".join([time, *[c.name for c in columns if c.dtype == "i8" and c.name != time][:3]])
     got = snapshot.execute(
         f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns} ORDER BY {order}"
@@ -297,6 +305,8 @@ def scan(snapshot: Snapshot, table: str, start_ns: int, end_ns: int) -> Columns:
     }
     if table == "hosts":
         result["host"] = np.asarray(got["host"], dtype=object)
+    if counted:
+        result["counted"] = integers(got["counted"])
     return result
 
 

@@ -14,6 +14,7 @@ from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.nesting import known_ns
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
+from loaderwatch.server.store.schema import DERIVED
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -48,18 +49,23 @@ def gather(envelopes: Sequence[Envelope], facts: RunFacts) -> dict[str, Arrays]:
             )
             for c in columns
         }
-        for column in _DURATIONS[name]:
-            arrays[column] = _sane(arrays[column])
         if name == "hosts":
             arrays["host"] = np.array(
                 [host for host, part in parts for _ in range(len(part["t_ns"]) // 8)], dtype=object
             )
-        if name in ("steps", "fetches", "gpu_waits", "epoch_begins", "epoch_ends"):
-            arrays["counted"] = _counted(arrays, facts)
-        if name == "steps":
-            arrays["advance"] = _advance(arrays)
+        derive(name, arrays, facts)
         tables[name] = arrays
     return tables
+
+
+def derive(name: str, arrays: Arrays, facts: RunFacts) -> None:
+    """Add the columns that the store derives to rows of a table; ``counted`` stays where it is known."""
+    for column in _DURATIONS[name]:
+        arrays[column] = _sane(arrays[column])
+    if "counted" in DERIVED.get(name, ()) and "counted" not in arrays:
+        arrays["counted"] = _counted(arrays, facts)
+    if name == "steps":
+        arrays["advance"] = _advance(arrays)
 
 
 def _sane(values: NDArray[np.int64]) -> NDArray[np.int64]:

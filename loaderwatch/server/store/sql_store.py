@@ -171,14 +171,23 @@ class SqlStore(ABC):
         )
         return [loss for (body,) in rows for loss in unpack_event(body).losses]
 
-    def scan(self, run_id: str, table: str, start_ns: int, end_ns: int) -> Columns:
+    def scan(self, run_id: str, table: str, start_ns: int, end_ns: int, *, counted: bool = False) -> Columns:
         """Return rows of a table with start <= time < end, ordered by time."""
-        return self._read(run_id, lambda s, _: row_queries.scan(s, table, start_ns, end_ns))
+        return self._read(run_id, lambda s, _: row_queries.scan(s, table, start_ns, end_ns, counted=counted))
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """Yield what envelopes carried besides rows, ordered by time."""
         with self._reading(run_id) as (snapshot, _):
             yield from row_queries.events(snapshot, start_ns, end_ns)
+
+    def all_events(self, run_id: str) -> Iterator[StoredEvent]:
+        """Yield all that envelopes carried besides rows, in the order in which they were stored."""
+        with self._reading(run_id) as (snapshot, _):
+            yield from row_queries.all_events(snapshot)
+
+    def sequences(self, run_id: str) -> dict[str, list[tuple[int, int]]]:
+        """Return which envelopes are stored, as inclusive intervals of each stream's sequence numbers."""
+        return self._read(run_id, lambda s, _: row_queries.sequences(s))
 
     def facts(self, run_id: str, limit: int) -> Iterator[StoredEvent]:
         """Yield the newest of what envelopes carried when a fact changed, in the order in which they were stored."""

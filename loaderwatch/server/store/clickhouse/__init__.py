@@ -6,16 +6,13 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from loaderwatch.core.answers import Labels
-from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope
 from loaderwatch.server.store.clickhouse.address import Address
+from loaderwatch.server.store.clickhouse.arrival import TableArrival
 from loaderwatch.server.store.clickhouse.cards import Cards
 from loaderwatch.server.store.clickhouse.claims import Claim, Fenced
 from loaderwatch.server.store.clickhouse.database import Database
@@ -23,9 +20,9 @@ from loaderwatch.server.store.clickhouse.members import Members, View
 from loaderwatch.server.store.clickhouse.partitions import drop, sizes
 from loaderwatch.server.store.clickhouse.placement import Server
 from loaderwatch.server.store.clickhouse.run import ClickHouseRun
-from loaderwatch.server.store.clickhouse.schema import STORED, prepare
-from loaderwatch.server.store.open_run import OpenRun, objects
-from loaderwatch.server.store.protocol import StoredAlert, StoredRun, StoreError, UnknownRun
+from loaderwatch.server.store.clickhouse.schema import prepare
+from loaderwatch.server.store.open_run import OpenRun
+from loaderwatch.server.store.protocol import RunExists, StoredAlert, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.snapshot import Snapshot
 from loaderwatch.server.store.sql_store import SqlStore
 
@@ -184,20 +181,28 @@ class ClickHouseStore(SqlStore):
             if self._runs.get(run.run_id) is run:
                 del self._runs[run.run_id]
 
+    def arrive(self, run_id: str) -> TableArrival:
+        """Begin to take in a run that comes from elsewhere."""
+        if not RUN_ID_PATTERN.match(run_id):
+            raise UnknownRun(run_id)
+        with suppress(UnknownRun):
+            self.run(run_id)
+            raise RunExists(run_id)
+        self._see_that_it_is_ours(run_id)
+        claim = Claim(self._database, run_id, self.is_alone)
+        run = ClickHouseRun(self._database, run_id, create=True, claim=claim)
+        return TableArrival(self._database, run, self._arrived)
+
+    def _arrived(self, run_id: str, card: StoredRun | None) -> None:
+        with self._lock:
+            self.cards.known[run_id] = card
+
     def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
         """Insert or replace alerts by id."""
         if not alerts:
             return
-        columns = {name: [getattr(alert, name) for alert in alerts] for name in StoredAlert.__struct_fields__}
-        types = STORED["alerts"].columns
         with self._open(run_id, write=True) as run:
-            run.replace(
-                "alerts",
-                {
-                    name: objects(values) if types[name] == "String" else _integers(values)
-                    for name, values in columns.items()
-                },
-            )
+            run.save_alerts(alerts)
 
     def label(self, run_id: str, labels: Labels) -> None:
         """Replace what people have said of a run."""
@@ -363,7 +368,3 @@ class ClickHouseStore(SqlStore):
             return card
         with self._open(run_id) as run:
             return run.stored_run()
-
-
-def _integers(values: Sequence[int | None]) -> NDArray[np.int64]:
-    return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)

@@ -74,6 +74,16 @@ class Claim:
         if not self._alone() and not self.is_newest():
             raise Fenced(self._run_id)
 
+    def see(self) -> None:
+        """See the same by what ClickHouse says, also where this process is alone with it.
+
+        Raises:
+            Fenced: somebody has.
+            StoreError
+        """
+        if not self.is_newest():
+            raise Fenced(self._run_id)
+
     def is_newest(self) -> bool:
         """Whether nobody has claimed the run since, by what ClickHouse says."""
         return self._newest() == self.number

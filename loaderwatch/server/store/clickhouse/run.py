@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store import rollup, rows
 from loaderwatch.server.store.clickhouse.claims import Claim, newest, replaced_from
@@ -27,8 +28,15 @@ from loaderwatch.server.store.clickhouse.schema import STORED
 from loaderwatch.server.store.clickhouse.snapshot import ClickHouseSnapshot, Gaps, text
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
-from loaderwatch.server.store.open_run import LAST_EVENTS, OpenRun, event_columns, objects
-from loaderwatch.server.store.protocol import StoredRun, UnknownRun
+from loaderwatch.server.store.open_run import (
+    LAST_EVENTS,
+    Event,
+    OpenRun,
+    acked_columns,
+    event_columns,
+    objects,
+)
+from loaderwatch.server.store.protocol import Rest, StoredAlert, StoredRun, UnknownRun
 from loaderwatch.server.store.schema import rollup_columns, stored_columns
 from loaderwatch.server.store.sequence_set import SequenceSet
 
@@ -61,6 +69,8 @@ class ClickHouseRun(OpenRun):
         self.readers = 0
         self.changed = False
         self.bytes = 0
+        self._blocks = 0  # of a run that comes from elsewhere
+        self.may_count = False  # such a run
         self.claim = claim
         self._load(create)
 
@@ -118,35 +128,20 @@ class ClickHouseRun(OpenRun):
             now = wall_ns()
             events = [event for e in fresh if (event := self._event(e))]
             tables = rows.gather(fresh, self.facts)
-            fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
             firsts = [rows.first_time(e) for e in fresh]
-            claim, before = self._claimed(), self._commits.head
+            claim = self._claimed()
             claim.commits += 1
-            commit = claim.commits
-            if fresh_dirty:  # first: a bucket that is taken for dirty costs time only
-                levels, sources, times = zip(*fresh_dirty, strict=True)
-                self._mark(commit, levels, sources, times, clean=False)
-            for name, arrays in tables.items():
-                self._insert(commit, name, {column: arrays[column] for column in stored_columns(name)})
-            if "steps" in tables and (long := rows.long_steps(tables["steps"])):
-                self._insert(commit, "long_steps", long)
-            if events:
-                self._insert(commit, "events", event_columns(events))
-            self._insert(
-                commit,
-                "acked",
-                {
-                    "stream": objects([e.stream for e in fresh]),
-                    "low": np.array([e.seq for e in fresh]),
-                    "high": np.array([e.seq for e in fresh]),
-                    "made_ns": np.array([e.made_ns for e in fresh]),
-                    "first_ns": np.array(firsts),
-                },
-                {"received_ns": now, "after": before},
-            )
+            fresh_dirty = self._insert_all(claim.commits, tables, events)
+            acked = {
+                "stream": objects([e.stream for e in fresh]),
+                "low": np.array([e.seq for e in fresh]),
+                "high": np.array([e.seq for e in fresh]),
+                "made_ns": np.array([e.made_ns for e in fresh]),
+                "first_ns": np.array(firsts),
+            }
+            self._commit(claim.commits, acked, now)
             claim.check()
-            void = [(before + 1, commit - 1)] if commit > before + 1 else []
-            self._commits = Gaps(commit, (*self._commits.void, *void), self._commits.replaced_from)
+            self._count_as_commit(claim.commits)
             for index, name, t_ns in fresh_dirty:
                 self._dirty.setdefault((index, name), set()).add(t_ns)
             self.newest_ns = max(self.newest_ns, *(e.made_ns for e in fresh))
@@ -160,20 +155,103 @@ class ClickHouseRun(OpenRun):
                 self._card = self._draw_card()
             return fresh
 
+    def _insert_all(
+        self, commit: int, tables: dict[str, rows.Arrays], events: Sequence[Event], block: int = 0
+    ) -> list[tuple[int, str, int]]:
+        """Insert rows and events; return the buckets that became dirty."""
+        fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
+        if fresh_dirty:  # first: a bucket that is taken for dirty costs time only
+            levels, sources, times = zip(*fresh_dirty, strict=True)
+            self._mark(commit, levels, sources, times, clean=False, block=block)
+        for name, arrays in tables.items():
+            stored = {column: arrays[column] for column in stored_columns(name)}
+            self._insert(commit, name, stored, block=block)
+        if "steps" in tables and (long := rows.long_steps(tables["steps"])):
+            self._insert(commit, "long_steps", long, block=block)
+        if events:
+            self._insert(commit, "events", event_columns(events), block=block)
+        return fresh_dirty
+
+    def _commit(self, commit: int, acked: Mapping[str, NDArray[Any]], received_ns: int) -> None:
+        """Insert the block that makes a commit count."""
+        self._insert(commit, "acked", acked, {"received_ns": received_ns, "after": self._commits.head})
+
+    def _count_as_commit(self, commit: int) -> None:
+        before = self._commits.head
+        void = [(before + 1, commit - 1)] if commit > before + 1 else []
+        self._commits = Gaps(commit, (*self._commits.void, *void), self._commits.replaced_from)
+
+    def bring_in(self, tables: dict[str, rows.Arrays], events: Sequence[Event]) -> None:
+        """Insert rows and events of a run that comes from elsewhere, in the commit that ``conclude`` makes count."""
+        with self.lock:
+            self._blocks += 1
+            for index, name, t_ns in self._insert_all(self._arriving(), tables, events, self._blocks):
+                self._dirty.setdefault((index, name), set()).add(t_ns)
+
+    def _arriving(self) -> int:
+        """Return the number of the commit that such a run is."""
+        return self._claimed().number + 1
+
+    def conclude(self, rest: Rest) -> None:
+        """Make such a run count, when all of it is there. When this fails, ``may_count`` says whether it may count all the same.
+
+        Raises:
+            Fenced: somebody wrote to the run meanwhile.
+            StoreError
+        """
+        with self.lock:
+            claim = self._claimed()
+            claim.commits = commit = self._arriving()
+            self.save_alerts(rest.alerts)  # nothing is seen of them before the commit counts
+            self.label(rest.labels)
+            acked = acked_columns(rest.sequences)
+            count = len(acked["low"])
+            acked |= {"made_ns": np.full(count, rest.newest_ns), "first_ns": np.full(count, rest.first_ns)}
+            claim.see()  # whoever is alone with the database may have claimed the run for a sender
+            self.may_count = True
+            self._commit(commit, acked, rest.received_ns)
+            claim.see()
+            self._count_as_commit(commit)
+            self.newest_ns, self.first_ns, self.received_ns = rest.newest_ns, rest.first_ns, rest.received_ns
+            self._card = self._draw_card()
+
+    def remove_arrived(self) -> None:
+        """Delete what came of such a run that does not count."""
+        for table in (*TABLES, "long_steps", "events"):
+            self._database.command(
+                f"ALTER TABLE {self._database.name}.{table} DELETE IN PARTITION {text(self.run_id)}"
+                f" WHERE run = {text(self.run_id)} AND commit = {self._arriving()}"
+            )
+
+    def save_alerts(self, alerts: Sequence[StoredAlert]) -> None:
+        """Insert or replace alerts by id."""
+        if not alerts:
+            return
+        columns = {name: [getattr(alert, name) for alert in alerts] for name in StoredAlert.__struct_fields__}
+        types = STORED["alerts"].columns
+        self.replace(
+            "alerts",
+            {
+                name: objects(values) if types[name] == "String" else _integers(values)
+                for name, values in columns.items()
+            },
+        )
+
     def _insert(
         self,
         commit: int,
         table: str,
         columns: Mapping[str, NDArray[Any]],
         same: Mapping[str, int] | None = None,
+        block: int = 0,
     ) -> None:
-        """Insert a block; ``same`` are columns with one value in all of its rows."""
+        """Insert a block, one of several of its commit; ``same`` are columns with one value in all of its rows."""
         count = len(next(iter(columns.values())))
-        block: dict[str, NDArray[Any]] = {"run": objects([self.run_id] * count)}
-        block |= {name: np.full(count, value) for name, value in {"commit": commit, **(same or {})}.items()}
-        block |= columns
+        whole: dict[str, NDArray[Any]] = {"run": objects([self.run_id] * count)}
+        whole |= {name: np.full(count, value) for name, value in {"commit": commit, **(same or {})}.items()}
+        whole |= columns
         types = STORED[table].columns | {"run": "String"}
-        self._database.insert(table, block, types, f"{self.run_id}:{commit}:{self._once}")
+        self._database.insert(table, whole, types, f"{self.run_id}:{commit}:{block}:{self._once}")
 
     def _mark(
         self,
@@ -183,10 +261,11 @@ class ClickHouseRun(OpenRun):
         times: Sequence[int],
         *,
         clean: bool,
+        block: int = 0,
     ) -> None:
         """Insert marks of buckets: rows were added with this commit, or those up to it are summed. Of both, the latter counts."""
         marks = {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)}
-        self._insert(2 * commit + clean, "dirty", marks, {"clean": clean})
+        self._insert(2 * commit + clean, "dirty", marks, {"clean": clean}, block)
 
     def roll(self) -> int:
         """Bring rollups up to date; return how many buckets were summed.
@@ -253,3 +332,7 @@ class ClickHouseRun(OpenRun):
 
     def _bytes(self) -> int:
         return self.bytes
+
+
+def _integers(values: Sequence[int | None]) -> NDArray[np.int64]:
+    return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import duckdb
-import msgspec
 
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.wire import Envelope
+from loaderwatch.server.store.duckdb.arrival import FileArrival
 from loaderwatch.server.store.duckdb.files import RunFiles
 from loaderwatch.server.store.duckdb.runfile import RunFile
 from loaderwatch.server.store.open_run import OpenRun
@@ -66,15 +66,13 @@ class DuckDBStore(SqlStore):
                     raise
         return stored
 
+    def arrive(self, run_id: str) -> FileArrival:
+        """Begin to take in a run that comes from elsewhere."""
+        return FileArrival(self._files, run_id)
+
     def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
         """Insert or replace alerts by id."""
-        statements: list[tuple[str, list[Any]]] = []
-        for alert in alerts:
-            statements.append(("DELETE FROM alerts WHERE id = ?", [alert.id]))
-            statements.append(
-                ("INSERT INTO alerts VALUES (?, ?, ?, ?, ?, ?, ?)", list(msgspec.structs.astuple(alert)))
-            )
-        self._write(run_id, lambda file: file.write(statements))
+        self._write(run_id, lambda file: file.save_alerts(alerts))
 
     def label(self, run_id: str, labels: Labels) -> None:
         """Replace what people have said of a run."""

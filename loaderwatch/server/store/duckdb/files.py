@@ -16,7 +16,7 @@ import msgspec
 from loaderwatch.core.files import free_path, write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.store.duckdb.runfile import NotOurFile, RunFile
-from loaderwatch.server.store.protocol import StoredRun, StoreError, UnknownRun
+from loaderwatch.server.store.protocol import RunExists, StoredRun, StoreError, UnknownRun
 
 _log: Final = logging.getLogger(__name__)
 
@@ -27,6 +27,8 @@ envelope would cost some 40 ms of CPU."""
 IDLE_CLOSE_S: Final = 60.0
 CARD_EVERY_S: Final = 10.0
 GIVE_BACK_EVERY_S: Final = 60.0
+ARRIVING: Final = "arriving"
+"""The folder of runs that are coming in from elsewhere."""
 
 
 class RunFiles:
@@ -219,6 +221,40 @@ class RunFiles:
                 each.unlink(missing_ok=True)
             self._cards.pop(run_id, None)
             self._card_written_s.pop(run_id, None)
+
+    def draft(self, run_id: str) -> Path:
+        """Return where the file of a run lies while it comes in.
+
+        Raises:
+            RunExists: there is such a run.
+            UnknownRun: the id cannot be one.
+        """
+        path = self.path(run_id)
+        with self._lock:
+            if run_id in self._files or path.exists():
+                raise RunExists(run_id)
+        folder = self.directory / ARRIVING
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be made: {error.strerror}") from error
+        return folder / path.name
+
+    def adopt(self, draft: Path, run_id: str) -> None:
+        """Make a finished draft the file of a run.
+
+        Raises:
+            RunExists: there is one meanwhile.
+            StoreError: the file cannot be moved.
+        """
+        path = self.path(run_id)
+        with self._lock:
+            if run_id in self._files or path.exists():
+                raise RunExists(run_id)
+            try:
+                draft.rename(path)
+            except OSError as error:
+                raise StoreError(f"{path} cannot be made: {error.strerror}") from error
 
     def changed(self) -> list[str]:
         """Return the open runs whose rollups or card may not be up to date."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +22,15 @@ from loaderwatch.server.store import rollup, rows, schema
 from loaderwatch.server.store.duckdb import labels
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
-from loaderwatch.server.store.open_run import LAST_EVENTS, OpenRun, event_columns, objects
+from loaderwatch.server.store.open_run import (
+    LAST_EVENTS,
+    Event,
+    OpenRun,
+    acked_columns,
+    event_columns,
+    objects,
+)
+from loaderwatch.server.store.protocol import Rest, StoredAlert
 from loaderwatch.server.store.sequence_set import SequenceSet
 
 COMPACT_ACKED_ROWS: Final = 20_000
@@ -119,36 +128,16 @@ class RunFile(OpenRun):
             now = wall_ns()
             events = [event for e in fresh if (event := self._event(e))]
             tables = rows.gather(fresh, self.facts)
-            fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
             firsts = [rows.first_time(e) for e in fresh]
-            run = self._connection.execute
-            run("BEGIN")
-            for name, arrays in tables.items():
-                self._insert(name, arrays)
-            if "steps" in tables and (long := rows.long_steps(tables["steps"])):
-                self._insert("long_steps", long)
-            self._insert(
-                "acked",
-                {
-                    "stream": objects([e.stream for e in fresh]),
-                    "low": np.array([e.seq for e in fresh]),
-                    "high": np.array([e.seq for e in fresh]),
-                    "made_ns": np.array([e.made_ns for e in fresh]),
-                    "received_ns": np.full(len(fresh), now),
-                    "first_ns": np.array(firsts),
-                },
-            )
-            if events:
-                self._insert("events", event_columns(events))
-            if fresh_dirty:
-                levels, sources, times = zip(*fresh_dirty, strict=True)
-                self._insert(
-                    "dirty",
-                    {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)},
-                )
-            run("COMMIT")
-            for index, name, t_ns in fresh_dirty:
-                self._dirty.setdefault((index, name), set()).add(t_ns)
+            acked = {
+                "stream": objects([e.stream for e in fresh]),
+                "low": np.array([e.seq for e in fresh]),
+                "high": np.array([e.seq for e in fresh]),
+                "made_ns": np.array([e.made_ns for e in fresh]),
+                "received_ns": np.full(len(fresh), now),
+                "first_ns": np.array(firsts),
+            }
+            self._commit(tables, events, acked)
             self.newest_ns = max(self.newest_ns, *(e.made_ns for e in fresh))
             self.first_ns = min(self.first_ns or firsts[0], *firsts)
             self.received_ns = now
@@ -160,6 +149,52 @@ class RunFile(OpenRun):
             if any(facts for _, _, facts, _, _ in events):
                 self._card = self._draw_card()
             return fresh
+
+    def _commit(
+        self, tables: dict[str, rows.Arrays], events: Sequence[Event], acked: rows.Arrays | None
+    ) -> None:
+        """Store rows, events, and which envelopes they came with, in one transaction."""
+        fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
+        run = self._connection.execute
+        run("BEGIN")
+        for name, arrays in tables.items():
+            self._insert(name, arrays)
+        if "steps" in tables and (long := rows.long_steps(tables["steps"])):
+            self._insert("long_steps", long)
+        if acked:
+            self._insert("acked", acked)
+        if events:
+            self._insert("events", event_columns(events))
+        if fresh_dirty:
+            levels, sources, times = zip(*fresh_dirty, strict=True)
+            self._insert(
+                "dirty", {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)}
+            )
+        run("COMMIT")
+        for index, name, t_ns in fresh_dirty:
+            self._dirty.setdefault((index, name), set()).add(t_ns)
+
+    def bring_in(self, tables: dict[str, rows.Arrays], events: Sequence[Event]) -> None:
+        """Store rows and events of a run that comes from elsewhere."""
+        with self.lock:
+            self._commit(tables, events, None)
+
+    def conclude(self, rest: Rest) -> None:
+        """Store what is known of such a run when all of it is there, and sum it up."""
+        with self.lock:
+            self.newest_ns, self.first_ns, self.received_ns = rest.newest_ns, rest.first_ns, rest.received_ns
+            self._streams = {}
+            for stream, intervals in rest.sequences.items():
+                for low, high in intervals:
+                    self._streams.setdefault(stream, SequenceSet()).add(low, high)
+            self._compact_acked()
+            self.save_alerts(rest.alerts)
+            self.label(rest.labels)
+            while self.roll():
+                pass
+            self._connection.execute(
+                "CHECKPOINT"
+            )  # closing would leave the log on a full disk, and say nothing
 
     def _insert(self, table: str, arrays: Mapping[str, NDArray[Any]]) -> None:
         batch = dict(arrays)  # DuckDB finds the variable by its name
@@ -177,21 +212,14 @@ class RunFile(OpenRun):
             return done
 
     def _compact_acked(self) -> None:
-        streams, lows, highs = [], [], []
-        for stream, seen in self._streams.items():
-            for low, high in seen.intervals():
-                streams.append(stream)
-                lows.append(low)
-                highs.append(high)
-        count = len(streams)
+        stored = acked_columns({stream: seen.intervals() for stream, seen in self._streams.items()})
+        count = len(stored["low"])
         self._connection.execute("BEGIN")
         self._connection.execute("DELETE FROM acked")
         self._insert(
             "acked",
             {
-                "stream": objects(streams),
-                "low": np.array(lows),
-                "high": np.array(highs),
+                **stored,
                 "made_ns": np.full(count, self.newest_ns),
                 "received_ns": np.full(count, self.received_ns),
                 "first_ns": np.full(count, self.first_ns),
@@ -209,6 +237,16 @@ class RunFile(OpenRun):
             self._connection.execute("COMMIT")
             self.used_s = time.monotonic()
             self.changed = True
+
+    def save_alerts(self, alerts: Sequence[StoredAlert]) -> None:
+        """Insert or replace alerts by id."""
+        statements: list[tuple[str, list[Any]]] = []
+        for alert in alerts:
+            statements.append(("DELETE FROM alerts WHERE id = ?", [alert.id]))
+            statements.append(
+                ("INSERT INTO alerts VALUES (?, ?, ?, ?, ?, ?, ?)", list(msgspec.structs.astuple(alert)))
+            )
+        self.write(statements)
 
     def label(self, said: Labels) -> None:
         """Replace what people have said of the run."""

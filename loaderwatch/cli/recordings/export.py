@@ -28,24 +28,28 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace paths, arguments, messages, and the names of hosts and of the run",
     )
-    parser.add_argument(
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument(
         "--last",
         type=seconds,
         default=600.0,
         metavar="SECONDS",
         help="how much of its end (default 600; of a run that a server serves, 3600 at most)",
     )
+    part.add_argument(
+        "--whole", action="store_true", help="all of a run that is over, to move it: loaderwatch import"
+    )
     add_data_dir(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the newest part of the run to the file, and return the exit code.
+    """Write the run, or its newest part, to the file, and return the exit code.
 
     Raises:
         CannotWrite: the file cannot be written.
     """
     with open_run(args.which, args.data_dir) as source:
-        recording = source.recording(args.last)
+        recording = source.recording(None if args.whole else args.last)
     packed = pack(redacted(recording) if args.redact else recording)
     try:
         args.file.write_bytes(packed)

@@ -1,0 +1,1 @@
+"""The commands that take runs out of a store and into one."""

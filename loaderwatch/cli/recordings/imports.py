@@ -1,0 +1,144 @@
+"""``loaderwatch import``: recorded runs, each as a whole, into the store of the server that is up, or into the data directory.
+
+It takes what ``loaderwatch export`` and the page's download of a recording write (.lwrec), and the .duckdb files that a server
+without ``--store`` keeps. A run that is there already is left as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.cli.flags import add_data_dir, is_file, is_folder
+from loaderwatch.cli.recordings.destination import DataDirectory, Destination, RunningServer
+from loaderwatch.cli.run_source import FILES, STORED, NoSuchRun, check_database, open_store
+from loaderwatch.core.client import find_server
+from loaderwatch.core.config import DataDir, load_settings
+from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.core.printable import one_line
+from loaderwatch.detect.text import duration
+from loaderwatch.server.recordings.moving import MovedRun, of_recording, of_store
+from loaderwatch.server.recordings.recording import load
+from loaderwatch.server.store.protocol import RunExists, UnknownRun
+
+_MAGIC: Final = "*?["
+
+
+class Differs(LoaderwatchError):
+    """A run is there already, and is another than the one that was to be brought in."""
+
+
+def prepare_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments to its parser."""
+    parser.add_argument(
+        "files",
+        metavar="FILE",
+        nargs="+",
+        help="an .lwrec or .duckdb file, a folder of such files, or a pattern such as 'runs/*.duckdb'",
+    )
+    add_data_dir(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Bring in the run of each file, and return the exit code: 1 if one of them could not be.
+
+    Raises:
+        ConfigError: there is no such file.
+        ServerError, StoreError: the place for the runs cannot be used.
+    """
+    files = [file for name in args.files for file in _named(name)]
+    failed = 0
+    with _destination(args.data_dir) as place:
+        for number, file in enumerate(files, 1):
+            try:
+                said = _bring(file, place)
+            except LoaderwatchError as error:
+                failed += 1
+                print(f"loaderwatch: {file}: not imported: {one_line(str(error))}", file=sys.stderr)
+                continue
+            print(f"[{number}/{len(files)}] {said}", flush=True)
+    return 1 if failed else 0
+
+
+def _named(name: str) -> list[Path]:
+    """Return the files that an argument names.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    path = Path(name).expanduser()
+    if is_file(path):
+        return [path]
+    if is_folder(path):
+        found = [each for each in path.iterdir() if each.suffix in FILES and is_file(each)]
+    elif any(sign in name for sign in _MAGIC):
+        anchor = path.absolute().anchor
+        pattern = str(path.absolute().relative_to(anchor))
+        found = [each for each in Path(anchor).glob(pattern) if is_file(each)]
+    else:
+        raise ConfigError(f"there is no file or folder {name}")
+    if not found:
+        raise ConfigError(f"there are no {' or '.join(FILES)} files at {name}")
+    return sorted(found)
+
+
+@contextmanager
+def _destination(data_dir: Path | None) -> Iterator[Destination]:
+    client = find_server(data_dir, "owner")
+    if client is not None:
+        yield RunningServer(client)
+        return
+    with closing(DataDirectory(DataDir(data_dir or load_settings().data_dir).runs_dir)) as place:
+        yield place
+
+
+def _bring(file: Path, place: Destination) -> str:
+    """Bring in the run of a file, and return what is said of it.
+
+    Raises:
+        LoaderwatchError: it cannot be read or stored, or a run of its id is there that differs; nothing of it stays.
+    """
+    if place.holds_file(file):
+        return f"{file.stem}: it lies there already"
+    with _opened(file) as moved:
+        known = place.fingerprint(moved.run_id)
+        if known is not None:
+            if known == moved.fingerprint():
+                return f"{_title(moved)}: is there already, with the same content"
+            raise Differs(
+                f"run {moved.run_id} is there already and differs; it stays as it is. Delete it first to have this one"
+            )
+        arrival = place.arrive(moved.run_id)
+        try:
+            for part in moved.parts():
+                arrival.add(part)
+            arrival.finish(moved.rest)
+        except RunExists as error:
+            arrival.give_up()
+            raise Differs(f"{error}: it came another way meanwhile") from None
+        except BaseException:
+            arrival.give_up()
+            raise
+    seconds = (moved.rest.newest_ns - moved.rest.first_ns) / 1e9
+    return f"{_title(moved)}: imported, {duration(seconds)} of training"
+
+
+def _title(moved: MovedRun) -> str:
+    return one_line(f"{moved.name} ({moved.run_id})")
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[MovedRun]:
+    if file.suffix != STORED:
+        yield of_recording(load(file), file)
+        return
+    check_database(file)
+    with open_store(file.absolute().parent) as store:
+        try:
+            yield of_store(store, file.stem)
+        except UnknownRun:
+            raise NoSuchRun(f"{file} is no run") from None

@@ -1,0 +1,59 @@
+"""The routes of ``loaderwatch import``: a run comes in, part by part, and how one that is there can be compared with it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from loaderwatch.core.answers import Fingerprint
+from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
+from loaderwatch.server.encoding import error_answer, json_answer
+from loaderwatch.server.parts import Parts
+from loaderwatch.server.recordings.arrivals import OutOfTurn, TooManyArrive
+from loaderwatch.server.recordings.moving import StillReports, of_store
+from loaderwatch.server.store.protocol import RunExists
+
+MOST_BODY: Final = MAX_ENVELOPE_BYTES + 2**20
+
+router = APIRouter(prefix="/api/v1/runs")
+
+
+@router.get("/{run}/fingerprint")
+def fingerprint(request: Request, run: str) -> Response:
+    """Return what is the same for two runs with the same rows and events. All of the run is read."""
+    parts: Parts = request.app.state.parts
+    try:
+        moved = of_store(parts.store, run)
+    except StillReports as error:
+        return error_answer(409, str(error), "run")
+    return json_answer(Fingerprint(fingerprint=moved.fingerprint()))
+
+
+@router.post("/{run}/import")
+async def bring(
+    request: Request, run: str, number: Annotated[int, Query(ge=0)], last: bool = False
+) -> Response:
+    """Take in a part of a run, or with ``last`` what is known of it besides."""
+    parts: Parts = request.app.state.parts
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MOST_BODY:
+                return error_answer(413, f"at most {MOST_BODY} bytes are accepted", "(body)")
+    except ClientDisconnect:
+        return error_answer(400, "the request ended early", "(body)")
+    try:
+        if run in parts.live:
+            raise RunExists(run)
+        await parts.arrivals.take(run, number, bytes(body), last=last)
+    except (RunExists, OutOfTurn) as error:
+        return error_answer(409, str(error), "run" if isinstance(error, RunExists) else "number")
+    except TooManyArrive as error:
+        answer = error_answer(429, str(error))
+        answer.headers["retry-after"] = "10"
+        return answer
+    return json_answer({"number": number})

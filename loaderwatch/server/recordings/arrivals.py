@@ -1,0 +1,133 @@
+"""Runs that come in over HTTP, a part with each request. One that stops coming is given up, and nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.server.store.protocol import Arrival, Store
+from loaderwatch.server.store.transfer import unpack_part, unpack_rest
+
+AT_ONCE: Final = 2
+"""How many runs may come in at the same time; each holds some 40 MB."""
+GIVEN_UP_S: Final = 60.0
+
+
+class OutOfTurn(LoaderwatchError):
+    """A part does not follow the one before."""
+
+    def __init__(self, run_id: str, expected: int | None) -> None:
+        wanted = "its first part, 0" if expected is None else f"part {expected}"
+        super().__init__(f"of run {run_id} {wanted} is expected now; begin again")
+
+
+class TooManyArrive(LoaderwatchError):
+    """Others are coming in."""
+
+
+@dataclass
+class _Coming:
+    arrival: Arrival
+    next: int = 0  # the number of the part that is expected
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    timer: asyncio.TimerHandle | None = None
+    over: bool = False
+
+
+class Arrivals:
+    """The runs that are coming in. Use it on the event loop; the store works in threads."""
+
+    def __init__(self, store: Store, arrived: Callable[[str], None]) -> None:
+        """Make it. ``arrived`` is told of each run that is whole."""
+        self._store = store
+        self._arrived = arrived
+        self._coming: dict[str, _Coming] = {}
+        self._beginning = asyncio.Lock()
+        self._given_up: set[asyncio.Task[None]] = set()
+
+    async def take(self, run_id: str, number: int, body: bytes, *, last: bool) -> None:
+        """Take in a part, or with ``last`` the rest. Number 0 begins; one that was taken already may come again.
+
+        Raises:
+            RunExists, WireError, StoreError, UnknownRun: it cannot be taken in, and nothing of the run stays.
+            OutOfTurn: another part is expected.
+            TooManyArrive
+        """
+        if number == 0:
+            await self._begin(run_id)
+        coming = self._coming.get(run_id)
+        if coming is None:
+            raise OutOfTurn(run_id, None)
+        async with coming.lock:
+            if coming.over:
+                raise OutOfTurn(run_id, None)
+            if number == coming.next - 1:
+                return
+            if number != coming.next:
+                raise OutOfTurn(run_id, coming.next)
+            try:
+                await asyncio.to_thread(_take, coming.arrival, run_id, body, last)
+            except BaseException:
+                await self._give_up(run_id, coming)
+                raise
+            coming.next += 1
+            if last:
+                self._forget(run_id, coming)
+                self._arrived(run_id)
+            else:
+                self._wait_for_next(run_id, coming)
+
+    async def _begin(self, run_id: str) -> None:
+        async with self._beginning:
+            if (before := self._coming.get(run_id)) is not None:
+                async with before.lock:
+                    await self._give_up(run_id, before)
+            if len(self._coming) >= AT_ONCE:
+                raise TooManyArrive(f"{len(self._coming)} runs are coming in; try again when they are there")
+            coming = _Coming(await asyncio.to_thread(self._store.arrive, run_id))
+            self._coming[run_id] = coming
+            self._wait_for_next(run_id, coming)
+
+    def _wait_for_next(self, run_id: str, coming: _Coming) -> None:
+        if coming.timer is not None:
+            coming.timer.cancel()
+        give_up = partial(self._give_up_later, run_id, coming)
+        coming.timer = asyncio.get_running_loop().call_later(GIVEN_UP_S, give_up)
+
+    def _give_up_later(self, run_id: str, coming: _Coming) -> None:
+        if coming.lock.locked():  # a part is being stored
+            self._wait_for_next(run_id, coming)
+            return
+        task = asyncio.get_running_loop().create_task(self._give_up(run_id, coming))
+        self._given_up.add(task)
+        task.add_done_callback(self._given_up.discard)
+
+    async def _give_up(self, run_id: str, coming: _Coming) -> None:
+        if coming.over:
+            return
+        self._forget(run_id, coming)
+        await asyncio.to_thread(coming.arrival.give_up)
+
+    def _forget(self, run_id: str, coming: _Coming) -> None:
+        coming.over = True
+        if coming.timer is not None:
+            coming.timer.cancel()
+        if self._coming.get(run_id) is coming:
+            del self._coming[run_id]
+
+    async def stop(self) -> None:
+        """Give up what has not come."""
+        for run_id, coming in list(self._coming.items()):
+            async with coming.lock:
+                await self._give_up(run_id, coming)
+
+
+def _take(arrival: Arrival, run_id: str, body: bytes, last: bool) -> None:
+    if last:
+        arrival.finish(unpack_rest(body, run_id))
+    else:
+        arrival.add(unpack_part(body))

@@ -1,0 +1,211 @@
+"""A run on its way from one store to another: parts with rows and events, and in the end what is known of the whole."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core import wire
+from loaderwatch.core.errors import WireError
+from loaderwatch.core.records import TABLES
+from loaderwatch.core.wire import Envelope
+from loaderwatch.server.store import rows
+from loaderwatch.server.store.facts import RunFacts
+from loaderwatch.server.store.open_run import Event, OpenRun
+from loaderwatch.server.store.protocol import Kept, Part, Rest
+from loaderwatch.server.store.rows import Arrays
+from loaderwatch.server.store.schema import DERIVED
+
+AT_ONCE: Final = 100_000
+"""Rows that are stored together: about 20 MB."""
+
+
+class Arriving(ABC):
+    """An ``Arrival`` into an open run, whose rows are stored many at a time."""
+
+    def __init__(self, run: OpenRun) -> None:
+        self._run = run
+        self._tables: dict[str, list[Arrays]] = {}
+        self._events: list[Event] = []
+        self._waiting = 0
+
+    def add(self, part: Part) -> None:
+        """Store a part."""
+        for kept in part.events:
+            envelope = wire.decode(kept.body)
+            if envelope.run_id != self._run.run_id or envelope.tables:
+                raise WireError("events", "one is of another run, or holds rows")
+            self._events.append(self._run.kept(envelope, kept.facts))
+            self._waiting += 1
+        for name, arrays in arrays_of(part).items():
+            rows.derive(name, arrays, self._run.facts)
+            self._tables.setdefault(name, []).append(arrays)
+            self._waiting += len(next(iter(arrays.values())))
+        if self._waiting >= AT_ONCE:
+            self._store()
+
+    def finish(self, rest: Rest) -> None:
+        """Make the run one of the store's."""
+        self._store()
+        self._conclude(rest)
+
+    def _store(self) -> None:
+        tables = {
+            name: {column: np.concatenate([each[column] for each in several]) for column in several[0]}
+            for name, several in self._tables.items()
+        }
+        events, self._tables, self._events, self._waiting = self._events, {}, [], 0
+        if tables or events:
+            self._bring_in(tables, events)
+
+    @abstractmethod
+    def _bring_in(self, tables: dict[str, Arrays], events: list[Event]) -> None:
+        """Store rows and events where nobody sees them yet."""
+
+    @abstractmethod
+    def _conclude(self, rest: Rest) -> None:
+        """Store the rest, and show the run."""
+
+
+def arrays_of(part: Part) -> dict[str, Arrays]:
+    """Return the rows of a part by table, as columns of arrays.
+
+    Raises:
+        WireError: a column is missing or damaged.
+    """
+    wire.check_tables(part.tables, set())
+    found: dict[str, Arrays] = {}
+    for name, table in part.tables.items():
+        count = wire.row_count(table)
+        if not count:
+            continue
+        arrays: Arrays = {
+            column.name: np.frombuffer(table[column.name], dtype=f"<{column.dtype}")
+            for column in TABLES[name]
+        }
+        if name == "hosts":
+            arrays["host"] = np.array(part.hosts, dtype=object)
+        if name in part.counted and "counted" in DERIVED.get(name, ()):
+            arrays["counted"] = np.frombuffer(part.counted[name], dtype="<u1").astype("<i8")
+        if any(len(values) != count for values in arrays.values()):
+            raise WireError(f"tables.{name}", "columns of different lengths")
+        found[name] = arrays
+    return found
+
+
+def fingerprint(parts: Iterable[Part], sequences: dict[str, list[tuple[int, int]]]) -> str:
+    """Return what is the same for a run however its rows are put into parts, and is another for another run.
+
+    Raises:
+        WireError: a part is damaged.
+    """
+    sums: dict[str, list[int]] = {}
+    facts = RunFacts()
+    for part in parts:
+        for name, arrays in arrays_of(part).items():
+            rows.derive(name, arrays, facts)
+            hashes = _hashes(name, arrays)
+            _count(sums, name, len(hashes), int(hashes.sum(dtype=np.uint64)))
+        for kept in part.events:
+            digest = hashlib.sha256(kept.body).digest()
+            _count(sums, "(events)", 1, int.from_bytes(digest[:8], "big"))
+    whole = [sorted(sums.items()), sorted(sequences.items())]
+    return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+
+
+def _count(sums: dict[str, list[int]], name: str, count: int, value: int) -> None:
+    known = sums.setdefault(name, [0, 0])
+    known[0] += count
+    known[1] = (known[1] + value) % 2**64
+
+
+_ODD: Final = np.uint64(0x9E3779B97F4A7C15)
+_OTHER: Final = np.uint64(0xBF58476D1CE4E5B9)
+_SHIFT: Final = np.uint64(29)
+
+
+def _hashes(name: str, arrays: Arrays) -> NDArray[np.uint64]:
+    """Return a number for each row; their sum does not depend on their order."""
+    names = [column.name for column in TABLES[name]] + (["host"] if name == "hosts" else [])
+    found: NDArray[np.uint64] = np.full(len(arrays[names[0]]), len(names), dtype=np.uint64)
+    for column in names:
+        found = (found ^ _bits(arrays[column])) * _ODD
+        found = (found ^ (found >> _SHIFT)) * _OTHER
+    return found
+
+
+def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    if values.dtype == object:
+        known = {text: hashlib.sha256(text.encode()).digest()[:8] for text in set(values.tolist())}
+        return np.array([int.from_bytes(known[text], "big") for text in values.tolist()], dtype=np.uint64)
+    if values.dtype.kind == "f":
+        return np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
+    return values.astype(np.int64).view(np.uint64)
+
+
+def pack(kept_or_rest: Part | Rest) -> bytes:
+    """Return a part or the rest as MessagePack."""
+    return msgspec.msgpack.encode(kept_or_rest)
+
+
+def event_of(envelope: Envelope, *, facts: bool) -> Kept:
+    """Return an envelope as an event, without its rows."""
+    return Kept(facts=facts, body=wire.encode(msgspec.structs.replace(envelope, tables={})))
+
+
+def unpack_part(body: bytes) -> Part:
+    """Return the part that ``pack`` packed.
+
+    Raises:
+        WireError: it is something else.
+    """
+    part: Part = _unpacked(_decode_part, body)
+    return part
+
+
+def unpack_rest(body: bytes, run_id: str) -> Rest:
+    """Return the rest that ``pack`` packed, of a run.
+
+    Raises:
+        WireError: it is something else, or says what cannot be.
+    """
+    rest: Rest = _unpacked(_decode_rest, body)
+    check_rest(rest, run_id)
+    return rest
+
+
+def check_rest(rest: Rest, run_id: str) -> None:
+    """Check what is known of a run.
+
+    Raises:
+        WireError: it says what cannot be.
+    """
+    if not 0 < rest.first_ns <= rest.newest_ns < 2**62 or not 0 < rest.received_ns < 2**62:
+        raise WireError("first_ns", f"{rest.first_ns} to {rest.newest_ns}: no times")
+    for stream, intervals in rest.sequences.items():
+        if not wire.RUN_ID_PATTERN.match(stream) or any(
+            not 1 <= low <= high < 2**62 for low, high in intervals
+        ):
+            raise WireError("sequences", f"{stream[:80]!r} is no stream, or has no such numbers")
+    if not rest.sequences:
+        raise WireError("sequences", "there is none")
+    for alert in rest.alerts:
+        if not alert.id.startswith(f"{run_id}."):
+            raise WireError("alerts", f"{alert.id[:80]!r} is of another run")
+
+
+_decode_part: Final = msgspec.msgpack.Decoder(Part).decode
+_decode_rest: Final = msgspec.msgpack.Decoder(Rest).decode
+
+
+def _unpacked(decode: Any, body: bytes) -> Any:
+    try:
+        return decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError("(body)", str(error)) from error
