@@ -12,11 +12,15 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from loaderwatch.core.config import load_settings
+from loaderwatch.server.recordings.moving import of_store
+from loaderwatch.server.store.clickhouse import ClickHouseStore
+from loaderwatch.server.store.clickhouse.address import parse_address
+from loaderwatch.server.store.duckdb import DuckDBStore
 from tests.fakes import streaming
 from tests.fakes.ports import next_free_port
 from tests.fakes.streaming import kill
@@ -32,8 +36,9 @@ BUSY_S: Final = PATIENCE_S
 class Server:
     """``loaderwatch serve`` on a port of its own, which it keeps when it is started again."""
 
-    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+    def __init__(self, data_dir: Path, port: int | None = None, store: str | None = None) -> None:
         self.data_dir = data_dir
+        self.store = store  # the address of a ClickHouse database; None: files
         self.port = port or next_free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
@@ -57,6 +62,7 @@ class Server:
             str(self.data_dir),
             "--port",
             str(self.port),
+            *(() if self.store is None else ("--store", self.store)),
         ]
         with (self.data_dir / "server.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env, start_new_session=True)
@@ -259,6 +265,8 @@ class Cluster:
             os.kill(own, signal.SIGTERM)
             wait_for(lambda: not lives(own))
         runs = host.settings.runs_dir if own is not None else self.server.data_dir / "runs"
+        if self.server.store is not None:
+            out_of_clickhouse(self.server.store, run, runs)
         return assert_balanced(host.books / run, runs, run, lost=lost)
 
     def __enter__(self) -> Cluster:
@@ -270,6 +278,16 @@ class Cluster:
                 print(host.log()[-6000:])
             host.end()
         self.server.kill()
+
+
+def out_of_clickhouse(store: str, run: str, runs: Path) -> None:
+    """Put a run into a file, row by row as ClickHouse has it, for books are compared with a file."""
+    with closing(ClickHouseStore(parse_address(store))) as there, closing(DuckDBStore(runs)) as here:
+        moved = of_store(there, run)
+        arrival = here.arrive(run)
+        for part in moved.parts():
+            arrival.add(part)
+        arrival.finish(moved.rest)
 
 
 def wait_for(condition: Callable[[], object], timeout_s: float = BUSY_S) -> None:
