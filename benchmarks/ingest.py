@@ -21,8 +21,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +31,7 @@ import psutil
 from benchmarks.client import Connection, follow, page_queries, quantiles
 from benchmarks.envelopes import INTERVAL_S, PER_S, RUN, STEPS, Streamer, streamers
 from benchmarks.meter import Meter
-from benchmarks.serving import TOKEN, serving
+from benchmarks.serving import TOKEN, serving, store_at
 from loaderwatch.core.wire import MAX_TOGETHER, encode, join
 
 WARM_UP_S: Final = 3.0
@@ -135,24 +134,6 @@ async def _meter(meter: Meter, measured: Measured) -> None:
         measured.memory_bytes.append(read.memory_bytes)
 
 
-@contextmanager
-def _store(name: str, directory: Path) -> Iterator[tuple[str | None, psutil.Process | None]]:
-    """Where the server keeps runs, None for DuckDB; and the process of an engine that was started for it."""
-    if name != "clickhouse":
-        yield None if name == "duckdb" else name, None
-        return
-    from tests.fakes import clickhouse
-
-    why = clickhouse.missing()
-    if why is not None:
-        raise SystemExit(why)
-    engine = clickhouse.Server(directory / "engine")
-    try:
-        yield engine.url("loaderwatch"), psutil.Process(engine.process.pid)
-    finally:
-        engine.kill()
-
-
 async def _drive(port: int, pid: int, ranks: int, workers: int, seconds: float) -> Measured:
     measured = Measured()
     begin = time.monotonic() + 0.5
@@ -191,7 +172,7 @@ def measure(ranks: int, workers: int, seconds: float, store: str) -> list[Line]:
     """Start a server, drive it, stop it."""
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
         directory = Path(folder)
-        with _store(store, directory) as (address, engine), serving(directory, address) as server:
+        with store_at(store, directory) as (address, engine), serving(directory, address) as server:
             own, began = psutil.Process().cpu_times(), time.monotonic()
             measured = asyncio.run(_drive(server.port, server.pid, ranks, workers, seconds))
             wall, now = time.monotonic() - began, psutil.Process().cpu_times()

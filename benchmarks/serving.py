@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 TOKEN: Final = "benchmark-token-0123456789abcdef"
 START_WITHIN_S: Final = 60.0
 
@@ -77,3 +79,21 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextmanager
+def store_at(name: str, directory: Path) -> Iterator[tuple[str | None, psutil.Process | None]]:
+    """Give where runs are kept, None for DuckDB, by what ``--store`` says: duckdb, clickhouse (the engine of the tests) or an address; and the process of an engine that was started for it."""
+    if name != "clickhouse":
+        yield None if name == "duckdb" else name, None
+        return
+    from tests.fakes import clickhouse
+
+    why = clickhouse.missing()
+    if why is not None:
+        raise SystemExit(why)
+    engine = clickhouse.Server(directory / "engine")
+    try:
+        yield engine.url("loaderwatch"), psutil.Process(engine.process.pid)
+    finally:
+        engine.kill()
