@@ -10,11 +10,9 @@ const NOTHING = "module.exports = () => {};";
 
 /** Of plotly.js/src: what stands in place of each of these. */
 const INSTEAD = {
-  // Buttons in the chart's corner. `displayModeBar: false` draws none; space is made for them on each update all the same.
-  "components/modebar/index.js": `module.exports = {
-    moduleType: "component", name: "modebar", layoutAttributes: {}, manage() {},
-    supplyLayoutDefaults: (given, layout) => { layout.modebar = {}; },
-  };`,
+  // Buttons in the chart's corner: `displayModeBar: false` draws none. Their names stand in descriptions alone.
+  "components/modebar/manage.js": NOTHING,
+  "components/modebar/constants.js": "exports.default = {};",
   // Selecting points with lasso and box, and drawing shapes with the pointer: we only zoom.
   "components/selections/index.js": "exports.prepSelect = exports.clearOutline = exports.selectOnClick = () => {};",
   "components/selections/draw_newselection/attributes.js": "module.exports = { newselection: {}, activeselection: {} };",

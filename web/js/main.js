@@ -303,10 +303,15 @@ function paintCharts() {
     if (figure === null) continue;
     inputs.set(id, { data, marks, other, at: drawn_at });
     plots.set(id, element);
-    drawChart(element, figure, reactions).catch((error) => {
-      inputs.delete(id);
-      actions.tell(String(error.message ?? error));
-    });
+    drawChart(element, figure, reactions).then(
+      () => delete element.dataset.why,
+      (error) => {
+        inputs.delete(id);
+        element.dataset.why = String(error.message ?? error);
+        actions.tell(element.dataset.why);
+        console.error(error);
+      },
+    );
   }
 }
 
@@ -404,7 +409,7 @@ function navigate() {
 /** The alert that the address names. @type {string|null} */
 let shownAlert = null;
 
-/** Let the first paint happen before the browser parses 1.2 MB of charts. */
+/** Let the first paint happen before the browser parses 0.8 MB of charts. */
 function loadCharts() {
   requestAnimationFrame(() => setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0));
 }
