@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Download, Page, expect
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import StackDump
@@ -213,6 +213,50 @@ def test_a_report_opens_without_a_network(
         assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
         assert complaints == []
         report.screenshot(path=tmp_path / "report.png", full_page=True)
+    finally:
+        context.close()
+
+
+def test_a_report_says_which_chart_is_missing_and_why(
+    access: Access, watched: Watched, browser: Browser, tmp_path: Path
+) -> None:
+    """One whose data the server never answers with, and one that it refuses; it has all others."""
+    watched.allow_network_errors = True
+    page = watched.page
+    page.clock.install()
+    page.route("**/api/v1/**/heatmap*", lambda route: None)
+    page.route(
+        "**/api/v1/**/boundaries*",
+        lambda route: route.fulfill(status=503, json={"detail": "the disk is full"}),
+    )
+    opened(access, watched, "#/runs/live-run")
+    expect(page.locator("h1")).to_have_text("train.py")
+    drawn(page, "steps")
+    saved: list[Download] = []
+    page.on("download", lambda download: saved.append(download))
+    page.get_by_role("button", name="Report").click()
+
+    def comes() -> bool:
+        page.clock.run_for(2000)  # a minute without anything new
+        return bool(saved)
+
+    until(page, comes, "the report is saved")
+    expect(page.locator(".note")).to_contain_text("The report is saved without 2 charts, and says why")
+    file = tmp_path / saved[0].suggested_filename
+    saved[0].save_as(file)
+    context = patient_context(browser, offline=True)
+    try:
+        report = context.new_page()
+        report.goto(file.as_uri())
+        expect(report.get_by_role("note")).to_have_text(
+            "Missing in this report: Who waits, and when, Epoch boundaries"
+        )
+        said = report.locator(".card .report-missing").all_text_contents()
+        assert sorted(said) == [
+            "This chart is missing: the server answered 503",
+            "This chart is missing: the server has not answered",
+        ]
+        assert report.locator(".plot > svg").count() == report.locator(".plot").count() >= 2
     finally:
         context.close()
 

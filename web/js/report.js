@@ -1,8 +1,14 @@
 // The page as one HTML file that opens without a network and runs nothing: what it says, its style sheets and its charts.
 
 import { fileName, save, svgOf } from "./downloads.js";
+import { say } from "./language.js";
 
+/** @typedef {import("./store.js").State} State */
+
+/** So long nothing new may come before the report is made without what is missing. A hidden page draws nothing, and is waited for. */
 const WAIT_MS = 60_000;
+/** What stands where something is still to come, or never came; a chart that is drawn has an SVG. */
+const UNDRAWN = ".skeleton, .is-failed > .empty, .small-none.is-failed, .plot:not(:has(.main-svg))";
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 /** What makes no sense on paper. */
 const LEFT_OUT = "button, .range-bar, .page-tools, .neighbours, .downloads, select, input, .skeleton";
@@ -19,12 +25,13 @@ export async function makeReport(store, { app, every, title, tell }) {
   try {
     await settled(() => {
       every(false);
-      return app.querySelector("main .skeleton") === null && [...app.querySelectorAll(".plot")].every((plot) => plot.querySelector(".main-svg") !== null);
+      return app.querySelectorAll(`main :is(${UNDRAWN})`).length;
     });
     const main = /** @type {HTMLElement} */ (document.getElementById("content"));
-    const text = reportOf(main, { title, source: location.href, made: new Date() });
+    const missing = missingOn(main, store.state);
+    const text = reportOf(main, { title, source: location.href, made: new Date(), missing });
     save(new Blob([text], { type: "text/html;charset=utf-8" }), fileName(store.state, "report", "html"));
-    tell("The report is saved");
+    tell(missing.length === 0 ? "The report is saved" : `The report is saved without ${missing.length} chart${missing.length === 1 ? "" : "s"}, and says why`);
   } catch (error) {
     tell(`No report: ${error instanceof Error ? error.message : error}`);
   } finally {
@@ -34,12 +41,31 @@ export async function makeReport(store, { app, every, title, tell }) {
 }
 
 /**
+ * What the report has to do without, in the order of `UNDRAWN` on the page: which chart, and why.
+ * @param {HTMLElement} main @param {State} state @returns {{name: string, why: string}[]}
+ */
+function missingOn(main, state) {
+  return [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(UNDRAWN))].map((place) => {
+    const card = /** @type {HTMLElement|null} */ (place.closest("[data-card]"));
+    const name = place.closest(".small")?.querySelector(".small-head span")?.textContent ?? card?.getAttribute("aria-label") ?? "";
+    const error = place.dataset.why ?? state.cards[card?.dataset.card ?? ""]?.error;
+    return { name: say(name), why: say(error ?? (place.matches(".plot") ? "it was not drawn" : "the server has not answered")) };
+  });
+}
+
+/**
  * @param {HTMLElement} main - the page's content, with every card on it
- * @param {{title: string, source: string, made: Date}} about
+ * @param {{title: string, source: string, made: Date, missing: {name: string, why: string}[]}} about
  */
 function reportOf(main, about) {
   const copy = /** @type {HTMLElement} */ (main.cloneNode(true));
-  const charts = [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".plot"))].map(chartText);
+  copy.querySelectorAll(UNDRAWN).forEach((place, i) => {
+    const text = document.createElement("p");
+    text.className = "report-missing";
+    text.textContent = say(`This chart is missing: ${about.missing[i]?.why ?? ""}`);
+    place.replaceWith(text);
+  });
+  const charts = [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".plot:has(.main-svg)"))].map((plot) => svgOf(plot).svg);
   copy.querySelectorAll(".plot").forEach((plot, i) => plot.replaceChildren(`@@chart ${i}@@`));
   for (const button of copy.querySelectorAll("button.alert-head, button.sort")) button.replaceWith(asText(button));
   for (const each of copy.querySelectorAll(LEFT_OUT)) each.remove();
@@ -48,10 +74,11 @@ function reportOf(main, about) {
   const body = copy.outerHTML.replace(/@@chart (\d+)@@/g, (_, i) => charts[Number(i)] ?? "");
   return [
     "<!doctype html>",
-    `<html lang="en"${themeAttribute()}>`,
+    `<html lang="${document.documentElement.lang}"${themeAttribute()}>`,
     `<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}"><meta name="viewport" content="width=device-width, initial-scale=1">`,
     `<title>${escaped(about.title)}</title><style>${styles()}\n${OWN}</style></head>`,
-    `<body><p class="report-head">${escaped(about.title)} · report of ${escaped(about.made.toISOString().replace("T", " ").slice(0, 19))} UTC · ${escaped(about.source)}</p>`,
+    `<body><p class="report-head">${escaped(about.title)} · ${escaped(say(`report of ${about.made.toISOString().replace("T", " ").slice(0, 19)} UTC`))} · ${escaped(about.source)}</p>`,
+    about.missing.length === 0 ? "" : `<p class="report-missing" role="note">${escaped(say("Missing in this report:"))} ${escaped(about.missing.map((one) => one.name).join(", "))}</p>`,
     body,
     "</body></html>",
   ].join("\n");
@@ -62,21 +89,19 @@ const OWN = `
 .plot > svg { display: block; max-width: 100%; height: auto; }
 .plot { height: auto !important; }
 .chevron { display: none; }
+.report-missing { margin: 12px 24px; padding: 8px 12px; border-left: 4px solid var(--warning); background: var(--warning-soft); font-size: 13px; }
 @media print { :root { color-scheme: light; } .card, .tile, .alert { break-inside: avoid; } }
 `;
 
-/** Wait until nothing that is on the page is still to come. @param {() => boolean} ready @returns {Promise<void>} */
-async function settled(ready) {
-  const until = performance.now() + WAIT_MS;
-  while (!ready() && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 150));
-}
-
-/** @param {HTMLElement} plot */
-function chartText(plot) {
-  try {
-    return svgOf(plot).svg;
-  } catch (error) {
-    return escaped(error instanceof Error ? error.message : String(error));
+/** Wait until nothing that is on the page is still to come, or nothing has come for too long. @param {() => number} left @returns {Promise<void>} */
+async function settled(left) {
+  let fewest = Infinity;
+  let until = 0;
+  for (let now_left = left(); now_left > 0; now_left = left()) {
+    if (now_left < fewest || document.hidden) until = performance.now() + WAIT_MS;
+    else if (performance.now() > until) return;
+    fewest = Math.min(fewest, now_left);
+    await new Promise((resolve) => setTimeout(resolve, 150));
   }
 }
 

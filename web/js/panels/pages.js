@@ -269,7 +269,7 @@ function smallCard(state, id, c) {
     "div",
     { class: `small${held === undefined ? " is-loading" : ""}`, key: c.metric },
     h("p", { class: "small-head", title: c.about }, h("span", {}, c.name), h("b", {}, inUnit(reading(state, series), c.unit)), series && !isEmpty(series) && downloadButtons(`small-${c.metric}`)),
-    held === undefined ? skeleton(`${SMALL_PX}px`) : held.data === null ? h("p", { class: "small-none" }, "Could not be loaded") : isEmpty(series) ? h("p", { class: "small-none" }, "Not offered by this system") : plot(`small-${c.metric}`, `${SMALL_PX}px`, c.name),
+    held === undefined ? skeleton(`${SMALL_PX}px`) : held.data === null ? h("p", { class: "small-none is-failed" }, "Could not be loaded") : isEmpty(series) ? h("p", { class: "small-none" }, "Not offered by this system") : plot(`small-${c.metric}`, `${SMALL_PX}px`, c.name),
     h("p", { class: "small-about" }, c.about),
   );
 }
