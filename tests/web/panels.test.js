@@ -141,6 +141,19 @@ test("tiles: time well spent is green only where the verdict may be, too", () =>
   assert.deepEqual(fills({ ...well, data_wait_ratio: 0.82, compute_duty_ratio: 0.18, goodput_ratio: 0.18 }), ["critical", "none", "none"]);
 });
 
+test("tiles: time in steps is no praise beside an alert of what is lost inside them", () => {
+  const work = finding({ code: "slow-step", scenario: "S26", began_at: 1500, lost_s: 54 });
+  const at = (/** @type {any[]} */ findings) => runTiles(summary({ goodput_ratio: 0.95, gpu_utilization_ratio: null, compute_duty_ratio: 0.95 }), state({ findings }));
+  const goodput = (/** @type {any[]} */ findings) => text(at(findings)).replace(/\s+/g, " ").match(/Goodput (.*) Time lost/)?.[1] ?? "";
+  const fills = (/** @type {any[]} */ findings) => [...JSON.stringify(at(findings)).matchAll(/"fill (\w+)"/g)].map((m) => m[1]);
+  assert.match(goodput([work]), /^95.% last 30 s, loop clock; counts steps in full, and an alert finds 54.% lost inside them$/);
+  assert.deepEqual(fills([work]).slice(1), ["none", "none"]);
+  for (const other of [finding(), { ...work, severity: "info" }, { ...work, state: "resolved" }, { ...work, ended_at: 1550 }, { ...work, scenario: "S48" }]) {
+    assert.match(goodput([other]), /^95.% last 30 s, loop clock$/);
+    assert.deepEqual(fills([other]).slice(1), ["ok", "ok"]);
+  }
+});
+
 test("the configuration's audit: loading, folded, unfolded, nothing to change", () => {
   const advice = { check: "set-epoch", severity: "warning", what: "Same order", why: "Never set", change: "Call set_epoch", loader: "train_loader", ranks: [0, 1] };
   const remark = { ...advice, check: "pin-memory", severity: "info", what: "No pinning" };

@@ -3,7 +3,7 @@
 import { h } from "../dom.js";
 import { clock, count, duration, listed, number, percent, plural, ago } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
-import { currentLoader, isGoing, routeHash, serverNow } from "../store.js";
+import { active, currentLoader, isGoing, routeHash, serverNow } from "../store.js";
 import { goodTone, meter, stateBadge, waitTone } from "./parts.js";
 
 /**
@@ -138,8 +138,31 @@ const lately = (clock) => `last 30 s, ${CLOCKS[clock]}`;
 /** Whether a number by this clock comes from a GPU that is none. @param {Summary} s @param {Clock} clock */
 const isSimulated = (s, clock) => s.simulated_gpu && clock !== "loop";
 
-/** @param {Summary} s @returns {Tile} */
-function gpuTile(s) {
+/** Alerts of these codes name time that is lost inside steps, which goodput and compute duty count in full. */
+const INSIDE_STEPS = new Set(["slow-step", "gpu-sawtooth"]);
+
+/**
+ * The share of its time that an alert which goes on finds lost inside steps; null without one. What a slow rank costs the others is
+ * taken out of goodput already.
+ * @param {State} state
+ */
+function lostInside(state) {
+  const now = serverNow(state);
+  const shares = active(state.findings)
+    .filter((f) => INSIDE_STEPS.has(f.code) && f.scenario !== "S48" && f.ended_at === null && f.lost_s !== null)
+    .map((f) => Math.min(1, /** @type {number} */ (f.lost_s) / Math.max(1, now - f.began_at)));
+  return shares.length === 0 ? null : Math.max(...shares);
+}
+
+/** A tile of the share that steps have: whole steps, so it says what an alert finds lost inside them. @param {string} label @param {number|null} ratio @param {Summary} s @param {State} state @returns {Tile} */
+function inSteps(label, ratio, s, state) {
+  const lost = lostInside(state);
+  const sub = lost === null ? lately(s.clock) : `${lately(s.clock)}; counts steps in full, and an alert finds ${percent(lost)} lost inside them`;
+  return { label, value: percent(ratio), sub, meter: ratio, tone: lost === null ? goodTone(ratio) : "none" };
+}
+
+/** @param {Summary} s @param {State} state @returns {Tile} */
+function gpuTile(s, state) {
   if (s.gpu_utilization_ratio !== null)
     return {
       label: "GPU utilization",
@@ -150,7 +173,8 @@ function gpuTile(s) {
       simulated: s.simulated_gpu,
     };
   const status = gpuStatus(s);
-  return { label: "Compute duty", value: percent(s.compute_duty_ratio), sub: `${lately(s.clock)}${status === "" ? "" : "; no GPU readings"}`, title: status, meter: s.compute_duty_ratio, tone: goodTone(s.compute_duty_ratio) };
+  const tile = inSteps("Compute duty", s.compute_duty_ratio, s, state);
+  return { ...tile, sub: `${lately(s.clock)}${status === "" ? "" : "; no GPU readings"}`, title: status };
 }
 
 /** @param {Summary} s @param {State} state */
@@ -159,8 +183,8 @@ export function runTiles(s, state) {
   const tiles = [
     { label: "Data wait", value: percent(s.data_wait_ratio), sub: lately(s.clock), meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio), simulated: isSimulated(s, s.clock) },
     { label: "Speed", value: number(s.steps_per_s), sub: `steps/s, last 30 s · ${count(s.steps)} in the run${s.eval_batches > 0 ? `, ${count(s.eval_batches)} eval batches` : ""}` },
-    gpuTile(s),
-    { label: "Goodput", value: percent(s.goodput_ratio), sub: lately(s.clock), meter: s.goodput_ratio, tone: goodTone(s.goodput_ratio), simulated: isSimulated(s, s.clock) },
+    gpuTile(s, state),
+    { ...inSteps("Goodput", s.goodput_ratio, s, state), simulated: isSimulated(s, s.clock) },
     { label: "Time lost", value: duration(s.lost_s), sub: `${lostShare(s)}, ${CLOCKS[s.lost_clock]}`, simulated: isSimulated(s, s.lost_clock) },
     { label: "Epochs", value: count(s.epochs), sub: epochSub(state) },
   ];
