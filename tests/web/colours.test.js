@@ -14,6 +14,8 @@ import { PARTS } from "../../web/js/charts/steps.js";
 const TOUCHING = 9;
 const ANY_TWO = 6;
 const ON_PAPER = 10;
+/** Of the lines of a hatching, which cover a third of it: WCAG asks for 3 of what is drawn in full. */
+const STANDS_OUT = 3.4;
 
 /** @type {Record<string, Triple[]>} */
 const SEEN_BY = {
@@ -65,6 +67,12 @@ function lightness(color) {
   return y > 0.008856 ? 116 * Math.cbrt(y) - 16 : 903.3 * y;
 }
 
+/** WCAG's contrast ratio. @param {string} a @param {string} b */
+function contrast(a, b) {
+  const [light = 0, dark = 0] = [a, b].map((color) => times([[0.2126, 0.7152, 0.0722]], linear(color))[0]).sort((x, y) => y - x);
+  return (light + 0.05) / (dark + 0.05);
+}
+
 for (const scheme of /** @type {const} */ (["light", "dark"])) {
   const [colours = {}, ...again] = themes(scheme);
 
@@ -90,6 +98,11 @@ for (const scheme of /** @type {const} */ (["light", "dark"])) {
         assert.ok(Math.abs(lightness(a) - lightness(b)) >= ON_PAPER, `${part.name} and ${other.name}, on paper: ${lightness(a).toFixed(0)} and ${lightness(b).toFixed(0)}`);
       }
     }
+  });
+
+  test(`${scheme}: what is hatched stands out from the card`, () => {
+    const card = colours.panel ?? "";
+    for (const part of PARTS.filter((p) => p.hatch)) assert.ok(contrast(of(part.color), card) >= STANDS_OUT, `${part.name}: ${contrast(of(part.color), card).toFixed(1)}`);
   });
 
   test(`${scheme}: any two parts of a step differ for those who see no red or no green`, () => {

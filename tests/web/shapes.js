@@ -40,5 +40,5 @@ export function series(mean, more = {}) {
 export const palette = {
   kind: "light", text: "#171a21", muted: "#596273", grid: "#e4e7ed", panel: "#ffffff", accent: "#3451d1", critical: "#c4262e",
   warning: "#a85a00", ok: "#17794a", wait: "#d9480f", h2d: "#b7589b", forward: "#62b0e6", backward: "#1f6cb0", optimizer: "#119b74",
-  other: "#b3bac6", gpu: "#119b74", power: "#a85a00", line: "#1f6cb0", heat: ["#eef0f4", "#fcd7a5", "#f59a4b", "#d6531c", "#86180f"],
+  other: "#b3bac6", others: "#b3bac6", gpu: "#119b74", power: "#a85a00", line: "#1f6cb0", heat: ["#eef0f4", "#fcd7a5", "#f59a4b", "#d6531c", "#86180f"],
 };

@@ -3,7 +3,7 @@
 /**
  * @typedef {{kind: "light"|"dark", text: string, muted: string, grid: string, panel: string, accent: string, critical: string,
  *   warning: string, ok: string, wait: string, h2d: string, forward: string, backward: string, optimizer: string,
- *   other: string, gpu: string, power: string, line: string, heat: string[]}} Palette
+ *   other: string, others: string, gpu: string, power: string, line: string, heat: string[]}} Palette
  */
 
 const KEY = "loaderwatch.theme";
@@ -66,6 +66,7 @@ export function readPalette(theme) {
     backward: get("c-backward"),
     optimizer: get("c-optimizer"),
     other: get("c-other"),
+    others: get("c-others"),
     gpu: get("c-gpu"),
     power: get("c-power"),
     line: get("c-line"),

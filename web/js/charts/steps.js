@@ -19,7 +19,7 @@ export const PARTS = [
   { metric: "backward_s", name: "backward", color: "backward" },
   { metric: "optimizer_s", name: "optimizer", color: "optimizer" },
   { metric: "other_s", name: "other", color: "other" },
-  { metric: "others_wait_s", name: "waiting for other ranks", color: "other", hatch: true },
+  { metric: "others_wait_s", name: "waiting for other ranks", color: "others", hatch: true },
 ];
 
 const PHASES = ["h2d_s", "forward_s", "backward_s", "optimizer_s"];

@@ -39,7 +39,7 @@ export function couplingCard(state, act) {
         : [
             { name: "own data wait", color: "c-wait" },
             { name: "own work", color: "c-backward" },
-            ...(c?.source ? [{ name: "waits for other ranks", color: "c-other", hatch: true }] : []),
+            ...(c?.source ? [{ name: "waits for other ranks", color: "c-others", hatch: true }] : []),
           ],
     height: "152px",
     body: c === null ? null : h("div", { class: "coupling" }, standing ? standstill(c, state, act) : [verdict(c), bars.length > 0 && barRows(c, bars, state)]),
