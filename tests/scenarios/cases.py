@@ -569,6 +569,7 @@ CASES: Final[tuple[Case, ...]] = (
     # ---- what a person or a program pauses on purpose
     Case("n28_prompt", group="alike", within_s=60),
     Case("n37_batches_ahead", group="alike", within_s=60),
+    Case("n38_fills_cache", group="alike", within_s=60),
     Case("n30_rank_prepares", group="alike", ranks=2, before=LAUNCHED, within_s=75),
     Case("n31_thread_serves", group="alike", within_s=75),
     Case("n32_thread_uploads", group="alike", within_s=90),

@@ -44,6 +44,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         batch_causes.sampler,  # S15
         thread_causes.works_itself,  # S54
         storage_causes.warming_cache,  # S09
+        storage_causes.fills_cache,  # S09
         worker_causes.no_workers,  # S01
     ),
     Bottleneck.UNPACKING: (
@@ -73,6 +74,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         cpu_causes.crowd,  # S03; workers without a CPU use little of it, as those that read from storage do
         storage_causes.thrashing_cache,  # S09
         worker_causes.growing,  # S58; more workers, or CPUs for them, would only put it off
+        storage_causes.fills_cache,  # S09; what is kept costs no CPU again
         worker_causes.no_cpu_for_more,  # S07
         storage_causes.warming_cache,  # S09; no cache gives CPU to workers that compute
         worker_causes.slow_storage,  # S08

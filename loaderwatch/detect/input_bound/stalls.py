@@ -11,7 +11,7 @@ from loaderwatch.core.answers import Severity
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without
-from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.input_bound.symptoms import FEW_LATER, Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES, Limits
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.pace import Pace, recent, takes_from_several
@@ -110,6 +110,9 @@ def _is_stall(now: Pace, limits: Limits) -> bool:
         and now.lost_s / now.wait_s.size >= limits.input_step_floor_s
     ):
         return False
+    later = now.epoch > 0
+    if FEW_LATER <= int(later.sum()) < later.size and now.where(later).share < limits.input_warning_ratio:
+        return False  # the first epoch was slow, as one that fills a cache, and those after it are not
     newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
     lately, before = now.where(newer).share, now.where(~newer).share
     usual = min(limits.input_warning_ratio, OVER_RATIO * before)

@@ -16,7 +16,7 @@ from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
-from loaderwatch.detect.measures.machine import RECENT_NS
+from loaderwatch.detect.measures.machine import RECENT_NS, written_per_s
 from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
 from loaderwatch.detect.text import count, duration, percent, rate, size
@@ -45,6 +45,8 @@ SEEKING_RATIO = 0.5  # of the workers' time, that pages from storage must be abl
 WARMING_ROWS = 12
 WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
 WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardly change it
+FILLING_BYTES = 1024  # written for a sample, which a line in a log does not reach
+FILLING_PART = 0.25  # of what the sample takes in its batch: what is kept of it may be smaller there
 COLD_RATIO = (
     0.5  # of a first epoch's fetches, from which on it is the data that is cold, and no sample that is slow
 )
@@ -222,6 +224,34 @@ def warming_cache(s: Symptoms) -> Explanation | None:
         " memory, the next epoch will be fast.",
         advice="Wait for the second epoch. If that one waits as long, the dataset does not fit into memory: stage it on a local disk"
         " or pack it into shards that are read in sequence.",
+    )
+
+
+def fills_cache(s: Symptoms) -> Explanation | None:
+    """Explain a passing S09: a first epoch whose readers write as they read, as those of a dataset with a cache of its own.
+
+    Only where an epoch ends: else it would be an excuse for ever. Logs and checkpoints of a loop that reads itself are less, or rare.
+    """
+    fetches = s.pace.fetches
+    if not (s.first_epoch and s.loader.batches is not None and fetches.ended_ns.size):
+        return None
+    until_ns = int(fetches.ended_ns.max())  # not now: the training may be over
+    lately = (fetches.ended_ns >= until_ns - RECENT_NS) & (fetches.samples > 0)
+    samples = float(fetches.samples[lately].sum())
+    written = written_per_s(s.pace.rank, s.loader.loader, until_ns) * (RECENT_NS / 1e9)
+    each, used = ratio(written, samples), ratio(total(fetches.bytes[lately]), samples)
+    if not each >= max(FILLING_BYTES, FILLING_PART * np.nan_to_num(used)):
+        return None
+    return Explanation(
+        scenario="S09",
+        confidence=0.5,
+        because=f"in its first epoch it writes {size(each)} for each sample that it reads, as into a cache",
+        cause="If later epochs read what is written now, they will be quick.",
+        advice="Wait for the second epoch. To save the first one, fill the cache before training, on all CPUs. If it is no cache, see what is"
+        " written for each sample.",
+        evidence=known_evidence(
+            ("written for each sample", each, "bytes"), ("a sample in a batch", used, "bytes")
+        ),
     )
 
 

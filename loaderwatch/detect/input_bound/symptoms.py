@@ -31,6 +31,7 @@ from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_f
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio, spread
 from loaderwatch.detect.window import RunWindow
 
+FEW_LATER = 3  # steps of the later epochs, below which nothing is known of them
 READY_RATIO = 0.5  # share of the wait with a batch lying ready, from which the workers are not the trouble
 DELIVERY_CPU_RATIO = (
     0.06  # measured: unpickling is a seventh (busy machine) to half CPU, waiting for workers below 3 %
@@ -151,8 +152,8 @@ class Symptoms:
 
     @cached_property
     def first_epoch(self) -> bool:
-        """Whether all steps belong to the loader's first epoch."""
-        return not bool((self.pace.epoch > 0).any())
+        """Whether all steps belong to the loader's first epoch, but for too few to judge the next one by."""
+        return int((self.pace.epoch > 0).sum()) < FEW_LATER
 
     @cached_property
     def comb_period(self) -> int | None:

@@ -58,7 +58,14 @@ def watch(
     rank: RankBuilder, workers: int, *, cpu: float, looks: int = 11, main_cpu: float = 0.1, **fields: float
 ) -> RankBuilder:
     """One look a second at each worker and at the training process, up to now. Counters are given per second."""
-    grows = {"read_chars", "read_bytes", "involuntary_switches", "voluntary_switches", "major_faults"}
+    grows = {
+        "read_chars",
+        "read_bytes",
+        "involuntary_switches",
+        "voluntary_switches",
+        "major_faults",
+        "written_chars",
+    }
     main = {name: value for name, value in fields.items() if name.startswith("main_")}
     own = {name: value for name, value in fields.items() if name not in main}
     for look in range(looks):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -181,6 +183,56 @@ class TestThrash:
 
     def test_nothing_is_read_again(self) -> None:
         assert only(on_host(run(self.thrashing(3)), refault_bytes_per_s=0.0)).scenario == "S02"
+
+
+class TestFilling:
+    """A first epoch that fills a cache of the dataset's own is no case for an alert."""
+
+    def told(
+        self, *, written: float, epoch: int = 0, batches: int | None = 400, steady: bool = True
+    ) -> Finding:
+        """Two workers that compute, eight samples a batch of 30 kB each."""
+        rank = RankBuilder(loaders=[loader(num_workers=2, batches=batches)])
+        rank.epoch[0] = epoch
+        starve(rank, fetch=0.3, step=0.02, cpu=1.0, samples=8, bytes=8 * 30_000)
+        watch(rank, 2, cpu=1.0, threads=2, written_chars=written if steady else 0.0)
+        if not steady:
+            for row in rank.rows["processes"][-4:]:
+                row["written_chars"] = 1e8
+        (finding,) = detect(run(rank, cpus=2, busy=1.0))
+        return finding
+
+    def test_it_is_a_remark(self) -> None:
+        finding = self.told(written=8 * 30_000 * 3.3)
+        assert (finding.scenario, finding.severity) == ("S09", "info")
+        assert "as into a cache" in finding.title
+        assert finding.advice.startswith("Wait for the second epoch.")
+
+    @pytest.mark.parametrize(("steps", "told"), [(2, ["S09"]), (3, []), (40, [])])
+    def test_when_it_is_over_nothing_is_told(self, steps: int, told: list[str]) -> None:
+        rank = RankBuilder(loaders=[loader(num_workers=2, batches=400)])
+        starve(rank, fetch=0.3, step=0.02, cpu=1.0, samples=8, bytes=8 * 30_000)
+        rank.epoch[0] = 1
+        for number in range(steps):
+            rank.fetch(number % 2, 0.002, cpu=0.9)
+            rank.step(0.0005, 0.02, ready=2)
+        watch(rank, 2, cpu=1.0, threads=2, written_chars=8 * 30_000 * 3.3)
+        assert [finding.scenario for finding in detect(run(rank, cpus=2, busy=1.0))] == told
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"written": 8 * 30_000 * 3.3, "epoch": 1},
+            {"written": 8 * 30_000 * 3.3, "batches": None},
+            {"written": 8 * 200 * 3.3},
+            {"written": 0.0},
+            {"written": 0.0, "steady": False},
+        ],
+        ids=["a later epoch", "an epoch without end", "a log", "nothing", "once"],
+    )
+    def test_else_it_alerts(self, fields: dict[str, Any]) -> None:
+        finding = self.told(**fields)
+        assert (finding.scenario, finding.severity) == ("S07", "critical")
 
 
 class TestLatency:
