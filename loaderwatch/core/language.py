@@ -26,6 +26,8 @@ HOLES: Final = {
 """How a hole of each kind looks in a text: anything, a share, a duration, a number with its noun, digits alone."""
 NO_FRACTION: Final = r"(?!\d)"  # a full stop, and no decimal point
 LEAST_LETTERS: Final = 3
+LESS_SAID: Final = 0.1
+"""A number with its noun may be a duration as well: of two sentences with the same letters the other one is meant."""
 SAYS_MUCH: Final = 16
 """A sentence of several needs so many letters of its own: the holes of a short one would swallow the others."""
 MOST_WAYS: Final = 3
@@ -70,7 +72,7 @@ _AROUND: Final = re.compile(r"^([\s·]*)([\s\S]*?)(\s*)$")
 class _Sentence:
     pattern: re.Pattern[str]
     anchor: str
-    weight: int
+    weight: float
     choices: tuple[tuple[str, ...], ...]
     said: str
 
@@ -216,7 +218,7 @@ def _sentence(key: str, said: str) -> _Sentence | None:
     return _Sentence(
         pattern=re.compile(source + r"\.?\Z", re.ASCII),
         anchor=max(literals, key=len),
-        weight=letters - holes.count(""),
+        weight=letters - holes.count("") - LESS_SAID * holes.count("n"),
         choices=tuple(() if hole in HOLES else tuple(hole.split("|")) for hole in holes),
         said=said,
     )

@@ -79,6 +79,8 @@ console.log(JSON.stringify(texts.map((text) => language.say(text))));
         ("62 %", "62%"),
         ("3 min 20 s", "3 分 20 秒"),
         ("8 workers", "8 个 worker"),
+        ("for 20 ms", "已 20 毫秒"),
+        ("started 2", "启动 2 个"),
         (
             "Training loses 96 % of its time waiting for data (measured over 6 s): 1 worker delivers 10 batches/s,"
             " the model could take 238.",

@@ -20,6 +20,8 @@ const HOLES = {
 /** A full stop, and no decimal point. */
 const NO_FRACTION = "(?!\\d)";
 const LEAST_LETTERS = 3;
+/** A number with its noun may be a duration as well: of two sentences with the same letters the other one is meant. */
+const LESS_SAID = 0.1;
 /** A sentence of several needs so many letters of its own: the holes of a short one would swallow the others. */
 const SAYS_MUCH = 16;
 const MOST_WAYS = 3;
@@ -181,7 +183,7 @@ function sentenceOf(key, said) {
   return {
     pattern: new RegExp(`^${source.join("")}\\.?$`),
     anchor: literals.reduce((longest, piece) => (piece.length > longest.length ? piece : longest), ""),
-    weight: letters - open,
+    weight: letters - open - LESS_SAID * holes.filter((hole) => hole === "n").length,
     choices: holes.map((hole) => (hole in HOLES ? [] : hole.split("|"))),
     said,
   };

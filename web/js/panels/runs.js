@@ -67,7 +67,7 @@ function toolbar(runs, state, act) {
         return h(
           "button",
           { type: "button", key: each, class: `chip filter${on ? " on" : ""}`, "aria-pressed": String(on), onclick: () => act.list({ states: toggled }) },
-          `${stateWord(each)} ${counts[each] ?? 0}`,
+          [h("span", {}, stateWord(each)), ` ${counts[each] ?? 0}`],
         );
       }),
     ),

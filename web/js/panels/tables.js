@@ -27,7 +27,7 @@ export function workersTable(workers, state, act) {
     h(
       "table",
       { class: "grid" },
-      h("thead", {}, h("tr", {}, ["Process", "Now in", "Sample", "System state", "CPU", "Memory", "Threads", "Batches"].map((t, i) => h("th", { scope: "col", class: i >= 4 ? "num" : "" }, t)))),
+      h("thead", {}, h("tr", {}, ["Process", "Now in", "Sample", "System state", "CPU", "RAM", "Threads", "Batches"].map((t, i) => h("th", { scope: "col", class: i >= 4 ? "num" : "" }, t)))),
       h(
         "tbody",
         {},
@@ -42,7 +42,7 @@ export function workersTable(workers, state, act) {
               cell("Sample", w.sample_index === null ? "–" : [String(w.sample_index), w.sample_age_s !== null && w.sample_age_s >= 1 ? h("small", { class: "late" }, `for ${duration(w.sample_age_s)}`) : null]),
               cell("System state", [w.os_state === null ? "–" : `${w.os_state} ${OS_STATES[/** @type {"R"} */ (w.os_state)] ?? ""}`, w.wchan !== null && w.wchan !== "0" && h("small", {}, w.wchan)]),
               cell("CPU", percent(w.cpu_ratio), true),
-              cell("Memory", bytes(w.rss_bytes), true),
+              cell("RAM", bytes(w.rss_bytes), true),
               cell("Threads", count(w.threads), true),
               cell("Batches", [count(w.batches), w.worker >= 0 && fetchesButton(w.worker, state, act)], true),
             ),
