@@ -17,7 +17,7 @@ export const REASONS = [
   { metric: "gpu_slowed_hardware_thermal_ratio", name: "hardware thermal slowdown", short: "hw heat", color: "wait", shape: "x" },
   { metric: "gpu_slowed_software_thermal_ratio", name: "software thermal slowdown", short: "heat", color: "power", shape: "/" },
   { metric: "gpu_slowed_hardware_power_brake_ratio", name: "hardware power brake", short: "brake", color: "h2d", shape: "." },
-  { metric: "gpu_slowed_power_cap_ratio", name: "power cap", short: "cap", color: "other", shape: "-" },
+  { metric: "gpu_slowed_power_cap_ratio", name: "power cap", short: "cap", color: "others", shape: "-" },
 ];
 
 export const ASKED = REASONS.map((r) => r.metric);

@@ -66,7 +66,7 @@ export function counterFigure(input, palette) {
   const highest = Math.max(0, ...series.max.map((v) => v ?? 0));
   const top = counter.unit === "ratio" ? Math.max(1, niceTop(highest)) : roundTop(highest, counter.unit);
   const layout = timeLayout(palette, SMALL_PX, input.range, 0);
-  layout.margin = { l: 52, r: 8, t: 6, b: 18 }; // charts.css has the sides, too
+  layout.margin = { l: 64, r: 8, t: 6, b: 18 }; // charts.css has the sides, too
   layout.font.size = 10;
   layout.xaxis.nticks = 3;
   layout.xaxis.showgrid = false;
