@@ -1,0 +1,101 @@
+"""Recorded stalls played into a real server: what its own detectors and models find, as the page shows it, in both languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser, ViewportSize, expect
+
+from loaderwatch.core.facts import GpuInfo, GpuProcess, GpuState
+from loaderwatch.server.recordings import recording
+from tests.browser.conftest import Watched, patient_context
+from tests.browser.shots import settle
+from tests.browser.test_language import ENGLISH, TEXTS
+from tests.fakes.feed import Feed
+from tests.fakes.serving import Access, serving, wait_until
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+RECORDINGS: Final = Path(__file__).resolve().parents[1] / "scenarios" / "recordings"
+FEW: Final = "s02-few-workers"
+RUN: Final = f"#/runs/{FEW}"
+TALL: Final[ViewportSize] = {"width": 1280, "height": 4000}
+
+
+@pytest.fixture(scope="module")
+def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
+    """A run with too few workers, and one on a host with two GPUs of which the second is somebody else's."""
+    with serving(tmp_path_factory.mktemp("server"), open_to_all=True) as access:
+        for envelope in recording.load(RECORDINGS / "s02_few_workers.lwrec").decoded():
+            access.send(envelope)
+        wait_until("the finding", lambda: access.get(f"/runs/{FEW}/findings"))
+        gpus = [
+            GpuInfo(gpu=0, uuid="GPU-a", name="NVIDIA H100", rank=0),
+            GpuInfo(gpu=1, uuid="GPU-b", name="NVIDIA H100"),
+        ]
+        states = [
+            GpuState(gpu=0, utilization_ratio=0.4, temperature_c=61.0),
+            GpuState(gpu=1, utilization_ratio=0.9, processes=[GpuProcess(pid=77, name="ollama", user="ada")]),
+        ]
+        access.send(Feed().envelope(gpus=gpus, gpu_states=states))
+        yield access
+
+
+def test_the_finding_and_what_other_settings_give(access: Access, watched: Watched) -> None:
+    (found,) = access.get(f"/runs/{FEW}/findings")
+    (model,) = access.get(f"/runs/{FEW}/what-if")
+    page = watched.page
+    page.set_viewport_size(TALL)
+    page.goto(f"{access.url}/{RUN}")
+    expect(page.locator(".verdict-title")).to_contain_text("waiting for data")
+    expect(page.locator("#alerts")).to_contain_text("2 workers deliver")
+    assert found["scenario"] == "S02"
+    card = page.locator("[data-card=whatif]")
+    card.get_by_role("button", name="Show", exact=True).click()
+    expect(card.locator("tr", has_text="today")).to_contain_text("num_workers=2")
+    for each in model["workers"][:8]:  # a few beyond the best are left out
+        expect(card.locator("tbody").first).to_contain_text(f"num_workers={each['num_workers']}")
+    expect(card.locator(".whatif-curve svg")).to_be_visible()
+
+
+def test_the_configurations_advice(access: Access, watched: Watched) -> None:
+    page = watched.page
+    page.set_viewport_size(TALL)
+    page.goto(f"{access.url}/{RUN}")
+    card = page.locator("[data-card=audit]")
+    card.get_by_role("button", name="Show", exact=True).click()
+    expect(card).to_contain_text("persistent_workers=True keeps them.")
+
+
+def test_every_gpu_of_the_host_with_whose_it_is(access: Access, watched: Watched) -> None:
+    page = watched.page
+    page.set_viewport_size(TALL)
+    page.goto(f"{access.url}/#/runs/run-1")
+    rows = page.locator("[data-card=gpus] tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("GPU 0, rank 0")
+    expect(rows.first).to_contain_text(re.compile(r"61\s°C"))
+    expect(rows.last).to_contain_text("ollama of ada, pid 77")
+
+
+def test_all_of_it_is_in_chinese(access: Access, browser: Browser) -> None:
+    """Also what only the real server's detectors say, with every alert and card unfolded."""
+    context = patient_context(browser, locale="zh-CN", viewport=TALL, reduced_motion="reduce")
+    try:
+        page = context.new_page()
+        page.goto(f"{access.url}/{RUN}")
+        expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+        expect(page.locator(".verdict-title")).to_contain_text("的时间在等数据")
+        settle(page, 0.5)
+        page.locator("#alerts .alert-head").first.click()
+        for card in ("whatif", "audit"):
+            page.locator(f"[data-card={card}]").get_by_role("button", name="显示", exact=True).click()
+        settle(page, 0.5)
+        texts = [text for text in page.evaluate(TEXTS) if ENGLISH.search(text)]
+    finally:
+        context.close()
+    assert texts == []
