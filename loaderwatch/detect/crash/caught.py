@@ -20,7 +20,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import duration, ranks_phrase
-from loaderwatch.detect.window import RankWindow, RunWindow, distinct
+from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
 
 CODE: Final = "caught-error"
 IN_A_ROW: Final = 3
@@ -35,7 +35,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """At most one finding for each rank: of the loader whose newest passes failed one after the other, most often."""
     found: list[Finding] = []
     for rank in window.ranks.values():
-        if rank.process.state == "live":
+        if rank.process.state == "live" and _may_fail(rank):
             loaders = distinct(rank.table("epoch_ends")["loader"])
             # One that is made anew for each try may have several numbers; one that fails beside others that do not has its own.
             most = max(
@@ -43,6 +43,12 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             )
             found += [finding for finding in [_finding(window, rank, most)] if finding is not None]
     return found
+
+
+def _may_fail(rank: RankWindow) -> bool:
+    """Whether passes failed often enough to be looked at; cheap, as most of a thousand ranks are well."""
+    ends = rank.table("epoch_ends")
+    return bool(ends["ended_by"].size) and int(one_of(ends["ended_by"], _FAILED).sum()) >= IN_A_ROW
 
 
 def _failures(rank: RankWindow, loaders: Sequence[int]) -> NDArray[np.intp]:

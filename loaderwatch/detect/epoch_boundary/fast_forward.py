@@ -51,6 +51,8 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | None:
+    if _trained_at_once(rank, loader):
+        return None
     steps = rank.table("steps")
     rows = np.flatnonzero((steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1))
     empty_s = max(EMPTY_STEP_S, EMPTY_RATIO * median(seconds(steps["step_ns"][rows[-AHEAD:]])))
@@ -103,6 +105,28 @@ def _finding(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | 
         host=rank.host,
         lost_s=taken_s,
     )
+
+
+def _trained_at_once(rank: RankWindow, loader: LoaderInfo) -> bool:
+    """Whether all of the first steps surely train; cheap, as nearly all ranks do nothing else.
+
+    It is what ``_first`` finds of them: they are this loader's own, and none is empty beside the longest of the newest.
+    """
+    steps = rank.table("steps")
+    first, newest = slice(FEW + AHEAD), slice(-AHEAD, None)
+    loaders, off_main, step_ns = steps["loader"], steps["off_main_thread"], steps["step_ns"]
+    if step_ns.size < FEW + AHEAD or not (loaders[first] == loader.loader).all():
+        return False
+    if (
+        (off_main[first] == 1).any()
+        or (off_main[newest] == 1).any()
+        or not (loaders[newest] == loader.loader).all()
+    ):
+        return False
+    if rank.process.has_optimizer:
+        return bool((steps["optimizer_steps"][:FEW] > 0).any())
+    empty_s = max(EMPTY_STEP_S, EMPTY_RATIO * int(step_ns[newest].max()) / 1e9)
+    return int(step_ns[first].min()) / 1e9 > empty_s  # UNKNOWN is negative
 
 
 def _trains(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> NDArray[np.bool_]:

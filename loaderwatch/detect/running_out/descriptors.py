@@ -46,11 +46,18 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     found = [
         finding
         for rank in window.ranks.values()
-        if rank.process.state == "live"
+        if rank.process.state == "live" and _may_run_out(rank)
         for worker in (None, *rank.workers)
         if (finding := _finding(rank, worker)) is not None
     ]
     return sorted(found, key=lambda finding: finding.severity != "critical")[:1]
+
+
+def _may_run_out(rank: RankWindow) -> bool:
+    """Whether any process of a rank may use enough of its limit; cheap, as most of a thousand ranks are well."""
+    rows = rank.table("processes")
+    fds, limits = known(rows["fds"]), known(rows["fd_limit"])
+    return bool(fds.size and limits.size) and float(fds.max()) >= LEAST_USED_RATIO * float(limits.min())
 
 
 def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:

@@ -54,6 +54,8 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     found = []
     by_host = window.ranks_by_host
     for name, host in window.hosts.items():
+        if not math.isfinite(_room(host)[0]):
+            continue
         leaks = [
             leak for rank in by_host.get(name, ()) if rank.process.state == "live" for leak in _leaks(rank)
         ]

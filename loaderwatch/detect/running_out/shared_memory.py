@@ -115,9 +115,11 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
 def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
     """Return the finding of a host whose /dev/shm fills with more than its loaders read ahead; None otherwise."""
     total, used = host.newest("shm_total_bytes"), host.newest("shm_used_bytes")
-    rise = drift(host.hosts["t_ns"], host.hosts["shm_used_bytes"])
+    rise = drift(host.hosts["t_ns"], host.hosts["shm_used_bytes"]) if total > 0 else None
+    if rise is None or rise.grown < LEAST_BYTES:
+        return None
     needed = sum(need.bytes for need in _needs(ranks))
-    if not total > 0 or rise is None or rise.grown < max(LEAST_BYTES, needed):
+    if rise.grown < needed:
         return None
     eta_s = rise.eta_s(total - used)
     if eta_s > WARNING_ETA_S:
