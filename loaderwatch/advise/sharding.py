@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from loaderwatch.advise.facts import Facts, LoaderFacts
 from loaderwatch.core.answers import Advice
-from loaderwatch.detect.measures.streams import copies
+from loaderwatch.detect.streams import copies
 from loaderwatch.detect.text import count, listing
 
 NEW_BUFFER_SWITCH = (2, 13)

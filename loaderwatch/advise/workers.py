@@ -9,7 +9,7 @@ from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
 from loaderwatch.core.answers import Advice
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import workers_needed
-from loaderwatch.detect.measures.streams import split_first
+from loaderwatch.detect.streams import split_first
 from loaderwatch.detect.text import count, duration, percent
 
 SERIAL_STEP_RATIO: Final = 0.1

@@ -12,9 +12,9 @@ from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
+from loaderwatch.detect.measures.critical_path import wait_shares
 from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import paces, recent
-from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.text import duration, measured, percent, ranks_phrase, singular
 from loaderwatch.detect.window import RunWindow
 
@@ -29,7 +29,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
         for rank in window.ranks.values()
         if rank.process.state == "live" and rank.process.other_stream is not None
     ]
-    waiting = {rank.rank: wait_share(rank, limits) for rank in live}
+    waiting = wait_shares(window, live, limits)
     loud = sorted(
         (rank for rank in live if waiting[rank.rank] >= QUIET_RATIO), key=lambda rank: -waiting[rank.rank]
     )

@@ -20,7 +20,7 @@ from loaderwatch.detect.measures.gain import iteration_with, workers_needed
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.slices import FEW_ROWS, parts
 from loaderwatch.detect.measures.statistics import median, trend
-from loaderwatch.detect.measures.streams import split_first
+from loaderwatch.detect.streams import split_first
 from loaderwatch.detect.text import count, cpu_count, duration, listing, percent, rate
 
 WORTH_RATIO = 0.1  # of the time: a change that gains less than this at best is not advised for its own sake

@@ -16,7 +16,8 @@ durations
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -27,6 +28,7 @@ from loaderwatch.core.answers import CouplingState, Share
 from loaderwatch.detect.device_clock import gpu_step_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean
+from loaderwatch.detect.stacking import columns_from, grouped, stacked
 from loaderwatch.detect.text import duration, ranks_phrase
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at, one_of, seconds
 
@@ -45,6 +47,10 @@ MOST_WITNESSES: Final = 32  # ranks whose phases are looked at
 FEW_RATIO: Final = 0.25  # "few" is at most this share of all ranks
 Source: TypeAlias = Literal["measured", "durations"]
 PHASES: Final = ("forward", "backward", "optimizer", "other")
+_COMPARED: Final = (
+    *("loader", "epoch", "batch", "off_main_thread", "request_ns", "wait_ns", "step_ns", "collective_ns"),
+)
+_COLUMNS: Final = (*_COMPARED, "forward_ns", "backward_ns", "optimizer_ns")
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,12 @@ class _Steps:
     collective_s: Floats
     phases: tuple[NDArray[np.int64], ...]  # forward, backward, optimizer
     device: Columns  # what the device tells of these and other steps
+    rows: Sequence[int]  # which rows of the rank's steps these are, as long as none was taken out
+
+    def since(self, row: int) -> _Steps:
+        """Return the steps from a row of the rank's steps on."""
+        first = bisect_left(self.rows, row)
+        return replace(self._chosen(self.key[first:], slice(first, None)), rows=self.rows[first:])
 
     def at(self, keys: NDArray[np.int64]) -> _Steps:
         """Return the steps with these keys, in that order; a batch that came twice counts once."""
@@ -112,6 +124,9 @@ class _Steps:
         else:
             unique, first = np.unique(self.key, return_index=True)
             rows = first[np.searchsorted(unique, keys)]
+        return self._chosen(keys, rows)
+
+    def _chosen(self, keys: NDArray[np.int64], rows: slice | NDArray[np.intp]) -> _Steps:
         return _Steps(
             self.rank,
             keys,
@@ -121,6 +136,7 @@ class _Steps:
             self.collective_s[rows],
             tuple(values[rows] for values in self.phases),
             self.device,
+            (),
         )
 
 
@@ -137,14 +153,28 @@ def coupling(window: RunWindow, limits: Limits, also: Collection[int] = ()) -> C
     if found is None:
         everyone = list(window.ranks.values())
         going = [rank for rank in everyone if rank.process.state == "live" or rank.rank in also] or everyone
-        found = window.shared[name] = _coupling(going, limits)
+        wider: _Compared | None = window.shared.get("compared_steps")
+        numbers = [rank.rank for rank in going]
+        if wider is None or wider.recent_s < limits.recent_s or [one.rank for one in wider.steps] != numbers:
+            wider = window.shared["compared_steps"] = _Compared(limits.recent_s, _steps(going, limits))
+        found = window.shared[name] = _coupling(going, limits, wider)
     return found
 
 
-def _coupling(going: list[RankWindow], limits: Limits) -> Coupling:
+@dataclass(frozen=True)
+class _Compared:
+    """The newest steps of some ranks, as they are compared over ``recent_s`` or less."""
+
+    recent_s: float
+    steps: list[_Steps]
+
+
+def _coupling(going: list[RankWindow], limits: Limits, compared: _Compared) -> Coupling:
     if len(going) < 2:
         return Coupling("unknown", "fewer than two ranks are running")
-    found = [_steps(rank, limits) for rank in going]
+    found = compared.steps
+    if limits.recent_s < compared.recent_s:
+        found = [steps.since(_first_row(rank, limits)) for rank, steps in zip(going, found, strict=True)]
     keys = _common([steps.key for steps in found])
     if keys.size < LEAST_ITERATIONS:
         without = [steps.rank for steps in found if steps.key.size < LEAST_ITERATIONS]
@@ -155,47 +185,67 @@ def _coupling(going: list[RankWindow], limits: Limits) -> Coupling:
     return _compare([steps.at(keys) for steps in found])
 
 
-def _steps(rank: RankWindow, limits: Limits) -> _Steps:
-    table = rank.steps
-    training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
-    since_ns = rank.made_ns - int(limits.recent_s * 1e9)
-    size = table["request_ns"].size
-    first = min(first_at(table["request_ns"], since_ns), size - STRETCHED_TO)
-    rows = slice(max(0, first, size - MOST_ITERATIONS), None)
-    mask = (
-        one_of(table["loader"][rows], training)
-        & (table["off_main_thread"][rows] != 1)
-        & (table["wait_ns"][rows] >= 0)
-        & (table["step_ns"][rows] >= 0)
-        & (table["batch"][rows] > 0)  # the first wait of an epoch is the start of its workers
-    )
-    chosen: NDArray[np.bool_] | slice = slice(None) if mask.all() else mask
-    column = {
-        name: table[name][rows][chosen]
-        for name in (
-            *("loader", "epoch", "batch", "request_ns", "wait_ns", "step_ns", "collective_ns"),
-            *("forward_ns", "backward_ns", "optimizer_ns"),
-        )
+def _steps(ranks: list[RankWindow], limits: Limits) -> list[_Steps]:
+    """Return the newest steps of each rank, in the order of the ranks."""
+    firsts = {rank.rank: _first_row(rank, limits) for rank in ranks}
+    by_number = {rank.rank: rank for rank in ranks}
+    sizes = {
+        number: (rank.steps["request_ns"].size - firsts[number], None) for number, rank in by_number.items()
     }
-    return _Steps(
-        rank.rank,
-        (column["loader"] << 56) | (column["epoch"] << 36) | column["batch"],
-        column["request_ns"],
-        column["wait_ns"] / 1e9,
-        column["step_ns"] / 1e9,
-        np.where(_worked_on(table)[rows][chosen], 0.0, seconds(column["collective_ns"])),
-        (column["forward_ns"], column["backward_ns"], column["optimizer_ns"]),
-        rank.table("gpu_waits"),
-    )
+    found: dict[int, _Steps] = {}
+    for group in grouped(sizes):
+        members = [by_number[number] for number in group]
+        parts = [columns_from(rank.steps, _COLUMNS, firsts[rank.rank]) for rank in members]
+        columns = dict(zip(_COMPARED, stacked([part[: len(_COMPARED)] for part in parts]), strict=True))
+        wait_ns, step_ns = columns["wait_ns"], columns["step_ns"]
+        usable = (columns["off_main_thread"] != 1) & (wait_ns >= 0) & (step_ns >= 0)
+        usable &= columns["batch"] > 0  # the first wait of an epoch is the start of its workers
+        key = (columns["loader"] << 56) | (columns["epoch"] << 36) | columns["batch"]
+        data_s, step_s, collective_s = wait_ns / 1e9, step_ns / 1e9, seconds(columns["collective_ns"])
+        for at, rank in enumerate(members):
+            own = usable[at] & one_of(columns["loader"][at], _training(rank))
+            first = firsts[rank.rank]
+            worked_on = _worked_on(rank.steps, first)
+            chosen: NDArray[np.bool_] | slice = slice(None) if own.all() else own
+            spent_s = collective_s[at]
+            found[rank.rank] = _Steps(
+                rank.rank,
+                key[at][chosen],
+                columns["request_ns"][at][chosen],
+                data_s[at][chosen],
+                step_s[at][chosen],
+                (spent_s if worked_on is None else np.where(worked_on, 0.0, spent_s))[chosen],
+                tuple(values[chosen] for values in parts[at][len(_COMPARED) :]),
+                rank.table("gpu_waits"),
+                range(first, first + own.size)
+                if isinstance(chosen, slice)
+                else (first + np.flatnonzero(own)).tolist(),
+            )
+    return [found[rank.rank] for rank in ranks]
 
 
-def _worked_on(table: Columns) -> NDArray[np.bool_]:
-    """Return in which steps the GPU surely never ran dry, whatever the loop waited for, shape (steps,).
+def _training(rank: RankWindow) -> list[int]:
+    return [loader.loader for loader in rank.process.loaders if loader.role == "train"]
+
+
+def _first_row(rank: RankWindow, limits: Limits) -> int:
+    """Return the row of a rank's steps from which on they are compared."""
+    request_ns = rank.steps["request_ns"]
+    first = first_at(request_ns, rank.made_ns - int(limits.recent_s * 1e9))
+    return max(0, min(first, request_ns.size - STRETCHED_TO), request_ns.size - MOST_ITERATIONS)
+
+
+def _worked_on(table: Columns, first: int) -> NDArray[np.bool_] | None:
+    """Return in which steps from a row on the GPU surely never ran dry, whatever the loop waited for, shape (steps,).
 
     When the loop asks for the next batch, the GPU has at least as much work left as the whole step takes it: part of
-    that was queued before the step.
+    that was queued before the step. None where no device's clock is known.
     """
-    slack_ns, gpu_step_ns, loader = slack_of(table), gpu_step_of(table), table["loader"]
+    if "slack_ns" not in table:
+        return None
+    slack_ns, gpu_step_ns, loader = (
+        values[first:] for values in (slack_of(table), gpu_step_of(table), table["loader"])
+    )
     worked_on = np.zeros(slack_ns.size, dtype=np.bool_)
     worked_on[:-1] = (gpu_step_ns[:-1] > 0) & (slack_ns[1:] >= gpu_step_ns[:-1]) & (loader[1:] == loader[:-1])
     return worked_on

@@ -19,7 +19,15 @@ from loaderwatch.detect.measures.coupling import (
 )
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import STEP_PHASES
-from loaderwatch.detect.measures.shares import RECENT_S, Use, last_ns, use_of, waits_for_training
+from loaderwatch.detect.measures.shares import (
+    RECENT_S,
+    Use,
+    last_ns,
+    quiet_since_ns,
+    share_of,
+    waits_for_training,
+)
+from loaderwatch.detect.measures.uses import uses_of
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 OVER_RECENT: Final = replace(Limits(), recent_s=RECENT_S)
@@ -108,6 +116,18 @@ def run_use(window: RunWindow) -> RunUse:
     return found
 
 
+def wait_shares(window: RunWindow, ranks: Collection[RankWindow], limits: Limits) -> dict[int, float]:
+    """Return by rank the share (0 to 1) of the last half minute, and at least of the last steps, that it waited for data.
+
+    Most ranks do so many steps that this is the time that ``run_use`` measures anyway.
+    """
+    since_ns = {rank.rank: quiet_since_ns(rank, limits) for rank in ranks}
+    others = [rank for rank in ranks if since_ns[rank.rank] != rank.made_ns - int(RECENT_S * 1e9)]
+    known = run_use(window).ranks if len(others) < len(ranks) else {}
+    uses = {**known, **uses_of(others, since_ns, {}, {})}
+    return {number: share_of(uses[number]) for number in since_ns}
+
+
 def recent_coupling(window: RunWindow) -> Coupling | None:
     """Return who waits for whom in the last ``RECENT_S``; None when the run has a single rank.
 
@@ -138,15 +158,18 @@ def _run_use(window: RunWindow) -> RunUse:
     together = recent_coupling(window)
     in_step = together is not None and together.in_step
     away = sorted(((_away_s(rank), number) for number, rank in window.ranks.items()), reverse=True)[:2]
-    ranks = {}
-    for number, rank in window.ranks.items():
-        others_s = max((away_s for away_s, other in away if other != number), default=0.0)
-        ranks[number] = use_of(
-            rank,
-            rank.made_ns - int(RECENT_S * 1e9),
-            blocked=together.blocked.get(number) if together is not None and in_step else None,
-            blocked_now_s=others_s if in_step and _may_be_blocked(rank) else 0.0,
-        )
+    blocked_now_s = {
+        number: max((away_s for away_s, other in away if other != number), default=0.0)
+        for number, rank in window.ranks.items()
+        if in_step and _may_be_blocked(rank)
+    }
+    measured = uses_of(
+        list(window.ranks.values()),
+        {number: rank.made_ns - int(RECENT_S * 1e9) for number, rank in window.ranks.items()},
+        together.blocked if together is not None and in_step else {},
+        blocked_now_s,
+    )
+    ranks = {number: measured[number] for number in window.ranks}
     uses = [ranks[number] for number in counted(window)]
     clocks = {use.clock for use in uses}
     return RunUse(

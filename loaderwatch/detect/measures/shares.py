@@ -108,13 +108,13 @@ def use_of(
     rows, end_ns = rows_since(rank, since_ns), rank.made_ns
     request, wait, step = (rows.steps[name][rows.late] for name in ("request_ns", "wait_ns", "step_ns"))
     delivered = request + known_ns(wait)
-    step_s = _within_s(delivered, delivered + known_ns(step), since_ns, end_ns)
-    waits_s = _within_s(request, delivered, since_ns, end_ns)
+    step_s = within_s(delivered, delivered + known_ns(step), since_ns, end_ns)
+    waits_s = within_s(request, delivered, since_ns, end_ns)
     wait_s, clock = float(waits_s.sum()), clock_of(rank.process, rows.steps, rows.late)
     told = told_of(rows.steps)[rows.late]
     whole_s = seconds(step)
     good_s = np.maximum(0.0, step_s - _blocked_s(blocked, request, whole_s, step_s))
-    open_whole_s = _open_step_s(rank, request, wait, step)
+    open_whole_s = open_step_s(rank, request, wait, step)
     open_s = min(open_whole_s, (end_ns - since_ns) / 1e9)
     open_good_s = max(0.0, open_s - blocked_now_s)
     if max(open_whole_s, float(np.fmax.reduce(whole_s, initial=0.0))) >= Limits().hang_floor_s:
@@ -126,7 +126,7 @@ def use_of(
     made = rows.steps["optimizer_steps"][rows.late][rows.inside]
     return Use(
         clock=clock,
-        covered_s=max(0.0, (end_ns - max(since_ns, _began_ns(rank))) / 1e9),
+        covered_s=max(0.0, (end_ns - max(since_ns, began_ns(rank))) / 1e9),
         batches=int((delivered + known_ns(step) > since_ns).sum()),
         steps=int(np.where(made >= 0, made, 1).sum()),
         wait_s=wait_s,
@@ -151,7 +151,7 @@ def _is_training_in(rank: RankWindow, span: SpanInfo) -> bool:
     return not known or span.loader in training_loaders(rank)
 
 
-def _open_step_s(
+def open_step_s(
     rank: RankWindow, request: NDArray[np.int64], wait: NDArray[np.int64], step: NDArray[np.int64]
 ) -> float:
     """Return how long the step that goes on has lasted; 0 while there is none.
@@ -210,7 +210,7 @@ def _blocked_s(
     return result
 
 
-def _began_ns(rank: RankWindow) -> int:
+def began_ns(rank: RankWindow) -> int:
     """Return when this rank's first loader was first asked for a batch; now, if it was not."""
     firsts = [
         int(times[0]) for table in ("epoch_begins", "steps") if len(times := rank.table(table)["request_ns"])
@@ -268,18 +268,32 @@ def _last_ns(rank: RankWindow, name: str) -> int:
 def wait_share(rank: RankWindow, limits: Limits) -> float:
     """Return the share (0 to 1) of the last half minute, and at least of the last steps, that a rank waited for data.
 
-    It is for a look at the many ranks that are well: in a run that has just begun, a moment's wait is no share worth a closer look.
+    It is for a look at the many ranks that are well.
     """
-    since_ns, request = rank.made_ns - int(limits.spike_recent_s * 1e9), rank.steps["request_ns"]
-    if request.size:
-        since_ns = min(since_ns, int(request[max(0, request.size - QUIET_ROWS)]))
-    use = use_of(rank, since_ns)
+    return share_of(use_of(rank, quiet_since_ns(rank, limits)))
+
+
+def share_of(use: Use) -> float:
+    """Return the share (0 to 1) of the time that a rank waited for data, by the second at least."""
     return use.wait_s / max(use.wait_s + use.step_s, 1.0)
 
 
-def _within_s(
-    starts: NDArray[np.int64], ends: NDArray[np.int64], begin_ns: int, end_ns: int
+def quiet_since_ns(rank: RankWindow, limits: Limits) -> int:
+    """Return since when (ns UTC) a rank is looked at for its share of data wait: half a minute, and at least its last steps.
+
+    In a run that has just begun, a moment's wait is no share worth a closer look.
+    """
+    since_ns, request = rank.made_ns - int(limits.spike_recent_s * 1e9), rank.steps["request_ns"]
+    return min(since_ns, int(request[max(0, request.size - QUIET_ROWS)])) if request.size else since_ns
+
+
+def within_s(
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    begin_ns: int | NDArray[np.int64],
+    end_ns: int | NDArray[np.int64],
 ) -> NDArray[np.float64]:
+    """Return the seconds of each stretch from ``starts`` to ``ends`` that lie in an interval (ns UTC), shape as the stretches."""
     overlap = np.minimum(ends, end_ns) - np.maximum(starts, begin_ns)
     result: NDArray[np.float64] = np.maximum(overlap, 0) / 1e9
     return result

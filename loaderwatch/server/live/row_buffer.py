@@ -31,14 +31,22 @@ class _Layout:
         self.is_float = {c.name: c.dtype == "f8" for c in TABLES[table]}
         self.time = self.index[TIME_COLUMN[table]]
         self.count = len(self.index)
+        self._places: dict[tuple[str, ...], list[int]] = {}
+
+    def places(self, names: tuple[str, ...]) -> list[int]:
+        """Return where some columns lie in a block."""
+        found = self._places.get(names)
+        if found is None:
+            found = self._places[names] = [self.index[name] for name in names]
+        return found
 
 
 LAYOUTS: Final = {table: _Layout(table) for table in TABLES}
 
 
-def block_of(table: str, columns: Mapping[str, bytes]) -> Block:
-    """Turn a checked table of the wire into a block."""
-    joined = b"".join([columns[name] for name in LAYOUTS[table].index])
+def block_of(table: str, *parts: Mapping[str, bytes]) -> Block:
+    """Turn checked tables of the wire into one block, the rows of the first in front."""
+    joined = b"".join([columns[name] for name in LAYOUTS[table].index for columns in parts])
     block: Block = np.frombuffer(joined, dtype="<i8").reshape(LAYOUTS[table].count, -1)
     return block
 
@@ -79,6 +87,17 @@ class Rows(Mapping[str, NDArray[Any]]):
         # Column by column, because ordering whole tables takes megabytes of fresh memory in each look at many ranks.
         column: NDArray[Any] = self._block[self._layout.index[name]][self._chosen]
         return column.view(np.float64) if self._layout.is_float[name] else column
+
+    def columns_from(self, names: tuple[str, ...], first: int) -> list[NDArray[np.int64]]:
+        """Return columns of integers from a row on, each of shape (rows,)."""
+        if self._chosen is None:
+            self._chosen = self._choose()
+        at = self._layout.places(names)
+        if isinstance(self._chosen, slice):
+            rows = self._block[:, self._chosen.start + first :]
+            return [rows[place] for place in at]
+        chosen = self._chosen[first:]
+        return [self._block[place][chosen] for place in at]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._layout.index)
@@ -123,8 +142,8 @@ class RowBuffer:
     def __len__(self) -> int:
         return self._used
 
-    def extend(self, block: Block) -> None:
-        """Append rows. Rows that were returned before do not change."""
+    def extend(self, block: Block, *, ordered: bool = False) -> None:
+        """Append rows; ``ordered`` says that they are known to be in order. Rows that were returned before do not change."""
         count = block.shape[1]
         if count > self._limit:
             block, count = block[:, count - self._limit :], self._limit
@@ -132,12 +151,12 @@ class RowBuffer:
         if self._used + count > self._block.shape[1]:
             self._make_room(count)
         times = block[self._layout.time]
-        self._note_order(times)
+        self._note_order(times, ordered)
         self._block[:, self._used : self._used + count] = block
         self._used += count
 
-    def _note_order(self, times: NDArray[np.int64]) -> None:
-        if len(times) == 1 or bool((times[1:] >= times[:-1]).all()):
+    def _note_order(self, times: NDArray[np.int64], ordered: bool) -> None:
+        if ordered or len(times) == 1 or bool((times[1:] >= times[:-1]).all()):
             if times[0] < self._newest_ns:
                 late = first_at(times, self._newest_ns)
                 self._disorder = self._used + late - 1
