@@ -104,10 +104,11 @@ class Totals:
         firsts = np.flatnonzero(np.concatenate(([True], block[0, 1:] != block[0, :-1])))
         if table == "steps":
             on_main = block[at["off_main_thread"]] != 1
-            if count:
-                self._count_evaluation(block[0], ~counted & on_main, firsts)
+            evaluated = ~counted & on_main
+            if count and evaluated.any():
+                self._count_evaluation(block[0], evaluated, firsts)
             counted &= on_main
-        self._follow(table, block[:, counted], count)
+        self._follow(table, block if counted.all() else block[:, counted], count)
         if count:
             self._add(table, block, counted, firsts)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from loaderwatch.core.facts import GpuState, SpanInfo
 from loaderwatch.core.records import TIME_COLUMN, WHOLE_TABLES
@@ -48,6 +49,49 @@ class _Host:
     looked_ns: int = 0  # when these were
 
 
+class _Gathered:
+    """The rows of one envelope of each of several hosts, all of one attempt and with the same loaders uncounted."""
+
+    def __init__(self) -> None:
+        self.hosts: set[str] = set()
+        self.since_ns = 0
+        self.uncounted: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.said: list[SpanInfo] = []  # with the number of steps that the process counts itself
+        self.of_hosts: list[tuple[str, Block]] = []
+        self._tables: dict[str, list[Mapping[str, bytes]]] = {}
+
+    def fits(self, facts: RunFacts) -> bool:
+        """Whether what was gathered counts in the same way by these facts."""
+        return not self.hosts or (
+            self.since_ns == facts.attempt_ns
+            and (
+                self.uncounted is facts.uncounted_loaders()
+                or np.array_equal(self.uncounted, facts.uncounted_loaders())
+            )
+        )
+
+    def take(self, envelope: Envelope, facts: RunFacts, *, count_as_said: bool) -> None:
+        """Gather the rows of an envelope that these facts have taken; ``count_as_said`` where it is its host's newest."""
+        self.hosts.add(envelope.host.name)
+        self.since_ns, self.uncounted = facts.attempt_ns, facts.uncounted_loaders()
+        for table, columns in envelope.tables.items():
+            if table == "hosts":
+                self.of_hosts.append((envelope.host.name, block_of(table, columns)))
+            elif columns["rank"]:
+                self._tables.setdefault(table, []).append(columns)
+        if count_as_said:
+            self.said += [span for span in envelope.spans if span.worker < 0 and span.steps]
+
+    def blocks(self) -> Iterator[tuple[str, Block]]:
+        """Yield each table with all of its rows, those of lower ranks first as far as hosts hold neighbours."""
+        for table, parts in self._tables.items():
+            yield table, block_of(table, *sorted(parts, key=_first_rank))
+
+
+def _first_rank(columns: Mapping[str, bytes]) -> int:
+    return int.from_bytes(columns["rank"][:8], "little", signed=True)
+
+
 class WindowBuilder:
     """Gathers the envelopes of one run. It is not thread-safe, but its windows may be read in any thread."""
 
@@ -58,33 +102,43 @@ class WindowBuilder:
         self._hosts: dict[str, _Host] = {}
         self._courses = Courses()
         self._totals = Totals()
+        self._gathered = _Gathered()
         self._seen: dict[str, SequenceSet] = {}
         self._first_ns = 0
         self._lost_records = 0
 
     # -- in
 
-    def add(self, envelope: Envelope) -> None:
-        """Take in an envelope, in any order; an envelope that was seen before changes nothing."""
-        seen = self._seen.setdefault(envelope.stream, SequenceSet())
-        if envelope.seq in seen:
-            return
-        seen.add(envelope.seq)
-        self.add_facts(envelope)
-        for name, columns in envelope.tables.items():
-            self.add_rows(name, block_of(name, columns), envelope.host.name)
-        if envelope.made_ns == self._host(envelope.host.name).made_ns:
-            self._count_as_said(envelope.spans)
+    def add(self, *envelopes: Envelope) -> None:
+        """Take in envelopes, in any order; an envelope that was seen before changes nothing."""
+        for envelope in envelopes:
+            seen = self._seen.setdefault(envelope.stream, SequenceSet())
+            if envelope.seq in seen:
+                continue
+            seen.add(envelope.seq)
+            if envelope.host.name in self._gathered.hosts:
+                self._take_gathered()
+            self.add_facts(envelope)
+            newest = envelope.made_ns == self._host(envelope.host.name).made_ns
+            self._gathered.take(envelope, self.facts, count_as_said=newest)
+        self._take_gathered()
 
-    def _count_as_said(self, spans: list[SpanInfo]) -> None:
-        for span in spans:
-            if span.worker < 0 and span.steps:
-                self._totals.count_as_said(span.rank, span.steps)
+    def _take_gathered(self) -> None:
+        """Take in the rows of the envelopes that came since the last time, as one block for each table."""
+        gathered, self._gathered = self._gathered, _Gathered()
+        for table, block in gathered.blocks():
+            self._add_block(table, block, gathered.since_ns, gathered.uncounted)
+        for host, block in gathered.of_hosts:
+            self.add_rows("hosts", block, host)
+        for span in gathered.said:
+            self._totals.count_as_said(span.rank, span.steps)
 
     def add_facts(self, envelope: Envelope, *, count: bool = True) -> None:
         """Take in everything of an envelope except its rows."""
         attempt = self.facts.attempt
         self.facts.take(envelope)
+        if not self._gathered.fits(self.facts):
+            self._take_gathered()
         if self.facts.attempt != attempt:
             self._begin_again()
         self._first_ns = min(self._first_ns or envelope.made_ns, envelope.made_ns)
@@ -101,14 +155,24 @@ class WindowBuilder:
 
     def add_rows(self, table: str, block: Block, host: str, *, count: bool = True) -> None:
         """Take in rows of a table. With ``count`` false they are in the totals already."""
+        if table != "hosts":
+            self._add_block(table, block, self.facts.attempt_ns, self.facts.uncounted_loaders(), count=count)
+        elif block.shape[1]:
+            self._host(host).buffer.extend(block)
+
+    def _add_block(
+        self,
+        table: str,
+        block: Block,
+        since_ns: int,
+        uncounted: NDArray[np.int64],
+        *,
+        count: bool = True,
+    ) -> None:
         times = block[LAYOUTS[table].time]
-        since_ns = 0 if table == "hosts" else self.facts.attempt_ns  # older rows are an earlier attempt's
-        if len(times) and times.min() < since_ns:
+        if len(times) and times.min() < since_ns:  # older rows are an earlier attempt's
             block = block[:, times >= since_ns]
         if not block.shape[1]:
-            return
-        if table == "hosts":
-            self._host(host).buffer.extend(block)
             return
         ranks = block[0]
         if not bool((ranks[1:] >= ranks[:-1]).all()):
@@ -120,15 +184,22 @@ class WindowBuilder:
             if not len(ranks):
                 return
         firsts = np.flatnonzero(np.concatenate(([True], ranks[1:] != ranks[:-1])))
-        lasts = [*firsts[1:].tolist(), len(ranks)]
-        self._totals.take(table, block, self.facts.uncounted_loaders(), count=count)
-        for first, last in zip(firsts.tolist(), lasts, strict=True):
-            buffers = self._rank(int(ranks[first])).buffers
+        self._totals.take(table, block, uncounted, count=count)
+        times = block[LAYOUTS[table].time]
+        back = np.flatnonzero(times[1:] < times[:-1]) + 1
+        ordered = bool(
+            np.isin(back, firsts).all()
+        )  # a rank's rows may begin before those of the one in front end
+        begins, numbers = firsts.tolist(), ranks[firsts].tolist()
+        limit = 0
+        for number, first, last in zip(numbers, begins, [*begins[1:], len(ranks)], strict=True):
+            buffers = self._rank(number).buffers
             buffer = buffers.get(table)
             if buffer is None:
+                limit = limit or self._limit(table)
                 keep_ns = None if table in WHOLE_TABLES else _KEEP_NS
-                buffer = buffers[table] = RowBuffer(table, self._limit(table), keep_ns)
-            buffer.extend(block[:, first:last])
+                buffer = buffers[table] = RowBuffer(table, limit, keep_ns)
+            buffer.extend(block[:, first:last], ordered=ordered)
 
     def seed(
         self,

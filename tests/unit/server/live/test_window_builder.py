@@ -5,6 +5,7 @@ import pytest
 
 from loaderwatch.core.facts import GpuInfo, Loss, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import WINDOW_S
 from loaderwatch.server.live.row_buffer import LAYOUTS, RowBuffer
 from loaderwatch.server.live.window_builder import WindowBuilder
@@ -240,3 +241,50 @@ def test_buffers_that_fill_alike_do_not_move_at_once() -> None:
             buffer.extend(row)
         moved[number] = sum(buffer._block is not was for buffer, was in zip(buffers, before, strict=True))
     assert max(list(moved.values())[200:]) <= 16
+
+
+def test_envelopes_that_come_together_count_as_one_after_the_other() -> None:
+    """Of three hosts, one of them twice, in a wrong order; then its rank is restarted, which begins an attempt."""
+
+    def one(host: int, seq: int, began_ns: int = T0 - SECOND) -> Envelope:
+        times = T0 + (10 * seq + np.arange(5)) * SECOND // 10
+        rows = joined([steps(host + 3 * at, times, [seq, 2, 3, 4, 5], 10 + host) for at in range(2)])
+        return envelope(
+            seq,
+            stream=f"host-{host}",
+            host=f"host-{host}",
+            made_ns=T0 + seq * SECOND,
+            processes=[process(host + 3 * at, 6, started_ns=began_ns) for at in range(2)],
+            spans=[span(host, T0 + seq * SECOND, steps=4 * seq)],
+            tables={"steps": rows, "hosts": table("hosts", t_ns=[T0 + seq * SECOND], cpu_ratio=[0.5])},
+        )
+
+    sent = [
+        one(2, 1),
+        one(0, 2),
+        one(1, 1),
+        one(0, 1),
+        one(0, 2),
+        one(1, 2),
+        one(0, 3, T0 + 2 * SECOND),
+        one(2, 2),
+    ]
+    alone, together = WindowBuilder("run-1"), WindowBuilder("run-1")
+    for each in sent:
+        alone.add(each)
+    together.add(*sent)
+    assert together.totals() == alone.totals()
+    first, second = alone.window(), together.window()
+    assert (
+        (first.attempt, sorted(first.ranks))
+        == (second.attempt, sorted(second.ranks))
+        == (2, [0, 1, 2, 3, 4, 5])
+    )
+    for number, rank in first.ranks.items():
+        other = second.ranks[number]
+        assert (rank.span, rank.made_ns, rank.process) == (other.span, other.made_ns, other.process)
+        for name in ("steps", "gpus"):
+            for column, values in rank.table(name).items():
+                np.testing.assert_array_equal(values, other.table(name)[column])
+    for name, host in first.hosts.items():
+        np.testing.assert_array_equal(host.hosts["t_ns"], second.hosts[name].hosts["t_ns"])
