@@ -78,17 +78,19 @@ class RunFacts:
             return False  # a late envelope from before the process ended
         if known is None and process.state != "live" and process.started_ns < self.attempt_ns:
             return False  # the process ended with an earlier attempt, and its rank has not been restarted yet
-        if any(_outgrown(process, by) for by in self.processes.values()):
+        # Asked of those that ended only: of the ten thousand that begin, each would be held against all before it.
+        if process.state != "live" and any(_outgrown(process, by) for by in self.processes.values()):
             return False
         if known is not None and restarted:
             self._begin_again(known, process)
         elif known is None:
             self._join(process)
-        self._uncounted = None
+        if known is None or restarted or known.loaders != process.loaders:
+            self._uncounted = None
         self.processes[process.rank] = process
         self.rank_hosts[process.rank] = host
         self._rank_streams[process.rank] = stream
-        if restarted:
+        if restarted and max(self.processes) >= process.world_size:
             for rank, other in list(self.processes.items()):
                 if _outgrown(other, process):
                     del self.processes[rank], self.rank_hosts[rank]
