@@ -294,3 +294,27 @@ def test_several_of_one_request_share_a_commit(tmp_path: Path) -> None:
         store.close()
 
     asyncio.run(play())
+
+
+def test_the_writer_rests_after_a_long_commit(tmp_path: Path) -> None:
+    """Envelopes that come in meanwhile share the next one."""
+
+    sizes: list[int] = []
+
+    class Slow(DuckDBStore):
+        def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
+            sizes.append(len(envelopes))
+            time.sleep(0.1)
+            return super().append(envelopes)
+
+    async def play() -> None:
+        store = Slow(tmp_path)
+        ingest = Ingest(store, commit_interval_s=0.0)
+        ingest.start()
+        await ingest.submit([_payload(1)])
+        await asyncio.gather(*(ingest.submit([_payload(n)]) for n in range(2, 12)))
+        await ingest.stop()
+        store.close()
+
+    asyncio.run(play())
+    assert sizes == [1, 10]
