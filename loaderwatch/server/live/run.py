@@ -212,6 +212,7 @@ class LiveRun:
             host_lost=self._heartbeats.lost,
             earlier=run.earlier,
             name=run.shown_name,
+            judged=self._judged,
         )
         began_ns = window.started_ns if window.attempt == 1 else window.attempt_ns
         self.took_s = max(0.0, (window.now_ns - began_ns) / 1e9)

@@ -14,7 +14,7 @@ from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.detect.measures.critical_path import RankSums, lost_s, run_use
+from loaderwatch.detect.measures.critical_path import RankSums, RunUse, lost_s, run_use
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.measures.shares import RECENT_S, Use, rows_since
@@ -24,6 +24,11 @@ from loaderwatch.server.store.attempts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
 
 LOST_AFTER_S: Final = 15.0
+MANY_RANKS: Final = 256
+"""Ranks from which on two looks a second share what the detectors' last pass measured over half a minute. Of 1,024 ranks
+that takes 0.1 s of CPU, longer than all else in a look."""
+SHARED_FOR_S: Final = 1.5
+"""For how long, by the hosts' clocks; after that it is measured anew, so that no number on the page is older than 2 s."""
 
 
 def state_now(run: StoredRun, now_ns: int) -> RunStatus:
@@ -34,6 +39,21 @@ def state_now(run: StoredRun, now_ns: int) -> RunStatus:
     if run.state == "live" and now_ns - run.received_ns > LOST_AFTER_S * 1e9:
         return "lost"
     return run.state
+
+
+def use_now(window: RunWindow, judged: RunWindow | None) -> RunUse:
+    """Return where the time of a run went, of many ranks as of the window that was ``judged`` a moment ago.
+
+    Not when ranks have come or ended since. How far they are, what they do and since when is the newest window's all the same.
+    """
+    if judged is None or len(window.ranks) < MANY_RANKS or judged.attempt != window.attempt:
+        return run_use(window)
+    aged_s = (window.now_ns - judged.now_ns) / 1e9
+    same = len(window.ranks) == len(judged.ranks) and all(
+        (before := judged.ranks.get(number)) is not None and before.process.state == rank.process.state
+        for number, rank in window.ranks.items()
+    )
+    return run_use(judged if same and 0 <= aged_s <= SHARED_FOR_S else window)
 
 
 def summary_of(
@@ -47,6 +67,7 @@ def summary_of(
     host_lost: Callable[[str], bool] | None = None,
     earlier: Sequence[Attempt] = (),
     name: str = "",
+    judged: RunWindow | None = None,
 ) -> answers.Summary:
     """Return the answer of ``GET /runs/{run}/summary``.
 
@@ -55,8 +76,9 @@ def summary_of(
     ``costs_s`` is what each alert of the run has cost. ``lost_s`` in the answer is the largest of them, and at least what
     ``lost_s`` of ``critical_path`` finds for data wait and epoch boundaries so far. ``earlier`` are the run's
     earlier attempts; everything else is about the window's attempt. ``name`` is shown in place of the script's.
+    ``judged`` is the window of the detectors' last pass (see ``use_now``).
     """
-    use = run_use(window)
+    use = use_now(window, judged)
     host_lost = host_lost or _behind(window)
     lost = {host for host in window.ranks_by_host if state == "lost" or host_lost(host)}
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
