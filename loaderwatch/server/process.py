@@ -64,7 +64,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
     log_to_stderr("%(asctime)s %(levelname)s %(message)s")
     sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(_COLLECT_EVERY)
-    _keep_memory_whole()
+    keep_memory_whole()
     certificate = read_certificate(options.ssl_certfile, options.ssl_keyfile)
     _prepare_directory(options)
     with _lock(options):
@@ -243,7 +243,7 @@ class _Server(uvicorn.Server):
         self._say("\n".join(lines))
 
 
-def _keep_memory_whole() -> None:
+def keep_memory_whole() -> None:
     """Make glibc take every block of 64 KiB and more from the system, and return it when it is freed.
 
     By itself glibc raises that limit to the largest block that was freed. The windows' arrays, which grow and are replaced
