@@ -159,6 +159,7 @@ CASES: Final[tuple[Case, ...]] = (
     ),
     # ---- epoch boundaries
     Case("s15_sampler", ("S15",), "epochs", says=("sampler",)),
+    Case("s15_drawn_late", ("S15",), "epochs", within_s=60, says=("Draw only as many",)),
     Case("s28_restart", ("S28",), "epochs", within_s=40, says=("spawn", "persistent_workers=True")),
     Case(
         "s28_restart",
@@ -566,6 +567,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n34_no_loader", group="loaderless", before=LAUNCHED, within_s=75),
     Case("n35_throttled_steps", group="loaderless", before=LAUNCHED, within_s=60),
     Case("n36_ticks", group="loaderless", before=LAUNCHED, within_s=60),
+    Case("n39_acts", group="loaderless", before=LAUNCHED, within_s=60),
     # ---- what a person or a program pauses on purpose
     Case("n28_prompt", group="alike", within_s=60),
     Case("n37_batches_ahead", group="alike", within_s=60),

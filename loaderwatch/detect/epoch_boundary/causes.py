@@ -15,6 +15,7 @@ from loaderwatch.detect.text import count, duration
 JOIN_TIMEOUT_S = 5.0  # DataLoader joins each worker this long, one after the other (pytorch#39570)
 FEW_BATCHES = 2
 MANY_REBUILDS = 5
+USED_PART = 0.5  # of the samples that are drawn: a loop that leaves its epochs early takes no more of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,9 @@ def explain(loader: LoaderInfo, paid: Sequence[Boundary], usual_fetch_s: float) 
     parts = parts_of(paid)
     newest = paid[-1]
     half = 0.5 * parts.total_s
-    if parts.sampler_s >= half:
-        return _sampler(loader, parts)
+    drawing_s = parts.sampler_s + _drawn_later_s(loader, paid, parts)
+    if drawing_s >= half:
+        return _sampler(loader, paid, drawing_s)
     if parts.teardown_s >= half and parts.teardown_s >= 1.0:
         return _teardown(loader, parts, newest)
     started = newest.kind is IterKind.STARTED
@@ -124,17 +126,29 @@ def _filling(paid: Sequence[Boundary], parts: Parts, usual_fetch_s: float) -> bo
     return mean_s >= 0.6 * parts.first_s and not mean_s < 3 * usual_fetch_s
 
 
-def _sampler(loader: LoaderInfo, parts: Parts) -> Explanation:
+def _drawn_later_s(loader: LoaderInfo, paid: Sequence[Boundary], parts: Parts) -> float:
+    """Return how long the sampler draws within the first wait: without workers iter(loader) does not ask it for anything yet."""
+    fetched = [b.first_fetch_s for b in paid if math.isfinite(b.first_fetch_s)]
+    if loader.num_workers != 0 or loader.iterable_dataset or not fetched:
+        return 0.0
+    return max(0.0, parts.first_s - sum(fetched) / len(fetched))
+
+
+def _sampler(loader: LoaderInfo, paid: Sequence[Boundary], drawing_s: float) -> Explanation:
     size = f" of {loader.dataset_length:,} samples" if loader.dataset_length else ""
+    given = [b.batches_before for b in paid if b.batches_before is not None]
+    used = max(given, default=0) * (loader.batch_size or 0)
+    few = 0 < used <= USED_PART * (loader.dataset_length or 0)
     return Explanation(
         scenario="S15",
         confidence=0.9,
-        because=f"the sampler needs {duration(parts.sampler_s)} to draw the order{size}",
+        because=f"the sampler needs {duration(drawing_s)} to draw the order{size}",
         cause=f"Before the first batch of an epoch the sampler builds its whole index list{size} on the training thread, in every"
         " rank.",
-        advice="Draw the order in pieces or by a formula (a permutation of shards, replacement=True, a chunked shuffle), or build"
+        advice=(f"Draw only as many as an epoch takes, {used:,} here (num_samples). " if few else "")
+        + "Draw the order in pieces or by a formula (a permutation of shards, replacement=True, a chunked shuffle), or build"
         " the next epoch's list in a thread while this one trains.",
-        saved_s=parts.sampler_s,
+        saved_s=drawing_s,
     )
 
 
@@ -184,6 +198,8 @@ def _slow_first_batch(loader: LoaderInfo, parts: Parts, started: bool) -> Explan
         if iterable
         else f"The workers are up, but the first batch of every epoch has to be read from nothing: {duration(parts.first_s)}."
         " Nothing is read ahead across the end of an epoch."
+        if loader.num_workers != 0
+        else f"Without workers the loop reads the first batch of every epoch itself, for {duration(parts.first_s)}."
     )
     keep = "persistent_workers=True, " if started else ""
     advice = (

@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Severity
 from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.input_bound.loaderless_causes import is_meant
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without
 from loaderwatch.detect.input_bound.symptoms import FEW_LATER, Symptoms
@@ -90,7 +91,7 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
         now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
     )
     symptoms = Symptoms(window, now, cpus, history=pace.fetches)
-    if Symptoms(window, pace, cpus).throttled:
+    if is_meant(Symptoms(window, pace, cpus)):
         return None
     if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import BETWEEN_STEPS, LoaderInfo, StackDump
-from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
@@ -27,8 +26,11 @@ from loaderwatch.detect.measures.gain import gain_ratio, workers_needed
 from loaderwatch.detect.measures.gpu import gpu_evidence
 from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio, machine_of
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
-from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio, spread
+from loaderwatch.detect.measures.stacks import (
+    beside_model,
+    usual_stack,
+)
+from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
 from loaderwatch.detect.window import RunWindow
 
 FEW_LATER = 3  # steps of the later epochs, below which nothing is known of them
@@ -43,12 +45,6 @@ SHORT_RATIO = 1.05  # median fetch time / workers, against a step: above it they
 NEARLY_SHORT_RATIO = 0.8  # the same with the mean fetch time: above it they are suspected
 RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
 CROWDED_RUNNABLE_RATIO = 0.5
-TICKS = 8
-"""Iterations in a row that are looked at together, to tell a clock from sleeps that are each as long."""
-FEW_TICKS = 60
-TICKS_RATIO = 0.6
-"""Of what chance makes of so many: measured by simulation, 60 to 150 iterations with jitter, a clock has 0.35 (95 % below 0.5), equal sleeps 1.2 (95 % above
-0.69)."""
 CORES = 4.0  # CPUs that a rank is taken to have where the number is not known
 
 
@@ -187,32 +183,6 @@ class Symptoms:
     def between_steps(self) -> StackDump | None:
         """Return where a loop without a loader stands between two steps, as a rule; None where no stack was taken there."""
         return usual_stack(beside_model(self.pace.rank.passing_stacks.get(BETWEEN_STEPS, [])))
-
-    @property
-    def throttled(self) -> bool:
-        """Whether a loop without a loader is meant to go slowly (N35).
-
-        It sleeps between its steps: in a line of its own, or wherever that makes all iterations take the same time.
-        """
-        dump, calls = self.between_steps, self.pace.rank.process.calls
-        frame = user_frame(main_frames(dump))
-        if not self.loader.between_steps or dump is None or frame is None or not calls:
-            return False
-        asleep = waits_in(TIMER_FUNCTIONS, dump.wchan)
-        own_line = (frame.file, frame.function) == (calls[-1].file, calls[-1].function)
-        return asleep and (own_line or self.paced)
-
-    @property
-    def paced(self) -> bool:
-        """Whether iterations go by a clock: one that is late is made up for.
-
-        Times that add up by chance spread as the root of their number; those between two ticks do not spread further.
-        """
-        ticks_s = (self.pace.request_ns - self.pace.request_ns[0]) / 1e9 + self.pace.loop_wait_s
-        if ticks_s.size < FEW_TICKS:
-            return False
-        one, several = spread(np.diff(ticks_s)), spread(ticks_s[TICKS:] - ticks_s[:-TICKS])
-        return several < TICKS_RATIO * math.sqrt(TICKS) * one
 
     # ---- the workers
 

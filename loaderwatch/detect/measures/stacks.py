@@ -255,9 +255,13 @@ def works_aside(frames: Sequence[Frame]) -> bool:
 
 def in_model(frames: Sequence[Frame]) -> bool:
     """Whether the thread is in a pass of a model, in its backward pass, or in an optimizer's step."""
-    return collective(frames) == "backward" or any(
-        frame.library and (frame.function in _MODEL_PASS or "/torch/optim/" in frame.file) for frame in frames
-    )
+    optimizes = any(frame.library and "/torch/optim/" in frame.file for frame in frames)
+    return collective(frames) == "backward" or optimizes or in_forward(frames)
+
+
+def in_forward(frames: Sequence[Frame]) -> bool:
+    """Whether the thread is in a forward pass of a model."""
+    return any(frame.library and frame.function in _MODEL_PASS for frame in frames)
 
 
 def computes_tensors(frames: Sequence[Frame]) -> bool:

@@ -175,6 +175,25 @@ def test_sampler() -> None:
     assert "20,000,000 samples" in finding.title
 
 
+def test_without_workers_the_sampler_draws_with_the_first_batch() -> None:
+    """A generator draws when it is asked for the first index; the loop leaves each epoch after 15,360 of the samples."""
+    alone = loader(num_workers=0, dataset_length=2_000_000, batch_size=256)
+    first = {
+        "batches": 60,
+        "iter_s": 0.0,
+        "first_s": 1.1,
+        "kind": IterKind.IN_PROCESS,
+        "ended_by": EndedBy.BREAK,
+    }
+    finding = only(run(epochs(of=alone, first_fetch_s=0.01, **first)))  # type: ignore[arg-type]
+    assert finding.scenario == "S15"
+    assert "needs 1.1 s to draw the order of 2,000,000 samples" in finding.title
+    assert finding.advice.startswith("Draw only as many as an epoch takes, 15,360 here")
+    finding = only(run(epochs(of=alone, first_fetch_s=1.1, **first)))  # type: ignore[arg-type]
+    assert finding.scenario == "S33"
+    assert finding.cause.startswith("Without workers the loop reads the first batch of every epoch itself")
+
+
 @pytest.mark.parametrize("kind", [IterKind.RESET, IterKind.STARTED])
 def test_shuffle_buffer(kind: IterKind) -> None:
     stream = loader(iterable_dataset=True, batches=None)

@@ -58,6 +58,25 @@ def test_the_advice_fits_what_it_does(stack: str, advice: str) -> None:
     assert finding.advice.startswith(advice)
 
 
+@pytest.mark.parametrize(("acting", "aside", "alerts"), [(3, 2, 0), (2, 3, 1), (1, 0, 1)])
+def test_a_model_that_acts_between_its_steps_does_not_stand_still(
+    acting: int, aside: int, alerts: int
+) -> None:
+    builder = trained()
+    for text in [stacks.main_in("_call_impl", user="act")] * acting + [stacks.main_in(user="play")] * aside:
+        builder.stack(-1, 100, text, why=BETWEEN_STEPS)
+    assert len(told(builder)) == alerts
+
+
+def test_passes_that_take_longer_than_what_lies_between_are_signals_that_came_late() -> None:
+    builder = trained()
+    for row in builder.rows["steps"]:
+        row["forward_ns"] = int(0.07 * S)
+    for _ in range(3):
+        builder.stack(-1, 100, stacks.main_in("_call_impl", user="main"), why=BETWEEN_STEPS)
+    assert len(told(builder)) == 1
+
+
 def test_what_does_not_answer_is_named() -> None:
     builder = trained().stack(-1, 100, stacks.SOCKET, why=BETWEEN_STEPS, wchan="wait_woken")
     (finding,) = told(builder)
