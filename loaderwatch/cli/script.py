@@ -17,11 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-import msgspec
-
 from loaderwatch.agent.launcher.ondemand import DOCTOR, DOCTOR_FOLDER, python_path
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import ScriptReport
+from loaderwatch.core.wire import decode_json
 
 _POLL_S: Final = 0.05
 _OTHERS_S: Final = 20.0  # for the other ranks once one has reported, because they are as far as it is
@@ -191,10 +190,7 @@ def _wait(
     first_at: float | None = None
     own = {child.pid for child in children}
     while True:
-        reports = [
-            msgspec.json.decode(file.read_bytes(), type=ScriptReport)
-            for file in sorted(folder.glob("*.json"))
-        ]
+        reports = [decode_json(file.read_bytes(), ScriptReport) for file in sorted(folder.glob("*.json"))]
         # Ranks that the script starts by itself are as many as they say.
         wanted = max([len(own), *(r.process.world_size for r in reports if r.process.pid not in own)])
         now = time.monotonic()

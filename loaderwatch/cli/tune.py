@@ -19,6 +19,7 @@ from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderTrial, Tuning
+from loaderwatch.core.wire import decode_json
 from loaderwatch.detect.text import duration, rate, size
 
 GRACE_S: Final = 60.0
@@ -108,7 +109,7 @@ def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
         file = folder / KNOWN_FILE
         if not file.exists():
             return 0.0
-        newest = msgspec.json.decode(file.read_bytes(), type=Tuning)
+        newest = decode_json(file.read_bytes(), Tuning)
         told = len(known[-1].trials) if known else 0
         for trial in newest.trials[told:]:
             print(f"  {_trial_line(trial)}", file=sys.stderr, flush=True)

@@ -28,6 +28,7 @@ from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.server_file import read_server_file, read_token_file
 from loaderwatch.core.trust import Away, NotProven, connect, explain, is_our_server, prove
+from loaderwatch.core.wire import decode_json
 
 _TIMEOUT_S = 10.0
 _PACKING_S = 120.0
@@ -168,7 +169,7 @@ class Client:
 
     def _read(self, answer: bytes, kind: type[_T]) -> _T:
         try:
-            return msgspec.json.decode(answer, type=kind)
+            return decode_json(answer, kind)
         except msgspec.ValidationError as error:
             raise ServerError(
                 f"{self.url} answered in a way that this version does not understand ({error}): the server is of another"

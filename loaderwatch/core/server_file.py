@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from loaderwatch.core.files import write_atomically
+from loaderwatch.core.wire import decode_json
 
 _File = TypeVar("_File")
 
@@ -54,6 +55,6 @@ def read_token_file(path: Path) -> TokenFile:
 
 def _read(path: Path, kind: type[_File]) -> _File | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return decode_json(path.read_bytes(), kind)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
         return None

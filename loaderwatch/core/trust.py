@@ -19,6 +19,8 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.wire import decode_json
+
 CA_FILE: Final = "LOADERWATCH_CA_FILE"
 IDENTITY_PATH: Final = "/api/v1/identity"
 CHALLENGE_PATTERN: Final = r"^[0-9a-f]{32,128}$"
@@ -63,7 +65,7 @@ def check_proof(token: str, challenge: str, answer: bytes) -> None:
         NotProven: the answer is not one of a server that knows this token.
     """
     try:
-        identity = msgspec.json.decode(answer, type=Identity)
+        identity = decode_json(answer, Identity)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
         raise NotProven("it does not answer as a loaderwatch server does") from None
     known = _proof(token, challenge)

@@ -1,16 +1,17 @@
 """The envelope: what a streamer sends to a server, about twice a second. MessagePack, columns not rows.
 
 ``encode`` and ``decode`` are the only ways in and out. ``decode`` checks everything a stranger could get wrong and
-names the field; what it returns can be trusted.
+names the field; what it returns can be trusted. ``decode_json`` is for what lies in files and answers.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import threading
 from array import array
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -28,6 +29,10 @@ from loaderwatch.core.facts import (
     StackDump,
 )
 from loaderwatch.core.records import LATER_COLUMNS, TABLES, UNKNOWN, Column
+
+_T = TypeVar("_T")
+_decoders: Final[dict[Any, Callable[[bytes | bytearray | str], Any]]] = {}
+_making: Final = threading.Lock()
 
 SCHEMA_VERSION: Final = 1
 MAX_ENVELOPE_BYTES: Final = 8 * 2**20
@@ -296,3 +301,24 @@ def _check_table(name: str, table: dict[str, bytes]) -> None:
     ranks = table.get("rank")
     if ranks and (highest := max(memoryview(ranks).cast("q"))) >= MAX_RANKS:
         raise WireError(f"tables.{name}.rank", f"{highest}; ranks are below {MAX_RANKS}")
+
+
+def decode_json(data: bytes | bytearray | str, kind: type[_T]) -> _T:
+    """Return JSON as a value of a type.
+
+    msgspec looks at a type when it is used first, and two threads that do so at once crash the interpreter (msgspec 0.22.0: one finds
+    a field whose type is not set yet). Here only one of them does; elsewhere decoders are made as their modules are imported.
+
+    Raises:
+        msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError: it is no JSON, or of another type.
+    """
+    look_at(kind)
+    found: _T = _decoders[kind](data)
+    return found
+
+
+def look_at(kind: type[Any]) -> None:
+    """Have msgspec look at a type, before ``msgspec.convert`` would."""
+    if kind not in _decoders:
+        with _making:
+            _decoders[kind] = msgspec.json.Decoder(kind).decode

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -45,13 +46,14 @@ def remember(options: ServeOptions) -> None:
     write_atomically(options.remembered_path, msgspec.json.encode(options, enc_hook=str))
 
 
+_decode: Final = msgspec.json.Decoder(ServeOptions, dec_hook=lambda kind, value: kind(value)).decode
+
+
 def remembered(data_dir: Path) -> ServeOptions | None:
     """Return the options of this directory's last server if it was killed; None if it ended in order."""
     path = DataDir(data_dir).remembered_path
     try:
-        options = msgspec.json.decode(
-            path.read_bytes(), type=ServeOptions, dec_hook=lambda kind, value: kind(value)
-        )
+        options: ServeOptions = _decode(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:

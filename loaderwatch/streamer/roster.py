@@ -14,6 +14,7 @@ from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring.span import OpenSpan
 from loaderwatch.core.system import PROC
+from loaderwatch.core.wire import decode_json
 from loaderwatch.streamer.exit_code import Handle
 from loaderwatch.streamer.outbox.files import set_aside
 from loaderwatch.streamer.rings import RingFolder, TrackedRing
@@ -266,7 +267,7 @@ class Roster:
             return  # the description is not written yet
         member.info_mark = mark
         try:
-            info = msgspec.json.decode(data, type=ProcessInfo)
+            info = decode_json(data, ProcessInfo)
             member.info = msgspec.structs.replace(info, calls=in_loops(info.calls, info.cwd))
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             log.warning("%s is not a process description (%s); set aside as .corrupt", path, error)

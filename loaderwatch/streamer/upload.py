@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.trust import Away, NotProven, connect, explain, have_proven
-from loaderwatch.core.wire import Receipt, join
+from loaderwatch.core.wire import Receipt, decode_json, join
 from loaderwatch.streamer.outbox.outbox import Outbox
 
 log = logging.getLogger(__name__)
@@ -147,7 +147,7 @@ class Uploader(threading.Thread):
 
     def _received(self, sent: list[tuple[int, bytes]], body: bytes) -> float | None:
         try:
-            receipt = msgspec.json.decode(body, type=Receipt)
+            receipt = decode_json(body, Receipt)
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             self._say_refusal(200, f"not a receipt: {error}".encode())
             self.target = None

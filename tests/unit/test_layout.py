@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -449,3 +450,12 @@ def test_every_module_has_a_test_to_open() -> None:
     assert not others - TESTED_BY.keys(), "give it a test of its name, or say in TESTED_BY which one tests it"
     assert not TESTED_BY.keys() - others, "these have tests of their names now, or are gone"
     assert not [test for test in TESTED_BY.values() if not (TESTS.parent / test).exists()]
+
+
+def test_no_decoder_is_made_where_another_thread_may_make_it_too(repo_root: Path) -> None:
+    """``decode_json`` says why: at its first use of a type msgspec is not safe with threads."""
+    at_use = re.compile(r"(?<![\w.])msgspec\.(?:json|msgpack)\.decode\([^)]*type=")
+    found = [
+        str(path) for path in (repo_root / "loaderwatch").rglob("*.py") if at_use.search(path.read_text())
+    ]
+    assert found == []

@@ -22,6 +22,7 @@ from torch.utils.data import _utils
 
 from loaderwatch.agent.describe import is_iterable_dataset
 from loaderwatch.core.facts import LoaderProbe
+from loaderwatch.core.wire import decode_json
 
 READ_S: Final = 2.0
 """How many seconds samples are read for, which is enough for a batch of ordinary images."""
@@ -54,7 +55,7 @@ def probe_loader(loader: Any, number: int, batch: int, start_method: str | None)
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     try:
-        return msgspec.json.decode(answer, type=LoaderProbe)
+        return decode_json(answer, LoaderProbe)
     except msgspec.DecodeError:  # killed, by us or by what it read
         killer = signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) and not late else None
         return LoaderProbe(loader=number, batch=batch, died=killer, unfinished_s=GIVE_UP_S if late else None)

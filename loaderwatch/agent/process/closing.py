@@ -10,11 +10,9 @@ import time
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from loaderwatch.agent.guard import say
 from loaderwatch.core.printable import one_line
-from loaderwatch.core.wire import CLOSING_NAME, Closing
+from loaderwatch.core.wire import CLOSING_NAME, Closing, decode_json
 
 LEAST_S: Final = 30.0
 """A shorter run without an alert ends without a word: it was a trial."""
@@ -31,7 +29,7 @@ def say_closing(folder: Path, name: str, steps: int, took_s: float) -> None:
     path = folder / CLOSING_NAME
     if not path.exists() or time.time() - path.stat().st_mtime > min(STALE_S, took_s):
         return  # nobody said anything, or of an earlier time, or of an earlier process of this name
-    closing = msgspec.json.decode(path.read_bytes(), type=Closing)
+    closing = decode_json(path.read_bytes(), Closing)
     if took_s < LEAST_S and not closing.found:
         return
     what = "1 step" if steps == 1 else f"{steps:,} steps"

@@ -12,6 +12,7 @@ from loaderwatch.agent.tuning.search import KNOWN_FILE
 from loaderwatch.agent.tuning.tune import tune
 from loaderwatch.core.facts import Tuning
 from loaderwatch.core.files import write_atomically
+from loaderwatch.core.wire import decode_json
 
 
 class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +24,7 @@ class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 def tuner(options: str, folder: Path) -> Callable[[Any, str | None], Tuning]:
     """Return a function that tunes a loader, given with the line that made it, and writes what is known after each trial to ``folder``."""
-    asked = msgspec.json.decode(options, type=TuneOptions)
+    asked = decode_json(options, TuneOptions)
 
     def act(loader: Any, made_at: str | None) -> Tuning:
         def told(known: Tuning) -> None:

@@ -17,6 +17,7 @@ import msgspec
 from loaderwatch.agent.guard import shield
 from loaderwatch.agent.source import line_outside
 from loaderwatch.core.files import private_folder, write_atomically
+from loaderwatch.core.wire import decode_json
 
 ONLY_WITH_WORKERS: Final = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
 """Options that DataLoader refuses without workers."""
@@ -63,7 +64,7 @@ def take(path: Path, targets: Sequence[str]) -> TunedSetting | None:
 
 def _kept(path: Path) -> dict[str, TunedSetting]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, TunedSetting])
+        return decode_json(path.read_bytes(), dict[str, TunedSetting])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
 
@@ -74,7 +75,7 @@ def apply_tuned(kind: Any, text: str) -> None:
     Raises:
         msgspec.DecodeError: it is no setting.
     """
-    setting = msgspec.json.decode(text, type=TunedSetting)
+    setting = decode_json(text, TunedSetting)
     own = kind.__init__
     signature = inspect.signature(own)
 

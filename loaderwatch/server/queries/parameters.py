@@ -8,6 +8,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from starlette.requests import Request
 
+from loaderwatch.core.wire import look_at
+
 _MAX_BODY: Final = 4096  # bytes
 _T = TypeVar("_T")
 
@@ -57,6 +59,7 @@ def struct_of(body: Any, kind: type[_T]) -> _T:
     Raises:
         ParameterError: it names a field that is missing or has a value that the struct does not take.
     """
+    look_at(kind)
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:

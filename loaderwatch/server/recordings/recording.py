@@ -60,6 +60,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             yield wire.decode(payload)
 
 
+_decode: Final = msgspec.msgpack.Decoder(Recording).decode
+
+
 def redacted(recording: Recording) -> Recording:
     """Redact a recording for strangers, which leaves out alerts and labels. The short forms of files differ in each recording, so that two cannot be compared."""
     redaction = Redaction(secrets.token_bytes(KEY_BYTES), sharing=True)
@@ -96,7 +99,7 @@ def unpack(packed: bytes, path: Path) -> Recording:
         data = unpacker.decompress(packed, max_length=MOST_BYTES)
         if not unpacker.eof:
             raise BadRecording(path, f"it is cut off, or holds more than {MOST_BYTES >> 20} MiB")
-        recording = msgspec.msgpack.decode(data, type=Recording)
+        recording = _decode(data)
     except (lzma.LZMAError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRecording(path, str(error)) from error
     if recording.format != FORMAT:

@@ -17,6 +17,7 @@ import msgspec
 
 from loaderwatch.core.config import Settings
 from loaderwatch.core.files import DRAFT, free_path, private_folder, write_atomically
+from loaderwatch.core.wire import decode_json
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,7 @@ def load_state(folder: Path) -> StreamState | None:
         log.warning("%s cannot be read (%s); starting a new stream", path, error)
         return None
     try:
-        return msgspec.json.decode(data, type=StreamState)
+        return decode_json(data, StreamState)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         log.warning("%s is not a streamer's state (%s); set aside as .corrupt", path, error)
         set_aside(path)

@@ -25,7 +25,7 @@ import msgspec
 
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.records import KIND_TABLE
-from loaderwatch.core.wire import MAX_TOGETHER, TOGETHER_BYTES, Envelope, decode, row_count
+from loaderwatch.core.wire import MAX_TOGETHER, TOGETHER_BYTES, Envelope, decode, decode_json, row_count
 from loaderwatch.streamer.outbox.files import OutboxFiles, StreamState, set_aside
 
 log = logging.getLogger(__name__)
@@ -336,7 +336,7 @@ def unpack_file(data: bytes) -> tuple[Covered, bytes] | None:
     if zlib.crc32(payload, zlib.crc32(header)) != crc:
         return None
     try:
-        return msgspec.json.decode(header, type=Covered), payload
+        return decode_json(header, Covered), payload
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
         return None
 

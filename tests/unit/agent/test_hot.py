@@ -11,6 +11,7 @@ import mmap
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -1138,6 +1139,15 @@ def test_an_odd_iterator_is_read_alike(
     countable = not any(isinstance(one, int) and abs(one) >= 2**62 for one in (free, outstanding))
     if countable and isinstance(tasks, dict) and all(isinstance(task, tuple) for task in tasks.values()):
         assert (slow is None) == (fast is None)
+
+
+def test_the_header_for_c_is_made_before_any_package_is_installed() -> None:
+    """The build asks for it in a first install, and without it nothing is compiled."""
+    root = Path(hot.__file__).parents[3]
+    asks = "from loaderwatch.agent.hot.layout import c_header; print(c_header())"
+    bare = {"PYTHONPATH": os.fspath(root), "LOADERWATCH_PLAIN": "1"}
+    done = subprocess.run([sys.executable, "-S", "-c", asks], env=bare, capture_output=True, text=True)
+    assert "LOOK_EVERY" in done.stdout, done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="compiled on Linux only")

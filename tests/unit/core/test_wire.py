@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from array import array
 from typing import Any
 
@@ -35,6 +37,7 @@ from loaderwatch.core.wire import (
     run_of,
     split,
 )
+from tests.waiting import PATIENCE_S
 
 
 def envelope(**changed: Any) -> Envelope:
@@ -173,3 +176,45 @@ def test_what_is_no_array_of_envelopes_is_refused(body: bytes) -> None:
     """Empty, cut off, of something else, of a length nobody would send."""
     with pytest.raises(WireError, match="body"):
         split(body)
+
+
+MANY_FIELDS = """
+from __future__ import annotations
+import msgspec
+class Inner(msgspec.Struct):
+    a: int = 0
+    b: str | None = None
+    c: list[int] = []
+class Outer(msgspec.Struct):
+    number: int = 0
+    inner: list[Inner] = []
+    named: dict[str, Inner] = {}
+    text: str | None = None
+"""
+"""The fields' types are texts, so that looking at them runs Python, where threads take turns."""
+
+
+def test_a_type_may_be_decoded_by_several_threads_at_once() -> None:
+    """msgspec alone crashes the interpreter within some hundred tries of this."""
+    script = f"""
+import sys, threading, types
+import msgspec
+from loaderwatch.core.wire import decode_json
+sys.setswitchinterval(1e-6)
+for number in range(400):
+    module = sys.modules["made"] = types.ModuleType("made")
+    exec({MANY_FIELDS!r}, vars(module))
+    together = threading.Barrier(8)
+    found = []
+    def decode():
+        together.wait()
+        found.append(decode_json(b'{{"inner": [{{"a": 1}}], "text": "x"}}', module.Outer))
+    threads = [threading.Thread(target=decode) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.returncode == 0, done.stderr

@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Final
 
-import msgspec
-
+from loaderwatch.core.wire import decode_json
 from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.partitions import stored_runs
 from loaderwatch.server.store.clickhouse.snapshot import text
@@ -82,6 +81,4 @@ class Cards:
 def _read(database: Database, where: str) -> dict[str, tuple[int, StoredRun]]:
     """Return cards by run, each with its number, which is higher for a newer one of the same run."""
     rows = database.rows(f"SELECT run::String AS run, commit, card FROM {database.name}.cards FINAL{where}")
-    return {
-        run.decode(): (int(number), msgspec.json.decode(card, type=StoredRun)) for run, number, card in rows
-    }
+    return {run.decode(): (int(number), decode_json(card, StoredRun)) for run, number, card in rows}

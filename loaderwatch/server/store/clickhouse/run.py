@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import TABLES, UNKNOWN
-from loaderwatch.core.wire import Envelope
+from loaderwatch.core.wire import Envelope, decode_json
 from loaderwatch.server.store import rollup, rows
 from loaderwatch.server.store.clickhouse.claims import Claim, newest, replaced_from
 from loaderwatch.server.store.clickhouse.database import Database
@@ -96,7 +96,7 @@ class ClickHouseRun(OpenRun):
         newest_events = f"SELECT body FROM events ORDER BY ordinal DESC LIMIT {LAST_EVENTS}"
         self._open_waits = self._last_waits(lambda: (body for (body,) in run(newest_events).fetchall()))
         said = run("SELECT said FROM labels").fetchone()
-        self._labels = Labels() if said is None else msgspec.json.decode(said[0], type=Labels)
+        self._labels = Labels() if said is None else decode_json(said[0], Labels)
         self._card = self._draw_card()
 
     def _whole_commits(self) -> Gaps:

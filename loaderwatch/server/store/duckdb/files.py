@@ -14,7 +14,7 @@ import duckdb
 import msgspec
 
 from loaderwatch.core.files import free_path, write_atomically
-from loaderwatch.core.wire import RUN_ID_PATTERN
+from loaderwatch.core.wire import RUN_ID_PATTERN, decode_json
 from loaderwatch.server.store.duckdb.runfile import NotOurFile, RunFile
 from loaderwatch.server.store.protocol import RunExists, StoredRun, StoreError, UnknownRun
 
@@ -196,7 +196,7 @@ class RunFiles:
             known = self._cards.get(run_id)
             if known is not None and known[0] == modified:
                 return known[1]
-            card = msgspec.json.decode(path.read_bytes(), type=StoredRun)
+            card = decode_json(path.read_bytes(), StoredRun)
         except FileNotFoundError:
             return None
         except (OSError, msgspec.MsgspecError) as error:
