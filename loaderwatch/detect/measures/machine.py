@@ -290,7 +290,7 @@ def written_per_s(rank: RankWindow, loader: int, until_ns: int) -> float:
     """Return the bytes per second that who reads for a loader has written in the ten seconds up to a time (ns UTC).
 
     Those are its workers, or the training process where it has none. It is the smaller rate of two halves, so that what was
-    written once, such as a checkpoint, is none.
+    written once, such as a checkpoint, is none; NaN where one of them is not known.
     """
     rows = rank.table("processes")
     t_ns = rows["t_ns"]
@@ -298,7 +298,7 @@ def written_per_s(rank: RankWindow, loader: int, until_ns: int) -> float:
     readers = workers if workers.any() else rows["worker"] < 0
     middle_ns = until_ns - RECENT_NS // 2
     halves = (t_ns >= until_ns - RECENT_NS) & (t_ns <= middle_ns), (t_ns >= middle_ns) & (t_ns <= until_ns)
-    return min(_total_rate(rows, "written_chars", readers & half) for half in halves)
+    return float(np.min([_total_rate(rows, "written_chars", readers & half) for half in halves]))
 
 
 def helper_cpu_ratio(pace: Pace) -> float:
