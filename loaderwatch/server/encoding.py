@@ -1,4 +1,4 @@
-"""Encoding of JSON answers: unknown values are null, and errors have one shape."""
+"""What goes over HTTP: bodies of a bounded size, and JSON answers, in which unknown values are null and errors have one shape."""
 
 from __future__ import annotations
 
@@ -7,7 +7,27 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from starlette.requests import Request
 from starlette.responses import Response
+
+
+async def body_of(request: Request, most: int) -> bytes | None:
+    """Return a request's body; None if it is longer than ``most`` bytes, as soon as that shows.
+
+    Raises:
+        ClientDisconnect: it ended early.
+    """
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            return None
+    return bytes(body)
+
+
+def too_large(most: int) -> Response:
+    """Make the answer to a request whose body is longer."""
+    return error_answer(413, f"at most {most} bytes are accepted", "(body)")
 
 
 def encode_json(value: Any) -> bytes:

@@ -20,7 +20,7 @@ from loaderwatch.server.access.forwarded import FORWARDED_KEY, forwarded_by
 from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
 from loaderwatch.server.access.sign_in import sign_in_page
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
-from loaderwatch.server.encoding import error_answer
+from loaderwatch.server.encoding import body_of, error_answer, too_large
 from loaderwatch.server.lifetime import SERVER_PATH
 
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})
@@ -218,14 +218,12 @@ class Gate:
             return sign_in_page()
         if request.method != "POST":
             return error_answer(405, "send POST")
-        body = bytearray()
         try:
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > _LOGIN_BYTES:
-                    return error_answer(413, f"at most {_LOGIN_BYTES} bytes are accepted", "(body)")
+            body = await body_of(request, _LOGIN_BYTES)
         except ClientDisconnect:
             return Response(status_code=400)
+        if body is None:
+            return too_large(_LOGIN_BYTES)
         try:
             fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
         except ValueError:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from loaderwatch.core.answers import Fingerprint
-from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
-from loaderwatch.server.encoding import error_answer, json_answer
+from loaderwatch.server.encoding import body_of, error_answer, json_answer, too_large
 from loaderwatch.server.parts import Parts
-from loaderwatch.server.recordings.arrivals import OutOfTurn, TooManyArrive
+from loaderwatch.server.recordings.arrivals import MOST_BYTES, OutOfTurn, TooManyArrive
 from loaderwatch.server.recordings.moving import StillReports, of_store
 from loaderwatch.server.store.protocol import RunExists
-
-MOST_BODY: Final = MAX_ENVELOPE_BYTES + 2**20
 
 router = APIRouter(prefix="/api/v1/runs")
 
@@ -38,18 +35,16 @@ async def bring(
 ) -> Response:
     """Take in a part of a run, or with ``last`` what is known of it besides."""
     parts: Parts = request.app.state.parts
-    body = bytearray()
     try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MOST_BODY:
-                return error_answer(413, f"at most {MOST_BODY} bytes are accepted", "(body)")
+        body = await body_of(request, MOST_BYTES)
     except ClientDisconnect:
         return error_answer(400, "the request ended early", "(body)")
+    if body is None:
+        return too_large(MOST_BYTES)
     try:
         if run in parts.live:
             raise RunExists(run)
-        await parts.arrivals.take(run, number, bytes(body), last=last)
+        await parts.arrivals.take(run, number, body, last=last)
     except (RunExists, OutOfTurn) as error:
         return error_answer(409, str(error), "run" if isinstance(error, RunExists) else "number")
     except TooManyArrive as error:

@@ -14,13 +14,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from loaderwatch.core.answers import RunRow
-from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
 from loaderwatch.server.access.forwarded import FORWARDED_KEY, HEADERS, Forwarded, headers_of
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access, Keys
 from loaderwatch.server.alerts.book import run_of
-from loaderwatch.server.encoding import error_answer
+from loaderwatch.server.encoding import body_of, error_answer, too_large
 from loaderwatch.server.peers.client import PeerAnswer, PeerAway, PeerClient
+from loaderwatch.server.recordings.arrivals import MOST_BYTES
 from loaderwatch.server.store.clickhouse.members import Members
 from loaderwatch.server.store.clickhouse.placement import Server
 
@@ -29,7 +29,6 @@ _log: Final = logging.getLogger(__name__)
 LIST_S: Final = 2.0
 """How long a list of runs waits for those of another server."""
 _MOST_BODY: Final = 1 << 20
-_MOST_BROUGHT: Final = MAX_ENVELOPE_BYTES + _MOST_BODY  # of a part of a run that is imported
 _RUNS: Final = "/api/v1/runs/"
 _ALERTS: Final = "/api/v1/alerts/"
 _OWN_HEADERS: Final = frozenset(
@@ -146,18 +145,13 @@ class Forwarding:
         if owner is None:
             await self._app(scope, receive, send)
             return
-        body = bytearray()
-        most = _MOST_BROUGHT if scope["path"].endswith("/import") else _MOST_BODY
+        most = MOST_BYTES if scope["path"].endswith("/import") else _MOST_BODY
         try:
-            async for chunk in Request(scope, receive).stream():
-                body += chunk
-                if len(body) > most:
-                    answer = error_answer(413, f"at most {most} bytes are accepted", "(body)")
-                    await answer(scope, receive, send)
-                    return
+            body = await body_of(Request(scope, receive), most)
         except ClientDisconnect:
             return
-        await self._peers.passed_on(scope, owner, bytes(body))(scope, receive, send)
+        answer = too_large(most) if body is None else self._peers.passed_on(scope, owner, body)
+        await answer(scope, receive, send)
 
 
 class _PassedOn(Response):

@@ -9,6 +9,7 @@ import msgspec
 from starlette.requests import Request
 
 from loaderwatch.core.wire import look_at
+from loaderwatch.server.encoding import body_of
 
 _MAX_BODY: Final = 4096  # bytes
 _T = TypeVar("_T")
@@ -42,11 +43,9 @@ async def json_body(request: Request, most: int = _MAX_BODY) -> Any:
     Raises:
         ParameterError: the body is longer, or no JSON.
     """
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise ParameterError("(body)", f"at most {most} bytes are accepted")
+    body = await body_of(request, most)
+    if body is None:
+        raise ParameterError("(body)", f"at most {most} bytes are accepted")
     try:
         return msgspec.json.decode(body or b"null")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
