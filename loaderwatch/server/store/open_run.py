@@ -184,6 +184,17 @@ def acked_columns(sequences: Mapping[str, Iterable[tuple[int, int]]]) -> dict[st
     return {"stream": objects(streams), "low": np.array(lows), "high": np.array(highs)}
 
 
+def fresh_columns(fresh: Sequence[Envelope], firsts: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """Return the columns of ``acked`` for envelopes that come now; ``firsts`` are the times at which each begins, ns UTC."""
+    return {
+        "stream": objects([envelope.stream for envelope in fresh]),
+        "low": np.array([envelope.seq for envelope in fresh]),
+        "high": np.array([envelope.seq for envelope in fresh]),
+        "made_ns": np.array([envelope.made_ns for envelope in fresh]),
+        "first_ns": np.array(firsts),
+    }
+
+
 def event_columns(events: Sequence[Event]) -> dict[str, NDArray[Any]]:
     """Return the columns of the table ``events``."""
     ordinals, times, facts, lost, bodies = zip(*events, strict=True)

@@ -34,6 +34,7 @@ from loaderwatch.server.store.open_run import (
     OpenRun,
     acked_columns,
     event_columns,
+    fresh_columns,
     objects,
 )
 from loaderwatch.server.store.protocol import Rest, StoredAlert, StoredRun, UnknownRun
@@ -132,14 +133,7 @@ class ClickHouseRun(OpenRun):
             claim = self._claimed()
             claim.commits += 1
             fresh_dirty = self._insert_all(claim.commits, tables, events)
-            acked = {
-                "stream": objects([e.stream for e in fresh]),
-                "low": np.array([e.seq for e in fresh]),
-                "high": np.array([e.seq for e in fresh]),
-                "made_ns": np.array([e.made_ns for e in fresh]),
-                "first_ns": np.array(firsts),
-            }
-            self._commit(claim.commits, acked, now)
+            self._commit(claim.commits, fresh_columns(fresh, firsts), now)
             claim.check()
             self._count_as_commit(claim.commits)
             for index, name, t_ns in fresh_dirty:

@@ -28,6 +28,7 @@ from loaderwatch.server.store.open_run import (
     OpenRun,
     acked_columns,
     event_columns,
+    fresh_columns,
     objects,
 )
 from loaderwatch.server.store.protocol import Rest, StoredAlert
@@ -129,14 +130,7 @@ class RunFile(OpenRun):
             events = [event for e in fresh if (event := self._event(e))]
             tables = rows.gather(fresh, self.facts)
             firsts = [rows.first_time(e) for e in fresh]
-            acked = {
-                "stream": objects([e.stream for e in fresh]),
-                "low": np.array([e.seq for e in fresh]),
-                "high": np.array([e.seq for e in fresh]),
-                "made_ns": np.array([e.made_ns for e in fresh]),
-                "received_ns": np.full(len(fresh), now),
-                "first_ns": np.array(firsts),
-            }
+            acked = fresh_columns(fresh, firsts) | {"received_ns": np.full(len(fresh), now)}
             self._commit(tables, events, acked)
             self.newest_ns = max(self.newest_ns, *(e.made_ns for e in fresh))
             self.first_ns = min(self.first_ns or firsts[0], *firsts)
