@@ -80,7 +80,7 @@ def measure(ranks: int, seconds: float, commit_s: float, profiled: str | None = 
                 with stages.stage("store"):
                     store.append(envelopes[first::commits])
             with stages.stage("rows"):
-                builder.add(*envelopes)
+                builder.add_all(envelopes)
             with stages.stage("window"):
                 window = builder.window()
                 totals = builder.totals()

@@ -185,7 +185,7 @@ class LiveRun:
             news = bool(self._inbox)
             self._inbox_bytes = 0
             self.said_goodbye = False
-            builder.add(*self._arrived())
+            builder.add_all(self._arrived())
             window = self._window
             if window is None or news:
                 window = self._window = builder.window()

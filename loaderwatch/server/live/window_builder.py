@@ -109,8 +109,12 @@ class WindowBuilder:
 
     # -- in
 
-    def add(self, *envelopes: Envelope) -> None:
-        """Take in envelopes, in any order; an envelope that was seen before changes nothing."""
+    def add(self, envelope: Envelope) -> None:
+        """Take in an envelope, in any order; one that was seen before changes nothing."""
+        self.add_all((envelope,))
+
+    def add_all(self, envelopes: Iterable[Envelope]) -> None:
+        """Take in envelopes, each as it is asked for: those behind one that raises an error are not asked for."""
         for envelope in envelopes:
             seen = self._seen.setdefault(envelope.stream, SequenceSet())
             if envelope.seq in seen:

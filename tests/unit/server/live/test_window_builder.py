@@ -272,7 +272,7 @@ def test_envelopes_that_come_together_count_as_one_after_the_other() -> None:
     alone, together = WindowBuilder("run-1"), WindowBuilder("run-1")
     for each in sent:
         alone.add(each)
-    together.add(*sent)
+    together.add_all(sent)
     assert together.totals() == alone.totals()
     first, second = alone.window(), together.window()
     assert (
@@ -288,3 +288,22 @@ def test_envelopes_that_come_together_count_as_one_after_the_other() -> None:
                 np.testing.assert_array_equal(values, other.table(name)[column])
     for name, host in first.hosts.items():
         np.testing.assert_array_equal(host.hosts["t_ns"], second.hosts[name].hosts["t_ns"])
+
+
+def test_an_envelope_that_fails_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those in front count, and those behind are still there to be asked for."""
+    builder = WindowBuilder("run-1")
+    add_facts = builder.add_facts
+
+    def fails(each: Envelope) -> None:
+        if each.seq == 2:
+            raise RuntimeError("a fault of ours")
+        add_facts(each)
+
+    monkeypatch.setattr(builder, "add_facts", fails)
+    rows = [steps(0, [T0 + seq * SECOND], [seq], [9]) for seq in range(1, 5)]
+    waiting = iter([envelope(seq, tables={"steps": each}) for seq, each in enumerate(rows, 1)])
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        builder.add_all(waiting)
+    builder.add_all(waiting)
+    assert builder.window().ranks[0].table("steps")["wait_ns"].tolist() == [1, 3, 4]
