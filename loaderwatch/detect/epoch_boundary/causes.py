@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import EndedBy, IterKind
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.boundaries import Boundary
+from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.text import count, duration
 
 JOIN_TIMEOUT_S = 5.0  # DataLoader joins each worker this long, one after the other (pytorch#39570)
@@ -119,19 +122,19 @@ def _drains(paid: Sequence[Boundary]) -> bool:
 
 def _filling(paid: Sequence[Boundary], parts: Parts, usual_fetch_s: float) -> bool:
     """Whether the workers were busy with the first batch themselves, far longer than with a usual one."""
-    first = [b.first_fetch_s for b in paid if math.isfinite(b.first_fetch_s)]
-    if not first:
-        return False
-    mean_s = sum(first) / len(first)
-    return mean_s >= 0.6 * parts.first_s and not mean_s < 3 * usual_fetch_s
+    first_s = _first_fetch_s(paid)
+    return first_s >= 0.6 * parts.first_s and not first_s < 3 * usual_fetch_s
+
+
+def _first_fetch_s(paid: Sequence[Boundary]) -> float:
+    """Return the mean seconds of the first fetch of an epoch; NaN where none is known."""
+    return mean(np.array([b.first_fetch_s for b in paid]))
 
 
 def _drawn_later_s(loader: LoaderInfo, paid: Sequence[Boundary], parts: Parts) -> float:
     """Return how long the sampler draws within the first wait: without workers iter(loader) does not ask it for anything yet."""
-    fetched = [b.first_fetch_s for b in paid if math.isfinite(b.first_fetch_s)]
-    if loader.num_workers != 0 or loader.iterable_dataset or not fetched:
-        return 0.0
-    return max(0.0, parts.first_s - sum(fetched) / len(fetched))
+    drawing_s = parts.first_s - _first_fetch_s(paid)
+    return drawing_s if loader.num_workers == 0 and not loader.iterable_dataset and drawing_s > 0 else 0.0
 
 
 def _sampler(loader: LoaderInfo, paid: Sequence[Boundary], drawing_s: float) -> Explanation:

@@ -48,7 +48,14 @@ FEW_RATIO: Final = 0.25  # "few" is at most this share of all ranks
 Source: TypeAlias = Literal["measured", "durations"]
 PHASES: Final = ("forward", "backward", "optimizer", "other")
 _COMPARED: Final = (
-    *("loader", "epoch", "batch", "off_main_thread", "request_ns", "wait_ns", "step_ns", "collective_ns"),
+    "loader",
+    "epoch",
+    "batch",
+    "off_main_thread",
+    "request_ns",
+    "wait_ns",
+    "step_ns",
+    "collective_ns",
 )
 _COLUMNS: Final = (*_COMPARED, "forward_ns", "backward_ns", "optimizer_ns")
 
