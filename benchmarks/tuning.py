@@ -1,10 +1,10 @@
 """``loaderwatch tune`` and ``attach(autotune=True)`` against a full sweep: what share of the best hand-tuned speed each reaches.
 
-    python -m benchmarks.tuning [PIPELINE...] [--seconds 6] [--epochs 6]
+    python -m benchmarks.tuning [PIPELINE...] [--epochs 6]
 
 Each pipeline is trained bare with every number of workers of the sweep; then with the setting that ``tune`` advises, and from one
-worker on with autotune, of which the last epoch counts. All speeds are batches per second of training. Exit code 1 where one
-reaches less than 95 %.
+worker on with autotune, of which the last epoch counts. All speeds are batches per second of training, over the same 300 batches
+of an epoch. Exit code 1 where one reaches less than 95 %, or ``tune`` takes longer than a minute.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import time
 from typing import Any, Final
 
 from benchmarks.pipelines import PIPELINES
-from benchmarks.predictions import ROOT, Setting, run_bare
+from benchmarks.predictions import ROOT, Setting
 
 WORKERS: Final = (1, 2, 3, 4, 6, 8, 12)
 CHOSEN: Final = ("latency", "lognormal", "bursts", "big-batches", "decoding", "fetched")
 ENOUGH: Final = 0.95
+MOST_S: Final = 60.0
 
 
 def main() -> int:
     """Sweep, tune and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("pipelines", nargs="*", metavar="PIPELINE", default=list(CHOSEN))
-    parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--epochs", type=int, default=6)
     given = parser.parse_args()
     print(
@@ -38,15 +38,15 @@ def main() -> int:
     )
     enough = True
     for name in given.pipelines:
-        swept = {workers: run_bare(name, Setting(workers), given.seconds) for workers in WORKERS}
+        swept = {workers: _trained(name, Setting(workers)) for workers in WORKERS}
         most = max(swept, key=lambda workers: swept[workers])
         best = swept[most]
         advised, took_s = _tuned(name)
-        trains = run_bare(name, advised, given.seconds)
-        epochs = _autotuned(name, given.epochs)
-        last = epochs[-1]["batches"] / epochs[-1]["seconds"]
-        enough = enough and min(trains, last) >= ENOUGH * best
-        path = " ".join(f"{one['workers']}:{one['batches'] / one['seconds']:.1f}" for one in epochs)
+        trains = _trained(name, advised)
+        epochs = _epochs(name, "--workers=1", "--autotune", f"--epochs={given.epochs}")
+        last = _speed(epochs[-1])
+        enough = enough and min(trains, last) >= ENOUGH * best and took_s <= MOST_S
+        path = " ".join(f"{one['workers']}:{_speed(one):.1f}" for one in epochs)
         print(
             f"{name:12} {best:8.1f} with {most:2} {f'{advised.workers} workers, {advised.prefetch}':>20}"
             f" {trains:6.1f} ({trains / best:4.0%}) {took_s:4.0f} s   {path} ({last / best:.0%})",
@@ -67,9 +67,16 @@ def _tuned(name: str) -> tuple[Setting, float]:
     return Setting(said["advised_workers"], said["advised_prefetch"] or 2), time.monotonic() - began
 
 
-def _autotuned(name: str, epochs: int) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "benchmarks.pipelines", name, "--workers=1", "--autotune"]
-    lines = _output([*command, f"--epochs={epochs}"]).splitlines()
+def _trained(name: str, setting: Setting) -> float:
+    return _speed(_epochs(name, *setting.options, "--epochs=1")[0])
+
+
+def _speed(epoch: dict[str, Any]) -> float:
+    return float(epoch["batches"]) / float(epoch["seconds"])
+
+
+def _epochs(name: str, *options: str) -> list[dict[str, Any]]:
+    lines = _output([sys.executable, "-m", "benchmarks.pipelines", name, *options]).splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
 
 

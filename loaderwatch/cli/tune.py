@@ -6,6 +6,7 @@ import argparse
 import json
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
@@ -42,7 +43,7 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=60.0,
         metavar="SECONDS",
-        help="about how long to try settings (default 60)",
+        help="about how long it may take, of which half at least is for trials (default 60)",
     )
     parser.add_argument(
         "--step-ms",
@@ -117,7 +118,7 @@ def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
         return float(args.seconds + GRACE_S)
 
     command = [*(["-m"] if args.module else []), args.target, *args.arguments]
-    options = json.dumps({"seconds": args.seconds, "step_s": args.step_ms})
+    options = json.dumps({"asked_ns": time.time_ns(), "seconds": args.seconds, "step_s": args.step_ms})
     inspected = inspect_script(command, None, args.timeout, environ={TUNE: options}, look=look)
     for one in inspected.reports:
         if one.tuning is not None:

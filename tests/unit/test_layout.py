@@ -146,7 +146,6 @@ TESTED_BY: dict[str, str] = {
     "cli/analyze.py": "integration/test_server_cli.py",
     "cli/demo.py": "integration/test_demo_acts.py",
     "agent/tuning/measured.py": "integration/test_autotune.py",
-    "agent/tuning/script.py": "integration/test_tune.py",
     "cli/doctor.py": "integration/test_doctor.py",
     "cli/recordings/destination.py": "integration/test_import.py",
     "cli/recordings/export.py": "unit/server/recordings/test_export.py",

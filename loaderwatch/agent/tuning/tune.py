@@ -67,8 +67,9 @@ def tune(
     shortest = min(SHORTEST_S, seconds / TRIALS)
 
     def attempt(setting: Setting, with_step_s: float) -> LoaderTrial:
-        left = deadline - time.monotonic()
-        if search.trials and left < search.trials[-1].start_s + shortest:
+        starts_s = search.trials[-1].start_s if search.trials else 0.0
+        left = deadline - time.monotonic() - starts_s
+        if search.trials and left < shortest:
             raise OutOfTime
         return try_setting(loader, setting, max(shortest, min(seconds / TRIALS, left)), with_step_s)
 
