@@ -278,6 +278,8 @@ BETWEEN_STEPS: Final = "between two steps"
 SCRIPT_WORK: Final = "script's own work"
 """Why a stack was taken of a training process in a step, outside of the model and the optimizer, where much of its time goes."""
 AT_WORK: Final = "reader at work"
+MODEL_PASS: Final = "longer pass of a model"
+"""Why a stack was taken of a training process in a pass of its model, since its steps take longer than they did."""
 """Why a stack was taken of a process that computed on a sample while the loop waited for data: a worker, or the training process."""
 
 
@@ -289,7 +291,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     pid: Int
     taken_ns: Int  # UTC
     text: str
-    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", "between two steps", "reader at work", "script's own work", or why there is none
+    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", "between two steps", "reader at work", "script's own work", "longer pass of a model", or why there is none
     wchan: str | None = None  # the kernel function in which its main thread stood when it was asked
 
 

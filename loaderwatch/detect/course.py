@@ -26,7 +26,7 @@ LONGEST_SLICE_NS: Final = 64 * FIRST_SLICE_NS
 class Course:
     """A loader's times on one rank; arrays have one entry per slice in which it was read, oldest first.
 
-    Each is the typical value of a slice (see ``measures.slices.typical``), in seconds; NaN where it is not known.
+    Each is the typical value of a slice (see ``measures.slices.typical``), in seconds or bytes; NaN where it is not known.
     """
 
     slice_ns: int  # how long a slice is, the newest ones at least
@@ -36,8 +36,10 @@ class Course:
     script_s: NDArray[
         np.float64
     ]  # of that, what is neither copy nor model nor optimizer, by the loop's clock
+    model_s: NDArray[np.float64]  # of that, the forward and the backward pass, likewise
     fetch_s: NDArray[np.float64]  # a worker's fetch of a batch
     fetch_cpu_s: NDArray[np.float64]  # the CPU time of one
+    batch_bytes: NDArray[np.float64]  # of the tensors of one
     headroom_s: NDArray[np.float64]  # by the device's clock, see ``Pace.headroom_s``
 
     def newest(self, slices: int) -> Course:
@@ -57,7 +59,7 @@ class Course:
         length = 2 * self.slice_ns
         firsts = np.flatnonzero(np.diff(self.t_ns // length, prepend=UNKNOWN))
         sizes = np.diff(np.append(firsts, self.t_ns.size))
-        means = {name: _means(getattr(self, name), firsts) for name in _TIMES}
+        means = {name: _means(getattr(self, name), firsts) for name in _MEASURED}
         return replace(
             self,
             slice_ns=length,
@@ -71,7 +73,7 @@ class Course:
 
 
 _COLUMNS: Final = tuple(field.name for field in fields(Course) if field.name != "slice_ns")
-_TIMES: Final = tuple(name for name in _COLUMNS if name.endswith("_s"))
+_MEASURED: Final = tuple(name for name in _COLUMNS if name not in ("t_ns", "epoch"))
 
 
 def _means(values: NDArray[np.float64], firsts: NDArray[np.intp]) -> NDArray[np.float64]:

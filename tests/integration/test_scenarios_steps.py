@@ -52,6 +52,13 @@ def test_a_metric_that_grows_with_each_step(outcomes: dict[str, Outcome]) -> Non
     assert "the data loader is not the cause" in finding["title"]
 
 
+@pytest.mark.parametrize("script", ["s26_hooked", "s26_bank"])
+def test_a_model_that_gathers(outcomes: dict[str, Outcome], script: str) -> None:
+    finding = outcomes[script].found()
+    assert finding["severity"] == "warning"
+    assert "a model whose pass takes longer from step to step, lately at s26_hooked.py" in finding["title"]
+
+
 def test_a_metric_that_takes_as_long_in_each_step(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s26_scored"].found()
     assert finding["severity"] == "warning"

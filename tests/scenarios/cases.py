@@ -365,6 +365,24 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s27_padded", ("S27",), "steps", within_s=60, says=("times larger", "similar length")),
     Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
     Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),
+    Case(
+        "s26_hooked",
+        ("S26",),
+        "steps",
+        within_s=75,
+        stacks=1,
+        says=("a model whose pass takes longer", "in keep_histogram", "hooks"),
+    ),
+    Case(
+        "s26_hooked",
+        ("S26",),
+        "steps",
+        name="s26_bank",
+        args=("--bank",),
+        within_s=75,
+        stacks=1,
+        says=("a model whose pass takes longer", "in forward", "bank"),
+    ),
     Case("s34_fast_forward", ("S34",), "steps", remark=True, says=("ignore_data_skip",)),
     # ---- evaluation inside the training steps
     Case(
@@ -586,6 +604,7 @@ def counts(case: Case, finding: Mapping[str, Any]) -> bool:
     """
     if finding["scenario"] in case.scenarios:
         return case.remark or finding["severity"] != "info"
+    Case("n40_longer_sequences", group="alike", within_s=75),
     return finding["severity"] != "info" and "Other programs on this host keep" not in finding["cause"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Final
 
 import numpy as np
@@ -45,7 +46,7 @@ def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
     script_s, headroom_s = pace.step_s - pace.phases_s, pace.headroom_s
     requested, fetched = pace.request_ns, pace.fetches.ended_ns
     order = np.argsort(fetched, kind="stable")
-    fetched, fetch_s, cpu_s = fetched[order], pace.fetches.fetch_s[order], pace.fetches.cpu_s[order]
+    fetched, of_fetches = fetched[order], pace.fetches.where(order)
     rows = []
     for began_ns in edges.tolist():
         batches = slice(*np.searchsorted(requested, (began_ns, began_ns + slice_ns)).tolist())
@@ -59,12 +60,14 @@ def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
                 int(pace.epoch[batches].max(initial=UNKNOWN)),
                 own_s,
                 typical(script_s[batches]),
-                typical(fetch_s[fetches]),
-                typical(cpu_s[fetches]),
+                typical(pace.model_s[batches]),
+                typical(of_fetches.fetch_s[fetches]),
+                typical(of_fetches.cpu_s[fetches]),
+                typical(of_fetches.bytes[fetches]),
                 typical(headroom_s[batches]),
             )
         )
-    columns = list(zip(*rows, strict=True)) or [()] * 7
+    columns = list(zip(*rows, strict=True)) or [()] * (len(fields(Course)) - 1)
     return Course(
         slice_ns,
         np.array(columns[0], dtype=np.int64),

@@ -79,6 +79,22 @@ def trend(values: Floats) -> float:
     return float(np.corrcoef(ranks, np.arange(values.size))[0, 1])
 
 
+def rising_fit(values: Floats) -> Floats:
+    """Return the series that never falls and is nearest to the known values by least squares, of the same length.
+
+    Neighbours that fall are pooled until none does (Barlow et al. 1972, pool adjacent violators).
+    """
+    pools: list[tuple[float, int]] = []  # mean and size
+    for value in known(values).tolist():
+        mean_of, size = value, 1
+        while pools and pools[-1][0] >= mean_of:
+            before, count = pools.pop()
+            mean_of = (before * count + mean_of * size) / (count + size)
+            size += count
+        pools.append((mean_of, size))
+    return np.repeat([mean_of for mean_of, _ in pools], [size for _, size in pools])
+
+
 def total(values: Floats) -> float:
     """Return the sum of the known values."""
     return float(known(values).sum())

@@ -1,9 +1,11 @@
-"""Steps in which the script's own code takes longer and longer, code ``slow-step``: S26.
+"""Steps in which the script's own code, or its model, takes longer and longer, code ``slow-step``: S26.
 
 A metric over all that was seen so far, a log that is written anew with each step, a list that is searched: it costs nothing at
-first, and most of the time an hour later. What counts is the part of a step that is neither copy nor model nor optimizer, so
-that longer sequences or larger batches are no growth. Where the phases are not timed, or an accelerator works through the
-step while the loop goes on, nothing is said.
+first, and most of the time an hour later. That is the part of a step that is neither copy nor model nor optimizer. A model
+grows as well: by hooks that are registered again and again, a bank that it keeps, a graph that reaches back into earlier steps. Its part
+counts only while batches are as large as before, so that longer sequences or larger batches are no growth, and while the rest of
+the step is not slowed down alike. Where the phases are not timed, or an accelerator works through the step while the loop goes
+on, nothing is said.
 """
 
 from __future__ import annotations
@@ -13,23 +15,24 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.core.facts import SCRIPT_WORK
+from loaderwatch.core.facts import MODEL_PASS, SCRIPT_WORK, StackDump
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.slices import parts
-from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
-from loaderwatch.detect.measures.statistics import Floats, median, trend
+from loaderwatch.detect.measures.stacks import beside_model, in_model, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.statistics import Floats, median, rising_fit, trend
 from loaderwatch.detect.slow_step.pauses import CODE
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 GROWN_RATIO: Final = 2.0
 """Times its first value that the script's part of a step takes in the end, at least."""
-HALF_RATIO: Final = 1.2
-"""By so much it must rise in each half: a change at one moment is no growth."""
+HALF_RATIO: Final = 1.05
+"""By so much it must still rise within each half, from its first two stretches to its last two: what levels off is no growth. What each step
+adds makes the next ones come later, so that over time it grows as a square root, by 1.17 there in the second half."""
 RISES: Final = 0.9
 """Rank correlation of the script's part with its place in time."""
 LOOK_BACK_S: Final = 30.0
@@ -37,13 +40,21 @@ ASLEEP_RATIO: Final = 0.2
 """Of the looks at the loop: a pause that is slept through is no work, and what one is for may well grow."""
 BLOCKS: Final = 8
 """Stretches of equal length, which are compared."""
+SAME_SIZE: Final = 1.1
+"""The largest batches in terms of the smallest, of the stretches' medians, up to which they have not grown."""
+REST_RATIO: Final = 1.5
+"""Times its first value that the model's pass takes in the end in terms of the rest of the step, at least."""
+STAGES: Final = 4
+STAGES_PART: Final = 0.6
+"""So much of a rise, and more, in so few jumps is a change at some moments, or that of a model that is made larger in stages."""
 
 
 @dataclass(frozen=True)
 class GrownStep:
-    """What the script's own part of a step took at first and takes now, in seconds."""
+    """What a part of a step took at first and takes now, in seconds."""
 
     pace: Pace
+    of_model: bool  # the forward and the backward pass; else the script's own part
     first_s: float
     last_s: float
     step_s: float  # a whole step now
@@ -77,16 +88,30 @@ def _grown(rank: RankWindow, pace: Pace) -> GrownStep | None:
 
 
 def _of(pace: Pace, slices: Course) -> GrownStep | None:
-    script_s = _blocks(slices.script_s)
-    # Other programs slow down the model and the script alike: beside them only the one in terms of the other tells.
-    if not (_rises(script_s) or _rises(_blocks(slices.script_s / (slices.step_s - slices.script_s)))):
-        return None
-    first_s, last_s = float(script_s[0]), float(script_s[-1])
+    # Other programs slow down all parts alike: beside them only the one in terms of the other tells.
+    if _rises(slices.script_s) or _rises(slices.script_s / (slices.step_s - slices.script_s)):
+        return _grown_part(pace, slices, slices.script_s, of_model=False)
+    if _model_grows(slices) and _same_size(slices):
+        return _grown_part(pace, slices, slices.model_s, of_model=True)
+    return None
+
+
+def _model_grows(slices: Course) -> bool:
+    """Whether the model's pass rises, by itself or in terms of the rest, and the rest not as much."""
+    of_rest = slices.model_s / (slices.step_s - slices.model_s)
+    first, *_, last = _blocks(of_rest)
+    return bool(last >= REST_RATIO * first) and (_rises(slices.model_s) or _rises(of_rest))
+
+
+def _grown_part(pace: Pace, slices: Course, part_s: Floats, *, of_model: bool) -> GrownStep | None:
+    blocks = _blocks(part_s)
+    first_s, last_s = float(blocks[0]), float(blocks[-1])
     if not 0 < first_s <= last_s / GROWN_RATIO:
         return None
-    over = np.maximum(0.0, slices.script_s - first_s) / slices.step_s
+    over = np.maximum(0.0, part_s - first_s) / slices.step_s
     return GrownStep(
         pace=pace,
+        of_model=of_model,
         first_s=first_s,
         last_s=last_s,
         step_s=float(_blocks(slices.step_s)[-1]),
@@ -100,17 +125,60 @@ def _blocks(values: Floats) -> Floats:
     return np.array([median(part) for part in np.array_split(values, BLOCKS)])
 
 
-def _rises(blocks: Floats) -> bool:
-    (first, *_, before), (after, *_, last) = np.array_split(blocks, 2)
-    in_both_halves = HALF_RATIO * first <= before and HALF_RATIO * after <= last
-    return bool(0 < first <= last / GROWN_RATIO and in_both_halves) and trend(blocks) >= RISES
+def _rises(part: Floats) -> bool:
+    """Whether it has grown steadily, nearly all the time, and not at a few moments."""
+    blocks = _blocks(part)
+    pairs = blocks.reshape(-1, 2).mean(axis=1)
+    rising = HALF_RATIO * pairs[0] <= pairs[1] and HALF_RATIO * pairs[2] <= pairs[3]
+    if not (0 < blocks[0] <= blocks[-1] / GROWN_RATIO and rising and trend(blocks) >= RISES):
+        return False
+    jumps = np.sort(np.diff(rising_fit(part)))
+    return bool(jumps[-STAGES:].sum() < STAGES_PART * jumps.sum())
+
+
+def _same_size(slices: Course) -> bool:
+    """Whether the batches are known to be as large as they were."""
+    sizes = _blocks(slices.batch_bytes)
+    return bool(sizes.min() > 0 and sizes.max() <= SAME_SIZE * sizes.min())
 
 
 def _finding(found: GrownStep, limits: Limits) -> Finding:
     rank = found.pace.rank
     who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
-    dump = usual_stack(beside_model(rank.passing_stacks.get(SCRIPT_WORK, [])))
+    dump = _stack(found)
     frame = user_frame(main_frames(dump))
+    lately = f", lately at {frame}" if frame else ""
+    if found.of_model:
+        labels = "pass of the model", "pass of the model before"
+        title = (
+            f"{who} loses {percent(found.share)} of its time to a model whose pass takes longer from step to step{lately}, while batches"
+            f" stay as large: {duration(found.first_s)} {duration(found.span_s)} ago, {duration(found.last_s)} now; the data loader is not"
+            " the cause."
+        )
+        cause = (
+            f"A step takes {duration(found.step_s)} now. The model's forward and backward pass has risen steadily, from"
+            f" {duration(found.first_s)} to {duration(found.last_s)}, while the rest has not."
+        )
+        advice = (
+            "Look for what the model gathers: hooks that are registered again and again, a list or a bank that it keeps, a graph that"
+            " reaches back into earlier steps. Remove the handle, bound the bank, detach what is kept. A model that is made larger on"
+            " purpose is none of these."
+        )
+    else:
+        labels = "own work of a step", "own work of a step before"
+        title = (
+            f"{who} loses {percent(found.share)} of its time to work of the script's own that grows from step to step"
+            f"{lately}: {duration(found.first_s)} of a step {duration(found.span_s)} ago, {duration(found.last_s)} now; the data loader is"
+            " not the cause."
+        )
+        cause = (
+            f"A step takes {duration(found.step_s)} now. The part of it that is neither the model nor the optimizer has risen steadily,"
+            f" from {duration(found.first_s)} to {duration(found.last_s)}, while those have not."
+        )
+        advice = (
+            "Look for what grows with each step: a metric over all batches so far, a list or a log that is walked or written anew."
+            " Keep running sums, look at the newest part only, or do it once per epoch."
+        )
     return Finding(
         key=f"{CODE}:S26",
         code=CODE,
@@ -118,16 +186,12 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
         severity="warning" if found.share >= limits.input_critical_ratio else "info",
         confidence=0.85,
         began_ns=rank.made_ns - int(found.span_s * 1e9),
-        title=f"{who} loses {percent(found.share)} of its time to work of the script's own that grows from step to step"
-        f"{f', lately at {frame}' if frame else ''}: {duration(found.first_s)} of a step {duration(found.span_s)} ago,"
-        f" {duration(found.last_s)} now; the data loader is not the cause.",
-        cause=f"A step takes {duration(found.step_s)} now. The part of it that is neither the model nor the optimizer has risen"
-        f" steadily, from {duration(found.first_s)} to {duration(found.last_s)}, while those have not.",
-        advice="Look for what grows with each step: a metric over all batches so far, a list or a log that is walked or written anew."
-        " Keep running sums, look at the newest part only, or do it once per epoch.",
+        title=title,
+        cause=cause,
+        advice=advice,
         evidence=known_evidence(
-            ("own work of a step", found.last_s, "s"),
-            ("own work of a step before", found.first_s, "s"),
+            (labels[0], found.last_s, "s"),
+            (labels[1], found.first_s, "s"),
             ("step", found.step_s, "s"),
             ("seen for", found.span_s, "s"),
         ),
@@ -138,3 +202,10 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
         gain_ceiling_ratio=found.share,
         stacks=[] if dump is None else [dump],
     )
+
+
+def _stack(found: GrownStep) -> StackDump | None:
+    stacks = found.pace.rank.passing_stacks
+    if found.of_model:
+        return usual_stack([dump for dump in stacks.get(MODEL_PASS, []) if in_model(main_frames(dump))])
+    return usual_stack(beside_model(stacks.get(SCRIPT_WORK, [])))

@@ -9,12 +9,6 @@ import numpy as np
 
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.facts import (
-    ANSWER_WAIT,
-    AT_WORK,
-    BETWEEN_STEPS,
-    GPU_IDLE,
-    LOCK_WAIT,
-    SCRIPT_WORK,
     Call,
     GpuInfo,
     HostInfo,
@@ -30,6 +24,7 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Incident
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+from loaderwatch.server.live.kept_stacks import PASSING
 
 T0 = 1_800_000_000 * 10**9
 S = 10**9
@@ -281,10 +276,7 @@ class RankBuilder:
             workers=[] if self.workers_are_gone else self.workers,
             tables={name: table(name, rows) for name, rows in self.rows.items()},
             stacks=self.stacks,
-            passing_stacks={
-                why: [dump for dump in self.stacks if dump.why == why]
-                for why in (ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, GPU_IDLE, SCRIPT_WORK, LOCK_WAIT)
-            },
+            passing_stacks={why: [dump for dump in self.stacks if dump.why == why] for why in PASSING},
             last_workers=self.workers,
         )
 

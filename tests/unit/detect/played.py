@@ -48,12 +48,15 @@ def read(
     batches: int = 1_000_000,
     slack_s: Callable[[float], float] | None = None,
     model_s: Callable[[float], float] | None = None,
+    optimizer_s: Callable[[float], float] | None = None,
+    batch_bytes: Callable[[float], int] = lambda at_s: 1_000_000,
     cpu: Callable[[float], float] = lambda at_s: 0.0,
 ) -> tuple[RankBuilder, float]:
     """A rank's rows of so many seconds, and when its loop first waits for longer than a tenth of a step.
 
     A fetch and a step take what the functions say of the second in which they begin; ``slack_s`` likewise, by the device's
-    clock, ``model_s`` what of a step is forward, backward and optimizer, ``cpu`` the share of a fetch that computes. An epoch has ``batches``; between two nothing lies ready.
+    clock, ``model_s`` what of a step is forward, backward and optimizer (``optimizer_s``: a third of it, unless said), ``batch_bytes``
+    how large its batch is, ``cpu`` the share of a fetch that computes. An epoch has ``batches``; between two nothing lies ready.
     """
     rank = RankBuilder(loaders=[loader(num_workers=workers, prefetch_factor=prefetch, batches=batches)])
     waits_at_s, now, ahead = BEFORE_STEPS, 0.0, workers * prefetch
@@ -72,7 +75,7 @@ def read(
             else:
                 done.append(began + took)  # noqa: B023
             rank.now_ns = T0 + int((began + took) * S)
-            rank.fetch(batch % workers, took, cpu=cpu(began))
+            rank.fetch(batch % workers, took, cpu=cpu(began), bytes=batch_bytes(began))
 
         for batch in range(ahead):
             dispatch(batch, now)
@@ -88,10 +91,12 @@ def read(
                     "gpu_waits", loader=0, request_ns=rank.now_ns, starved_ns=int(max(0.0, wait - 0.0005) * S),
                     gpu_step_ns=int(step * S), slack_ns=int(slack_s(now) * S),
                 )  # fmt: skip
-            third_ns = None if model_s is None else int(model_s(now) * S) // 3
-            phases = {
-                f"{one}_ns": third_ns for one in ("forward", "backward", "optimizer") if third_ns is not None
-            }
+            phases = {}
+            if model_s is not None:
+                whole_s = model_s(now)
+                last_s = whole_s / 3 if optimizer_s is None else optimizer_s(now)
+                phases = dict.fromkeys(("forward_ns", "backward_ns"), int((whole_s - last_s) / 2 * S))
+                phases["optimizer_ns"] = int(last_s * S)
             rank.step(wait, step, ready=ready, **phases)
             now += wait + step
             dispatch(batch + ahead, now - step)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
@@ -13,8 +15,13 @@ def course(times: list[int], slice_ns: int = FIRST_SLICE_NS) -> Course:
     """Slices at these numbers, whose fetches take as many seconds."""
     values = np.array(times, dtype=np.float64)
     t_ns = T0 + np.array(times, dtype=np.int64) * slice_ns
+    measured = {
+        field.name: values
+        for field in fields(Course)
+        if field.name not in ("slice_ns", "t_ns", "epoch", "headroom_s")
+    }
     return Course(
-        slice_ns, t_ns, np.zeros(len(times), dtype=np.int64), values, values, values, values, values * np.nan
+        slice_ns, t_ns, np.zeros(len(times), dtype=np.int64), headroom_s=values * np.nan, **measured
     )
 
 

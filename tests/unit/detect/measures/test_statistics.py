@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.detect.measures import statistics
-from loaderwatch.detect.measures.statistics import autocorrelation, comb_period, growth
+from loaderwatch.detect.measures.statistics import autocorrelation, comb_period, growth, rising_fit
 from tests.unit.detect.build import S
 
 
@@ -75,3 +75,17 @@ def test_growth_needs_both_halves() -> None:
     assert growth(t_ns, -line, 5.0) is None
     assert growth(t_ns, line, 60.0) is None
     assert growth(t_ns, np.full(20, np.nan), 5.0) is None
+
+
+def test_a_fit_that_never_falls() -> None:
+    assert rising_fit(np.array([1.0, 3.0, 2.0, np.nan, 4.0])).tolist() == [1.0, 2.5, 2.5, 4.0]
+    assert rising_fit(np.array([3.0, 2.0, 1.0])).tolist() == [2.0, 2.0, 2.0]
+    assert rising_fit(np.array([np.nan])).size == 0
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=30))
+def test_its_mean_is_that_of_the_values(values: list[float]) -> None:
+    fit = rising_fit(np.array(values))
+    assert fit.size == len(values)
+    assert (np.diff(fit) >= 0).all()
+    assert fit.mean() == pytest.approx(np.mean(values), abs=1e-6)

@@ -1,10 +1,13 @@
-"""A script whose own part of a step grows, in runs that are played."""
+"""A script whose own part of a step grows, or whose model does, in runs that are played."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from loaderwatch.core.facts import SCRIPT_WORK
+from loaderwatch.core.facts import MODEL_PASS, SCRIPT_WORK
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S
@@ -14,7 +17,7 @@ MODEL_S = 0.02
 
 
 def grown(run: Played) -> list[tuple[float, Finding]]:
-    return [(at_s, finding) for at_s, finding in run.found if "grows from step to step" in finding.title]
+    return [(at_s, finding) for at_s, finding in run.found if "from step to step" in finding.title]
 
 
 def quick(at_s: float) -> float:
@@ -66,7 +69,6 @@ def test_it_shows_beside_other_programs() -> None:
 @pytest.mark.parametrize(
     ("step", "model"),
     [
-        pytest.param(lambda at_s: 0.03 + at_s / 500, lambda at_s: 0.02 + at_s / 500, id="longer-sequences"),
         pytest.param(lambda at_s: 0.03 + at_s / 500, None, id="phases-that-are-not-timed"),
         pytest.param(lambda at_s: 0.03 if at_s < 60 else 0.2, lambda at_s: MODEL_S, id="at-one-moment"),
         pytest.param(
@@ -94,3 +96,64 @@ def test_the_line_that_grows() -> None:
     _, last = grown(run)[-1]
     assert ", lately at train.py:61 in area_under_curve: " in last.title
     assert len(last.stacks) == 1
+
+
+def growing_model(
+    pass_s: Callable[[float], float],
+    other: Callable[[float], float] = lambda at_s: 1.0,
+    batch_bytes: Callable[[float], int] = lambda at_s: 1_000_000,
+) -> Played:
+    """Two minutes of a model whose pass takes so long, beside which other programs slow down everything."""
+    factor = noise(0.1)
+
+    def model_s(at_s: float) -> float:
+        return other(at_s) * (pass_s(at_s) + 0.005)
+
+    return played(
+        read(
+            120,
+            quick,
+            lambda at_s: model_s(at_s) + other(at_s) * 0.003 * factor(),
+            model_s=model_s,
+            optimizer_s=lambda at_s: other(at_s) * 0.005,
+            batch_bytes=batch_bytes,
+        )
+    )
+
+
+def test_a_model_whose_pass_grows_while_batches_do_not() -> None:
+    found = grown(growing_model(lambda at_s: MODEL_S + at_s / 500))
+    assert found[0][0] < 60
+    _, last = found[-1]
+    assert (last.scenario, last.severity) == ("S26", "warning")
+    assert "a model whose pass takes longer from step to step, while batches stay as large" in last.title
+    assert "hooks" in last.advice
+    assert last.gain_ceiling_ratio == pytest.approx(0.75, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("pass_s", "fields"),
+    [
+        pytest.param(
+            lambda at_s: MODEL_S + at_s / 500,
+            {"batch_bytes": lambda at_s: int(1e6 + at_s * 5e4)},
+            id="longer-sequences",
+        ),
+        pytest.param(lambda at_s: MODEL_S + at_s / 500, {"batch_bytes": lambda at_s: 0}, id="texts"),
+        pytest.param(lambda at_s: MODEL_S * (1 + at_s // 30), {}, id="in-stages"),
+        pytest.param(lambda at_s: MODEL_S, {"other": lambda at_s: 1 + at_s / 30}, id="a-machine-that-slows"),
+    ],
+)
+def test_others_are_no_growth_of_the_model(pass_s: Callable[[float], float], fields: dict[str, Any]) -> None:
+    assert grown(growing_model(pass_s, **fields)) == []
+
+
+def test_the_line_of_the_model() -> None:
+    builder, waits_at_s = read(
+        90, quick, lambda at_s: MODEL_S + 0.01 + at_s / 500, model_s=lambda at_s: MODEL_S + at_s / 500,
+        optimizer_s=lambda at_s: 0.005,
+    )  # fmt: skip
+    builder.stack(-1, 100, stacks.main_in("_call_impl", user="keep_histogram"), why=MODEL_PASS)
+    builder.now_ns += S
+    _, last = grown(played((builder, waits_at_s)))[-1]
+    assert "in keep_histogram, while batches" in last.title

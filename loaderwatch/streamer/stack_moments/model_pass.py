@@ -1,0 +1,45 @@
+"""When a stack of a training process is worth its signal: in a pass of its model, once steps take longer than they did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from loaderwatch.core.records import Phase
+from loaderwatch.streamer.roster import Roster
+from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, StackBudget
+
+LONGER: Final = 2.0
+"""Times the shortest usual step so far, from which on a stack is taken: what grows has by then the larger part of the step."""
+LEAST_STEP_NS: Final = 5_000_000
+"""A step that is worth it; of shorter ones the usual length is no more than what else the machine does."""
+
+
+class ModelPass:
+    """Follows how long the steps of each rank take, and takes stacks where a look finds the loop in its model."""
+
+    def __init__(self) -> None:
+        self._shortest_ns: dict[
+            int, float
+        ] = {}  # by the pid of the training process: its shortest usual step
+        self._budget = StackBudget(OF_A_PART_APART_NS)
+
+    def due(self, roster: Roster, usual_ns: Mapping[int, tuple[float, float]], now_ns: int) -> list[int]:
+        """Return the ranks of which a stack should be taken now, and count it as taken.
+
+        Args:
+            roster: the processes of the run on this host.
+            usual_ns: the usual (wait, step) of each rank.
+            now_ns: monotonic.
+        """
+        found = []
+        for rank, main in roster.newest_by_rank().items():
+            step_ns = usual_ns.get(rank, (0.0, 0.0))[1]
+            if not main.alive or main.info is None or main.info.cuda or step_ns < LEAST_STEP_NS:
+                continue
+            shortest_ns = self._shortest_ns[main.pid] = min(step_ns, self._shortest_ns.get(main.pid, step_ns))
+            span = main.ring.span()
+            in_model = span is not None and span.phase in (Phase.FORWARD, Phase.BACKWARD)
+            if in_model and step_ns >= LONGER * shortest_ns and self._budget.take(rank, now_ns):
+                found.append(rank)
+        return found

@@ -1,0 +1,62 @@
+"""When a training process is asked for the line in its model that takes longer and longer."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from loaderwatch.core.clock import SECOND_NS
+from loaderwatch.core.records import Phase
+from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS
+from loaderwatch.streamer.stack_moments.model_pass import ModelPass
+
+MS = 1_000_000
+
+
+def asked(
+    steps_ms: list[float], phase: Phase = Phase.FORWARD, *, alive: bool = True, cuda: bool = False
+) -> list[int]:
+    """The seconds in which rank 3 was asked, whose usual step took so long."""
+    main = SimpleNamespace(
+        pid=7,
+        alive=alive,
+        ring=SimpleNamespace(span=lambda: SimpleNamespace(phase=phase)),
+        info=SimpleNamespace(cuda=cuda),
+    )
+    roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
+    model, found = ModelPass(), []
+    for second, step_ms in enumerate(steps_ms):
+        usual_ns = {3: (0.0, step_ms * MS)}
+        found += [second for _ in model.due(roster, usual_ns, second * SECOND_NS)]
+    return found
+
+
+GROWS: list[float] = [20.0 + second for second in range(60)]
+
+
+@pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.BACKWARD])
+def test_it_is_asked_once_its_steps_take_twice_as_long(phase: Phase) -> None:
+    seconds = asked(GROWS, phase)
+    assert seconds[:3] == [20, 21, 22]
+    assert len(seconds) < len(OF_A_PART_APART_NS)
+
+
+def test_it_is_asked_a_handful_of_times_an_hour() -> None:
+    assert len(asked([20.0] + [50.0] * 3600)) == len(OF_A_PART_APART_NS)
+
+
+@pytest.mark.parametrize(
+    ("steps_ms", "fields"),
+    [
+        ([50.0] * 60, {}),
+        (list(reversed(GROWS)), {}),
+        ([1.0 + second / 20 for second in range(60)], {}),  # too short to tell from what the machine does
+        (GROWS, {"phase": Phase.OPTIMIZER}),
+        (GROWS, {"alive": False}),
+        (GROWS, {"cuda": True}),
+    ],
+)
+def test_others_are_not(steps_ms: list[float], fields: dict[str, Any]) -> None:
+    assert asked(steps_ms, **fields) == []
