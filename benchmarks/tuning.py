@@ -95,13 +95,18 @@ def _output(command: list[str]) -> str:
                 check=True,
             )
         finally:
-            subprocess.run(
-                [sys.executable, "-m", "loaderwatch", "stop", "--force"],
-                env=environ,
-                capture_output=True,
-                check=False,
-            )
+            _stop(environ)
     return done.stdout
+
+
+def _stop(environ: dict[str, str]) -> None:
+    """End the server, which refuses for as long as the run still reports: that would start another one."""
+    command = [sys.executable, "-m", "loaderwatch", "stop"]
+    give_up_at = time.monotonic() + 60
+    while subprocess.run(command, env=environ, capture_output=True, check=False).returncode:
+        if time.monotonic() > give_up_at:
+            raise RuntimeError("the server of a pipeline does not end")
+        time.sleep(0.5)
 
 
 if __name__ == "__main__":
