@@ -96,6 +96,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s49_writer", ("S49",), "input", within_s=60, says=("stand still at the same moments", "in read")),
     Case("s15_mining", ("S15",), "input", within_s=50, says=("the sampler takes", "in hardest")),
     Case("s02_few_workers", ("S02",), "input", says=("num_workers 2 →",)),
+    Case("s15_losses", ("S15",), "input", within_s=50, stacks=1, says=("the sampler takes", "in in_order")),
     Case("s02_unsplit", ("S02",), "input", says=("First split the rows", "nothing in Lines")),
     Case("s07_cpu_bound", ("S07",), "workers", says=("no CPU is free",)),
     Case("s08_latency_bound", ("S08",), "input", says=("storage or network",)),

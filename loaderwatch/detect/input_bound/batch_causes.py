@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 
 from loaderwatch.core.answers import Evidence
+from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.cpu_causes import neighbours
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import COLLECTOR_PART
-from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.measures.stacks import chooses_samples, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, ratio, total
 from loaderwatch.detect.text import count, duration, percent, rate
 from loaderwatch.detect.window import seconds
@@ -29,6 +30,10 @@ PIN_CPU_RATIO = (
     0.05  # of a core; the thread also waits for the workers to hand over memory (measured: 0.1 to 0.5)
 )
 RARE_SNAPSHOTS = 50  # steps between snapshots, from which on they are too rare to slow every batch
+CHOOSE_AT_ONCE = (
+    "Choose the samples of many batches at once, or of the next epoch in a thread. Workers do not help: a sampler runs in the"
+    " training process whatever their number."
+)
 COLLECTOR_ADVICE = (
     "In worker_init_fn call gc.collect() and gc.freeze(), so that what the dataset holds is not walked again, or gc.disable()"
     " where samples leave no reference cycles; take gc.collect() out of __getitem__ and collate_fn; hold metadata in NumPy or"
@@ -103,13 +108,30 @@ def sampler(s: Symptoms) -> Explanation | None:
         because=f"the sampler takes {duration(choosing_s)} to choose the samples of a batch, reading them {duration(read_s)}",
         cause=f"{percent(choosing_s / s.wait_s)} of the wait is neither reading nor joining samples: the sampler computes before it gives the"
         " next indices.",
-        advice="Choose the samples of many batches at once, or of the next epoch in a thread. Workers do not help: a sampler runs in the"
-        " training process whatever their number.",
+        advice=CHOOSE_AT_ONCE,
         gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - choosing_s)),
         evidence=[
             Evidence(label="choosing the samples of a batch", value=choosing_s, unit="s"),
             Evidence(label="reading and joining them", value=read_s, unit="s"),
         ],
+    )
+
+
+def sampler_beside_workers(s: Symptoms) -> Explanation | None:
+    """Explain S15 where workers read: as next() takes a batch it asks for the indices of a later one, and stacks show it there."""
+    dumps = s.training_stacks(AT_WORK)
+    choosing = [dump for dump in dumps if chooses_samples(main_frames(dump))]
+    if not choosing or len(choosing) < SAMPLER_RATIO * len(dumps):
+        return None
+    return Explanation(
+        scenario="S15",
+        confidence=0.9,
+        because=f"batches lie ready, but the sampler takes the training thread {duration(s.wait_s)} to choose the samples of another",
+        cause=f"Workers are ahead ({rate(s.ready)} batches ready on average), yet each next() takes {duration(s.wait_s)}, of it"
+        f" {percent(s.wait_cpu_ratio)} CPU time of the training thread: it also asks the sampler for the indices of a later batch, and"
+        " that computes.",
+        advice=CHOOSE_AT_ONCE,
+        gain_ceiling_ratio=s.gain(s.step_s),
     )
 
 

@@ -48,6 +48,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         worker_causes.no_workers,  # S01
     ),
     Bottleneck.UNPACKING: (
+        batch_causes.sampler_beside_workers,  # S15
         batch_causes.snapshots,  # S19
         batch_causes.unpacking,  # S13
     ),
@@ -111,8 +112,8 @@ def explain(symptoms: Symptoms) -> Explanation:
 
 def _at_work(s: Symptoms) -> Sequence[StackDump]:
     """Return the stacks of those that read for the loop, taken while they computed and it waited; oldest first."""
-    if s.bottleneck is Bottleneck.TRAINING_THREAD:
-        dumps = [dump for dump in s.pace.rank.passing_stacks.get(AT_WORK, []) if dump.worker < 0]
+    if s.bottleneck in (Bottleneck.TRAINING_THREAD, Bottleneck.UNPACKING):
+        dumps = s.training_stacks(AT_WORK)
     elif s.bottleneck in (Bottleneck.WORKERS, Bottleneck.SINGLE_BATCHES):
         dumps = s.passing_stacks(AT_WORK)
     else:

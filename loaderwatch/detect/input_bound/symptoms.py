@@ -179,6 +179,10 @@ class Symptoms:
         pids = set(rows["pid"][(rows["worker"] >= 0) & (rows["loader"] == self.loader.loader)].tolist())
         return [dump for dump in rank.passing_stacks.get(why, []) if dump.pid in pids]
 
+    def training_stacks(self, why: str) -> list[StackDump]:
+        """Return the stacks that were taken of the training process for one reason, oldest first."""
+        return [dump for dump in self.pace.rank.passing_stacks.get(why, []) if dump.worker < 0]
+
     @cached_property
     def between_steps(self) -> StackDump | None:
         """Return where a loop without a loader stands between two steps, as a rule; None where no stack was taken there."""

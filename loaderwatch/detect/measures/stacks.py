@@ -191,6 +191,13 @@ def loop_over_loader(frames: Sequence[Frame]) -> Frame | None:
 
 
 def collective(frames: Sequence[Frame]) -> str | None:
+def chooses_samples(frames: Sequence[Frame]) -> bool:
+    """Whether the thread is in a sampler, which a DataLoader asks for the indices of a batch."""
+    return any(
+        frame.function == "_next_index" and _LOADER in frame.file.replace("\\", "/") for frame in frames
+    )
+
+
     """Return the collective a thread sits in ("backward", "buffer sync", "barrier", ...); None if in none."""
     best: str | None = None
     for frame in frames:

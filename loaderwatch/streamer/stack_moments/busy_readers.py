@@ -25,7 +25,7 @@ class BusyReaders:
     """Follows the waits of each rank's loop."""
 
     def __init__(self) -> None:
-        self._budget = StackBudget()
+        self._budget, self._own_budget = StackBudget(), StackBudget()  # of workers, of the training process
 
     def due(
         self,
@@ -36,7 +36,8 @@ class BusyReaders:
     ) -> list[tuple[int, frozenset[int]]]:
         """Return of which ranks' readers, by pid, stacks should be taken now, and count them as taken.
 
-        Without workers the reader is the training process itself.
+        Without workers the reader is the training process itself; where no worker computes, it may unpack a batch, or choose the samples of
+        another.
 
         Args:
             roster: the processes of the run on this host.
@@ -53,20 +54,23 @@ class BusyReaders:
             starved = wait_ns > LOOP_WAITS_RATIO * (wait_ns + step_ns)
             if not starved and not waits_long(main, now_ns):
                 continue
-            pids = [pid for pid in _readers(roster, rank, span, starved) if _computes(readings.get(pid))]
-            if pids and self._budget.take(rank, now_ns):
+            readers = _workers(roster, rank, span, starved)
+            pids, budget = [pid for pid in readers if _computes(readings.get(pid))], self._budget
+            if not pids and _computes(readings.get(main.pid)):
+                pids, budget = [main.pid], self._own_budget
+            if pids and budget.take(rank, now_ns):
                 found.append((rank, frozenset(pids[:MOST_ASKED])))
         return found
 
 
-def _readers(roster: Roster, rank: int, span: OpenSpan, starved: bool) -> Iterator[int]:
-    """Yield the pids of those that read for a loop, the one that it waits for first; in a single long wait only that one."""
-    members = [member for member in roster.of_rank(rank) if member.alive]
+def _workers(roster: Roster, rank: int, span: OpenSpan, starved: bool) -> Iterator[int]:
+    """Yield the pids of a loop's workers, the one that it waits for first; in a single long wait only that one."""
     workers = [
-        member for member in members if member.worker >= 0 and member.ring.identity.loader == span.loader
+        member
+        for member in roster.of_rank(rank)
+        if member.alive and member.worker >= 0 and member.ring.identity.loader == span.loader
     ]
-    readers = workers or [member for member in members if member.worker < 0]
-    yield from (member.pid for member in readers if not workers or member.worker == span.awaited_worker)
+    yield from (member.pid for member in workers if member.worker == span.awaited_worker)
     if starved:
         yield from (member.pid for member in workers if member.worker != span.awaited_worker)
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -73,6 +74,32 @@ def test_rare_snapshots_are_not_what_batches_carry() -> None:
 
 def test_another_loader_has_no_snapshots() -> None:
     assert only(run(delivering())).scenario == "S13"
+
+
+IN_SAMPLER = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/home/me/project/data.py", line 50 in scores
+  File "/home/me/project/data.py", line 61 in __iter__
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 715 in _next_index
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 1539 in _try_put_index
+  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py", line 733 in __next__
+  File "/home/me/project/train.py", line 40 in main
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
+
+def test_a_sampler_that_computes_while_batches_lie_ready() -> None:
+    finding = only(run(delivering().stack(-1, 100, IN_SAMPLER, why=AT_WORK)))
+    assert finding.scenario == "S15"
+    assert "batches lie ready, but the sampler takes the training thread 75 ms" in finding.title
+    assert "found at work at data.py:50 in scores" in finding.cause
+    assert len(finding.stacks) == 1
+
+
+def test_a_stack_of_unpacking_is_no_sampler() -> None:
+    taken = IN_SAMPLER.replace("_next_index", "_process_data")
+    finding = only(run(delivering().stack(-1, 100, taken, why=AT_WORK)))
+    assert finding.scenario == "S13"
+    assert "data.py:50" in finding.cause
 
 
 def handing_over(*, pin_memory: bool, pin: float, process: float, main: float = 0.02) -> RunWindow:

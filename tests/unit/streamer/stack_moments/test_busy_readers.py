@@ -28,8 +28,9 @@ def asked(
     main: str = "S",
     alive: bool = True,
     seconds: int = 1,
+    later: tuple[str, ...] = (),
 ) -> list[tuple[int, set[int]]]:
-    """The seconds in which rank 3 was asked, and which pids; its workers (100, 101, …) are in these states."""
+    """The seconds in which rank 3 was asked, and which pids; its workers (100, 101, …) are in these states, and then in ``later``."""
 
     def member(pid: int, worker: int, loader: int) -> Any:
         ring = SimpleNamespace(identity=SimpleNamespace(loader=loader), span=lambda: span)
@@ -45,6 +46,8 @@ def asked(
     }
     readers, found = BusyReaders(), []
     for second in range(seconds):
+        if second and later:
+            readings |= {100 + at: Reading(one, None, None, None, {}) for at, one in enumerate(later)}
         now_ns = second * SECOND_NS + waited_ns
         span.since_ns = second * SECOND_NS
         found += [(second, set(pids)) for _, pids in readers.due(roster, readings, {3: usual}, now_ns)]
@@ -70,6 +73,16 @@ def test_in_a_single_long_wait_only_the_awaited_worker_is_asked() -> None:
     assert asked("RR", WELL, waited_ns=LONG_WAIT_NS) == [(0, {101})]
     assert asked("RS", WELL, waited_ns=LONG_WAIT_NS) == []
     assert asked("RR", WELL, waited_ns=LONG_WAIT_NS - 1) == []
+
+
+def test_where_no_worker_computes_the_training_process_may() -> None:
+    assert asked("SS", main="R") == [(0, {MAIN})]
+    assert asked("SR", main="R") == [(0, {101})]
+
+
+def test_what_workers_were_asked_takes_nothing_from_it() -> None:
+    """At the start of a run a worker reads and is waited for, whatever is slow later."""
+    assert asked("R", main="R", seconds=3, later=("S",)) == [(0, {100}), (1, {MAIN})]
 
 
 def test_without_workers_the_training_process_reads() -> None:
