@@ -165,6 +165,8 @@ TESTED_BY: dict[str, str] = {
     "core/answers/runs.py": "unit/core/test_answers.py",
     "core/answers/settings.py": "unit/core/test_answers.py",
     "core/answers/timeline.py": "unit/core/test_answers.py",
+    "detect/hang/across_ranks.py": "unit/detect/hang/test_collectives.py",
+    "detect/hang/left_behind.py": "unit/detect/hang/test_collectives.py",
     "detect/hang/excuses.py": "unit/detect/hang/test_detector.py",
     "detect/running_out/foremost.py": "unit/detect/running_out/test_drift.py",
     "detect/measures/slices.py": "unit/detect/running_out/test_drift.py",

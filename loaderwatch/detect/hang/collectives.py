@@ -11,13 +11,13 @@ import msgspec
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.hang.across_ranks import finding_of
 from loaderwatch.detect.hang.excuses import is_excused
+from loaderwatch.detect.hang.left_behind import left_behind
 from loaderwatch.detect.hang.outside_loops import SAVE_ADVICE, alone
 from loaderwatch.detect.hang.rank_positions import (
     Position,
     names,
-    patience,
-    place_evidence,
     places_of,
     positions_of,
 )
@@ -25,11 +25,10 @@ from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stands_still, still_stands_there
-from loaderwatch.detect.measures.stacks import in_loop_of, saving
+from loaderwatch.detect.measures.stacks import saving
 from loaderwatch.detect.text import duration, listing, ranks_phrase
 from loaderwatch.detect.window import RunWindow
 
-CODE = "hung"
 STAYS_NS = 10_000_000_000
 # Stacks are asked for when a span grows old; without them nobody can tell collectives apart.
 STACKS_COME_S = 10.0
@@ -56,9 +55,9 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
         waiting = [position for position in outside if _stays(position, limits)]
         return [_desync(waiting)] if len(waiting) > 1 and _differ(waiting) else []
     finding = (
-        _unequal(stuck, outside, same_epoch=True)
+        left_behind(stuck, outside, same_epoch=True)
         or (_desync(stuck + outside) if _in_buffer_sync(stuck + outside) else None)
-        or _unequal(stuck, outside, same_epoch=False)
+        or left_behind(stuck, outside, same_epoch=False)
         or _crashed(stuck, positions)
         or _busy_elsewhere(stuck, outside)
         or _ended(stuck, outside)
@@ -95,79 +94,6 @@ def _without_collective(found: list[Stuck], stuck: list[Position]) -> list[Findi
     return [alone(max(found, key=lambda item: (item.rank.rank in held, item.age_s)))]
 
 
-def _unequal(stuck: list[Position], outside: list[Position], *, same_epoch: bool) -> Finding | None:
-    """Explain S44, or return None: some ranks have left the epoch, and others still have batches.
-
-    Those wait for a partner that will not come.
-    """
-    gone = [
-        position
-        for position in [*outside, *stuck]
-        if position.has_left and (same_epoch or not _comes_back(position))
-    ]
-    waits = [position for position in stuck if not position.has_left]
-    for left in gone:
-        for waiting in waits:
-            if _more_batches(left, waiting, same_epoch=same_epoch):
-                return _unequal_finding(left, waiting, waits, gone)
-    return None
-
-
-def _comes_back(left: Position) -> bool:
-    """Whether the rank is between two epochs, in code of its own: the other may have begun the next one before."""
-    in_own_code = left.place != "ended" and left.collective is None and left.is_seen
-    return in_own_code and (left.is_held or in_loop_of(left.frames, left.rank.process.calls) is not False)
-
-
-def _more_batches(left: Position, waiting: Position, *, same_epoch: bool) -> bool:
-    if left.batches is None or waiting.batches is None or left.epoch is None or waiting.epoch is None:
-        return False
-    if same_epoch:
-        return left.epoch == waiting.epoch and waiting.batches > left.batches
-    spans = left.rank.span, waiting.rank.span
-    return spans[0] is not None and spans[1] is not None and spans[1].batches > spans[0].batches
-
-
-def _unequal_finding(
-    left: Position, waiting: Position, stuck: list[Position], outside: list[Position]
-) -> Finding:
-    gone = [position.number for position in outside]
-    waits = [position.number for position in stuck]
-    odd = left if len(gone) < len(waits) else waiting
-    planned = waiting.planned
-    has = planned if planned is not None and planned > (left.batches or 0) else waiting.batches
-    partner = f"rank {left.number}, which has" if len(gone) == 1 else f"ranks {_numbers(gone)}, which have"
-    who = f"rank {waiting.number} waits" if len(waits) == 1 else f"ranks {_numbers(waits)} wait"
-    more = f"{has} or more batches" if has == waiting.batches else f"{has} batches"
-    return _finding(
-        scenario="S44",
-        confidence=0.95 if left.epoch == waiting.epoch else 0.7,
-        odd=odd,
-        positions=[*stuck, *outside],
-        age_s=max(position.age_s for position in stuck),
-        title=f"Rank {waiting.number} has {more} in epoch {waiting.epoch}, rank {left.number} has {left.batches}:"
-        f" {who} in {waiting.stands} for {partner} left the epoch.",
-        cause=f"Every step needs all ranks, but they do not have the same number of batches. Rank {waiting.number} is in batch"
-        f" {waiting.batches} of epoch {waiting.epoch}; rank {left.number} ended epoch {left.epoch} after {left.batches}"
-        f" and now stands {'at' if left.collective is None and ':' in left.stands else 'in'} {left.stands}. Nobody will come until the collective times out.",
-        advice="Give every rank the same number of batches: DistributedSampler with drop_last=True, equal shards for an"
-        " IterableDataset, or wrap the loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or"
-        " filter batches on one rank only.",
-        evidence=[
-            *(
-                Evidence(
-                    label=f"batches of rank {position.number} in epoch {position.epoch}",
-                    value=position.batches,
-                    unit="count",
-                )
-                for position in (waiting, left)
-            ),
-            Evidence(label=f"len(loader) of rank {waiting.number}", value=planned, unit="count"),
-            Evidence(label=f"len(loader) of rank {left.number}", value=left.planned, unit="count"),
-        ],
-    )
-
-
 def _in_buffer_sync(positions: list[Position]) -> bool:
     found = {position.collective for position in positions if position.dump is not None}
     return "buffer sync" in found and len(found) > 1
@@ -186,7 +112,7 @@ def _desync(positions: list[Position]) -> Finding:
     odd = places_of(positions)[0].position
     age_s = max(position.age_s for position in positions)
     if _in_buffer_sync(positions):
-        return _finding(
+        return finding_of(
             scenario="S46",
             confidence=0.9,
             odd=next(position for position in positions if position.collective == "buffer sync"),
@@ -212,7 +138,7 @@ def _desync(positions: list[Position]) -> Finding:
         title = f"{who} have stood still in {next(iter(groups))} for {duration(age_s)}."
         cause = "A collective does not complete although all ranks are in it: the network between them, or a partner that died."
         confidence = 0.5
-    return _finding(
+    return finding_of(
         scenario="S45",
         confidence=confidence,
         odd=odd,
@@ -241,7 +167,7 @@ def _crashed(stuck: list[Position], positions: list[Position]) -> Finding | None
         return None
     how = f" ({dead[0].rank.process.exit})" if dead[0].rank.process.exit else ""
     one = len(stuck) == 1
-    return _finding(
+    return finding_of(
         scenario="S45",
         confidence=0.9,
         odd=dead[0],
@@ -265,7 +191,7 @@ def _ended(stuck: list[Position], outside: list[Position]) -> Finding | None:
         return None
     one, has = len(stuck) == 1, "has" if len(gone) == 1 else "have"
     left = names([position.number for position in gone])
-    return _finding(
+    return finding_of(
         scenario="S45",
         confidence=0.85,
         odd=stuck[0] if one else gone[0],
@@ -303,7 +229,7 @@ def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding |
     reason = blocked(span, "the training process") if span is not None and tells else None
     because = f", {reason.because}" if reason else ""
     polls = not stands and cpu_ratio(odd.rank, odd.rank.process.pid, since_ns) < IDLE_CPU_RATIO
-    return _finding(
+    return finding_of(
         scenario="S47" if not stands else "S52" if saves else "S53",
         confidence=0.85 if stands else 0.6,
         odd=odd,
@@ -331,52 +257,6 @@ def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding |
     )
 
 
-def _finding(
-    *,
-    scenario: str,
-    confidence: float,
-    odd: Position,
-    positions: list[Position],
-    age_s: float,
-    title: str,
-    cause: str,
-    advice: str,
-    evidence: list[Evidence],
-) -> Finding:
-    found = places_of(list({position.number: position for position in positions}.values()), odd.number)
-    left = patience(positions)
-    return Finding(
-        key=f"{CODE}:collective",
-        code=CODE,
-        scenario=scenario,
-        severity="critical",
-        confidence=confidence,
-        began_ns=max(
-            position.rank.made_ns - int(position.age_s * 1e9)
-            for position in positions
-            if position.age_s <= age_s
-        ),
-        title=title,
-        cause=f"{cause} {left.sentence}" if left else cause,
-        advice=advice,
-        evidence=[
-            Evidence(label="no progress for", value=age_s, unit="s"),
-            *(
-                [Evidence(label="until the collective is given up", value=max(0.0, left.left_s), unit="s")]
-                if left
-                else []
-            ),
-            *(item for item in evidence if item.value is not None),
-            *place_evidence(found),
-        ],
-        rank=odd.number,
-        host=odd.rank.host,
-        pid=odd.rank.process.pid,
-        lost_s=age_s,
-        stacks=[place.dump for place in found[:8] if place.dump is not None],
-    )
-
-
 def _with_gpu(finding: Finding, stuck: list[Position]) -> Finding:
     for position in stuck:
         span = position.rank.span
@@ -392,7 +272,3 @@ def _with_limit(finding: Finding, found: list[Stuck]) -> Finding:
     age, *others = finding.evidence
     limit = Evidence(label="limit learned for this phase", value=first.limit_s, unit="s")
     return msgspec.structs.replace(finding, evidence=[age, limit, *others])
-
-
-def _numbers(numbers: list[int]) -> str:
-    return listing([str(number) for number in sorted(numbers)])

@@ -96,8 +96,23 @@ def test_unequal_batches_when_the_rank_that_left_is_in_validation() -> None:
 def test_a_rank_that_finished_long_ago() -> None:
     ended = left(0, "", batches=24)
     ended.state = "finished"
-    finding = only(run(ended, stuck(1, BACKWARD, batch=9, epoch=1, batches=26)))
+    finding = only(run(ended, stuck(1, BACKWARD, batch=0, epoch=1, batches=26)))
     assert finding.scenario == "S44"
+
+
+def test_a_rank_that_decided_to_stop_alone() -> None:
+    """By its own loss, after an epoch of as many batches; the way to its report is no part of the loop."""
+    stopped = left(1, stacks.main_in(user="publish"), batches=24)
+    stopped.calls = [Call(file="/home/me/project/train.py", function="fit", line=30, loop=(20, 40))]
+    others = [stuck(number, BACKWARD, batch=0, epoch=1, batches=25, world=3) for number in (0, 2)]
+    finding = only(run(others[0], stopped.half_a_minute(), others[1]))
+    assert (finding.scenario, finding.rank) == ("S45", 1)
+    assert finding.title == (
+        "Ranks 0 and 2 have begun epoch 1 and wait in backward for rank 1, which has not: it left after epoch 0 and stands at"
+        " train.py:61 in publish."
+    )
+    assert "early stopping" in finding.cause
+    assert "all_reduce the loss" in finding.advice
 
 
 def test_validation_through_the_wrapped_model() -> None:
@@ -125,7 +140,7 @@ def test_an_evaluation_of_ones_own_is_no_desync(cpu: float, switches_per_s: floa
     [
         (stacks.main_in(user="report"), "S53", "which has been stuck at train.py:61 in report"),
         (stacks.SAVE, "S52", "which has been stuck at train.py:61 in save"),
-        (BARRIER, "S44", "which has left the epoch"),
+        (BARRIER, "S45", "which has not: it left after epoch 0 and stands in barrier"),
     ],
 )
 @pytest.mark.parametrize("learned", [False, True])
@@ -149,9 +164,8 @@ def test_a_rank_that_is_stuck_between_two_epochs(text: str, scenario: str, words
     finding = only(run(away.half_a_minute(), others.half_a_minute()))
     assert (finding.scenario, finding.severity) == (scenario, "critical")
     assert words in finding.title
-    if scenario != "S44":
-        assert finding.rank == 1
-        assert "Join" not in finding.advice
+    assert finding.rank == 1
+    assert "Join" not in finding.advice
 
 
 @pytest.mark.parametrize(("others", "at"), [(BACKWARD, "step"), (BARRIER, "outside")])
