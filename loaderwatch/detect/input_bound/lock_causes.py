@@ -1,7 +1,7 @@
 """Workers that take turns because of a lock: S49.
 
 A lock is waited for in the kernel, whose function says so; or by trying again and again with a sleep between (SQLite's busy handler,
-``filelock``, a loop around ``fcntl``). Sleeping alone is no waiting for a lock: a reader with retries sleeps, and so does one that
+``filelock``, a loop around ``fcntl``); or by asking another process that hands it out (a ``multiprocessing.Manager``). Sleeping alone is no waiting for a lock: a reader with retries sleeps, and so does one that
 keeps to a limit of requests. It is, where a file lock goes from one worker to another meanwhile, where the stack is that of
 a lock's own code, or where what one worker gets done the others lack.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LOCK_WAIT, StackDump
-from loaderwatch.core.system import LOCK_FUNCTIONS, TIMER_FUNCTIONS, waits_in
+from loaderwatch.core.system import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
@@ -64,7 +64,7 @@ class _Wait:
 
 def shared_lock(s: Symptoms) -> Explanation | None:
     """Explain S49: the workers wait for a lock that they share, so that one works at a time; None otherwise."""
-    found = (_in_kernel(s) or _by_trying(s)) if s.workers > 1 else None
+    found = (_in_kernel(s) or _by_trying(s) or _by_asking(s)) if s.workers > 1 else None
     if found is None:
         return None
     frame = user_frame(main_frames(found.dump))
@@ -148,7 +148,7 @@ def _in_kernel(s: Symptoms) -> _Wait | None:
 
 def _by_trying(s: Symptoms) -> _Wait | None:
     """Return the wait for a lock that workers try to get again and again, asleep between; None otherwise."""
-    sleeping = timer_ratio(s)
+    sleeping = looks_ratio(s, "timer_wait")
     if not sleeping >= LOCKED_RATIO:
         return None
     looks = _looks(s)
@@ -179,15 +179,32 @@ def _by_trying(s: Symptoms) -> _Wait | None:
     )
 
 
+def _by_asking(s: Symptoms) -> _Wait | None:
+    """Return the wait for a lock that another process hands out, as the stacks of those show that wait for its answer; None otherwise."""
+    waiting = looks_ratio(s, "answer_wait")
+    if not waiting >= LOCKED_RATIO:
+        return None
+    asking = [dump for dump in s.passing_stacks(LOCK_WAIT) if waits_in(ANSWER_FUNCTIONS, dump.wchan)]
+    in_lock = [dump for dump in asking if waits_for_lock(main_frames(dump))]
+    if not 2 * len(in_lock) > len(asking):
+        return None
+    return _Wait(
+        f"{percent(waiting)} of the time a worker waits for another process to hand it the lock, as that of a multiprocessing.Manager or a"
+        " server of locks. Whoever has it lets the others wait for as long as it reads.",
+        usual_stack(in_lock),
+        known_evidence(("share of the time that a worker waits for an answer", waiting, "ratio")),
+    )
+
+
 def _turns(s: Symptoms) -> Turns:
     """Return how the workers take turns lately, or in all the time that is known, where that shows it."""
     lately = turns_of(s.pace.fetches)
     return lately if lately.taken or s.history is None else turns_of(s.history)
 
 
-def timer_ratio(s: Symptoms) -> float:
-    """Return the share (0 to 1) of the looks at a worker of the loader that found it asleep for a set time lately; NaN if not known."""
-    return mean(s.pace.rank.table("processes")["timer_wait"][_lately(s)])
+def looks_ratio(s: Symptoms, column: str) -> float:
+    """Return the share (0 to 1) of the looks at a worker of the loader that found it waiting so lately; NaN if not known."""
+    return mean(s.pace.rank.table("processes")[column][_lately(s)])
 
 
 def _looks(s: Symptoms) -> Looks:

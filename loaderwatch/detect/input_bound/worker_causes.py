@@ -13,7 +13,7 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.cpu_causes import neighbours
-from loaderwatch.detect.input_bound.lock_causes import timer_ratio
+from loaderwatch.detect.input_bound.lock_causes import looks_ratio
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import iteration_with, workers_needed
@@ -357,7 +357,7 @@ def _facts(s: Symptoms) -> str:
 
 def _more(s: Symptoms) -> str:
     """Return what to know before there are more workers: how a stream is split, and that they may sleep for what more cannot help."""
-    asleep = timer_ratio(s)
+    asleep = looks_ratio(s, "timer_wait")
     if not (s.waits_for_storage and asleep >= ASLEEP_RATIO):
         return split_first(s.loader)
     caution = (

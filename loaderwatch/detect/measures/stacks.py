@@ -40,6 +40,7 @@ _NAMELESS: Final = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lamb
 MOST_FRAMES: Final = 100
 """``faulthandler`` writes no more of a stack: its outermost frame is then not the first."""
 _TAKING: Final = ("acquire", "lock", "__enter__")
+_LOCK_FILES: Final = ("lock", "synchronize", "multiprocessing/managers", "multiprocessing\\managers")
 _BUILDS: Final = (
     "/torch/_dynamo/convert_frame.py",
     "/torch/_inductor/compile_fx.py",
@@ -190,7 +191,6 @@ def loop_over_loader(frames: Sequence[Frame]) -> Frame | None:
     return None
 
 
-def collective(frames: Sequence[Frame]) -> str | None:
 def chooses_samples(frames: Sequence[Frame]) -> bool:
     """Whether the thread is in a sampler, which a DataLoader asks for the indices of a batch."""
     return any(
@@ -198,6 +198,7 @@ def chooses_samples(frames: Sequence[Frame]) -> bool:
     )
 
 
+def collective(frames: Sequence[Frame]) -> str | None:
     """Return the collective a thread sits in ("backward", "buffer sync", "barrier", ...); None if in none."""
     best: str | None = None
     for frame in frames:
@@ -234,7 +235,7 @@ def waits_for_lock(frames: Sequence[Frame]) -> bool:
     """Whether the thread is in code of a library that takes a lock: ``filelock``, ``portalocker``, ``multiprocessing`` and the like."""
     inner = itertools.takewhile(lambda frame: frame.library, frames)
     return any(
-        frame.function in _TAKING and ("lock" in frame.file or "synchronize" in frame.file) for frame in inner
+        frame.function in _TAKING and any(part in frame.file for part in _LOCK_FILES) for frame in inner
     )
 
 

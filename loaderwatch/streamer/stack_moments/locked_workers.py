@@ -1,7 +1,8 @@
-"""When stacks of waiting workers are worth their signals: while the loop waits for data, and most workers for a lock or a timer; or all
-of them, while it waits for long.
+"""When stacks of waiting workers are worth their signals: while the loop waits for data, and most workers for a lock, a timer or an
+answer; or all of them, while it waits for long.
 
-A worker that waits for a disk or the network is never asked: its kernel function says what it waits for.
+An answer may be that of whoever hands out a lock, as a ``multiprocessing.Manager`` does. A worker that waits for a disk is never asked: its
+kernel function says what it waits for.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
-from loaderwatch.streamer.roster import Roster
+from loaderwatch.core.records import Phase
+from loaderwatch.streamer.roster import Member, Roster
 from loaderwatch.streamer.samplers.process import Reading
 from loaderwatch.streamer.stack_moments.budget import StackBudget, waits_long
 
 LOOKS: Final = 6
 """The last looks, one a second, that tell what workers wait for."""
 WAITING_RATIO: Final = 0.35
-"""Share of these looks at a worker, on average, that found it waiting for a lock or a timer."""
+"""Share of these looks at a worker, on average, that found it waiting for one of them."""
 LOOP_WAITS_RATIO: Final = 0.2
 """Share of its time that the loop waits for data, where it does so at every step."""
 MOST_ASKED: Final = 3
@@ -52,7 +54,7 @@ class LockedWorkers:
             if len(workers) < 2:
                 self._waits.pop(rank, None)
                 continue
-            pids = [member.pid for member in workers if _waits(readings[member.pid])]
+            pids = [member.pid for member in workers if _waits(member, readings[member.pid])]
             looks = self._waits.setdefault(rank, deque(maxlen=LOOKS))
             looks.append(len(pids) / len(workers))
             wait_ns, step_ns = usual_ns.get(rank, (0.0, 0.0))
@@ -64,5 +66,9 @@ class LockedWorkers:
         return found
 
 
-def _waits(reading: Reading) -> bool:
-    return bool(reading.values.get("lock_wait") or reading.values.get("timer_wait"))
+def _waits(member: Member, reading: Reading) -> bool:
+    values = reading.values
+    if values.get("lock_wait") or values.get("timer_wait"):
+        return True
+    span = member.ring.span() if values.get("answer_wait") else None
+    return span is not None and span.phase is Phase.FETCH  # and not for its next indices

@@ -243,3 +243,29 @@ def test_the_line_at_which_they_stand() -> None:
     finding = only(run(builder, cpus=4, busy=0.1))
     assert "at the same moments, at index.py:31 in lookup, 8 times" in finding.title
     assert len(finding.stacks) == 1
+
+
+MANAGER: Final = """  File "/usr/lib/python3.11/multiprocessing/connection.py", line 395 in _recv
+  File "/usr/lib/python3.11/multiprocessing/managers.py", line 822 in _callmethod
+  File "/usr/lib/python3.11/multiprocessing/managers.py", line 1063 in __enter__
+"""
+
+
+@pytest.mark.parametrize(
+    ("inner", "waits", "scenario"),
+    [
+        (MANAGER, 0.75, "S49"),
+        (MANAGER, 0.2, "S08"),
+        (MANAGER.replace("__enter__", "__getitem__"), 0.75, "S08"),  # a dictionary of the manager's
+        ("", 0.75, "S08"),
+    ],
+)
+def test_a_lock_that_a_manager_hands_out(inner: str, waits: float, scenario: str) -> None:
+    builder = watch(short_of_workers(4), 4, cpu=0.05, lock_wait=0.0, timer_wait=0.2, answer_wait=waits)
+    for worker in (1, 3):
+        stack(builder, worker, "unix_stream_read_generic", inner)
+    finding = found(builder)
+    assert finding.scenario == scenario
+    if scenario == "S49":
+        assert "index.py:31 in lookup" in finding.title
+        assert "multiprocessing.Manager" in finding.cause

@@ -18,10 +18,11 @@ STARVED = {3: (0.5e9, 0.1e9)}
 
 
 def reading(**values: float) -> Reading:
-    return Reading("S", None, None, None, {"lock_wait": 0.0, "timer_wait": 0.0, **values})
+    return Reading("S", None, None, None, {"lock_wait": 0.0, "timer_wait": 0.0, "answer_wait": 0.0, **values})
 
 
 LOCKED, ASLEEP, READS = reading(lock_wait=1.0), reading(timer_wait=1.0), reading()
+ASKS = reading(answer_wait=1.0)
 
 
 def asked(
@@ -29,12 +30,17 @@ def asked(
     usual: dict[int, tuple[float, float]],
     looks: int = LOOKS,
     waited_ns: int = 0,
+    phase: Phase = Phase.FETCH,
 ) -> list[tuple[int, frozenset[int]]]:
     """Of one rank with so many workers, in all these looks."""
     span = SimpleNamespace(phase=Phase.WAIT, since_ns=0)
-    ring = SimpleNamespace(span=lambda: span)
+    of_main, of_worker = (
+        SimpleNamespace(span=lambda one=one: one) for one in (span, SimpleNamespace(phase=phase))
+    )
     members = [
-        SimpleNamespace(pid=100 + worker, worker=worker, alive=True, ring=ring)
+        SimpleNamespace(
+            pid=100 + worker, worker=worker, alive=True, ring=of_worker if worker >= 0 else of_main
+        )
         for worker in range(-1, len(readings))
     ]
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: members[0]}, of_rank=lambda rank: members)
@@ -47,10 +53,14 @@ def asked(
     return found
 
 
-@pytest.mark.parametrize("waits", [LOCKED, ASLEEP])
+@pytest.mark.parametrize("waits", [LOCKED, ASLEEP, ASKS])
 def test_those_that_wait_are_asked(waits: Reading) -> None:
     assert asked([waits, READS, waits], STARVED) == [(3, frozenset({100, 102}))]
     assert asked([waits, READS, waits], STARVED, LOOKS - 1) == []
+
+
+def test_those_that_wait_for_their_next_indices_are_not() -> None:
+    assert asked([ASKS] * 3, STARVED, phase=Phase.IDLE) == []
 
 
 def test_all_of_them_are_asked_in_a_single_long_wait() -> None:
