@@ -19,6 +19,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import (
+    collective,
     computes_tensors,
     in_model,
     main_frames,
@@ -46,6 +47,7 @@ class ScriptWork:
 
     rank: RankWindow
     share: float  # of all time, 0 to 1
+    seen_part: float  # of the stacks taken in that part, those that show its work
     script_s: float  # of the usual step
     step_s: float
     elapsed_s: float
@@ -53,7 +55,7 @@ class ScriptWork:
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """Return at most one finding, that of the rank whose script works most; the others wait for it."""
+    """Return at most one finding, that of the rank whose script works most, by its stacks too; the others wait for it."""
     found = [
         work
         for rank in window.ranks.values()
@@ -61,7 +63,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
         for pace in paces(rank)
         if (work := _work(rank, pace, limits)) is not None
     ]
-    return [_finding(max(found, key=lambda work: work.share))] if found else []
+    return [_finding(max(found, key=lambda work: work.share * work.seen_part))] if found else []
 
 
 def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
@@ -82,12 +84,16 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
     share = usual_s * script_s.size / now.total_s
     if share < limits.input_critical_ratio or asleep_ratio(rank, LOOK_BACK_S) >= 0.5 * share:
         return None
-    dumps = [dump for dump in rank.passing_stacks[SCRIPT_WORK] if dump.pid == rank.process.pid]
+    own = [dump for dump in rank.passing_stacks[SCRIPT_WORK] if dump.pid == rank.process.pid]
+    # One in a collective says nothing: the rank may hand its own results on there, or wait for one that works longer.
+    dumps = [dump for dump in own if collective(main_frames(dump)) in (None, "backward")]
     aside = [dump for dump in dumps if _shows_work(dump)]
     others = [dump for dump in dumps if not in_model(main_frames(dump))]
     if len(aside) < max(FEW_STACKS, STACKS_PART * len(others), 0.5 * share * len(dumps)):
         return None
-    return ScriptWork(rank, min(1.0, share), usual_s, median(now.step_s[known]), now.total_s, aside)
+    return ScriptWork(
+        rank, min(1.0, share), len(aside) / len(own), usual_s, median(now.step_s[known]), now.total_s, aside
+    )
 
 
 def _shows_work(dump: StackDump) -> bool:

@@ -65,6 +65,10 @@ def test_stacks_that_came_too_late_do_not_count() -> None:
     assert told(worked(found=6, other=stacks.main_in("forward"))) == [("S26", "warning")]
 
 
+def test_results_that_are_exchanged_in_each_step() -> None:
+    assert told(worked(found=5, other=stacks.main_in("all_gather_object"))) == [("S26", "warning")]
+
+
 @pytest.mark.parametrize(
     "builder",
     [
