@@ -188,7 +188,7 @@ def _train_alone(session: Session, hooks: StepHooks) -> None:
     )
     watch = _new_watch(session, info)
     watch.phases = hooks
-    loop = StepLoop(watch)
+    loop = StepLoop(watch, partial(session.change_loader, info.loader, acts=True))
     hooks.follow(loop)
     loop.step_ended()
 

@@ -65,6 +65,7 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     between_steps: bool = (
         False  # no loader: what a training without one does from an optimizer step to the model's next call
     )
+    acts: bool = False  # no loader: now and then the model is called many times without gradients in that time, as an agent's or in an evaluation
     autotuned: str | None = None  # what attach(autotune=True) changed last, in words
     cached_batches: Int = 0  # batches that are given again in place of what it would read
 
@@ -277,9 +278,9 @@ BETWEEN_STEPS: Final = "between two steps"
 """Why a stack was taken of a training process without a loader, between an optimizer step and the model's next call."""
 SCRIPT_WORK: Final = "script's own work"
 """Why a stack was taken of a training process in a step, outside of the model and the optimizer, where much of its time goes."""
-AT_WORK: Final = "reader at work"
 MODEL_PASS: Final = "longer pass of a model"
 """Why a stack was taken of a training process in a pass of its model, since its steps take longer than they did."""
+AT_WORK: Final = "reader at work"
 """Why a stack was taken of a process that computed on a sample while the loop waited for data: a worker, or the training process."""
 
 

@@ -147,6 +147,20 @@ def test_what_an_agent_does_before_each_step_is_a_wait(rings: RingFolder) -> Non
     assert total(steps, "wait_ns") >= sum(one.reads.taken_ns[-len(steps) :])
 
 
+@pytest.mark.parametrize(("calls", "acts"), [(5, False), (40, True)])
+def test_an_agent_that_plays_between_two_steps_is_told(rings: RingFolder, calls: int, acts: bool) -> None:
+    one = Training()
+    loaderwatch.attach()
+    for number in range(STEPS):
+        if number == STEPS - 3:
+            with torch.no_grad():
+                for _ in range(calls):
+                    one.model(torch.ones(2, 4))
+        one.learn(one.batch())
+        one.step()
+    assert loop_of(rings).acts is acts
+
+
 def test_the_step_of_another_optimizer_is_no_wait(rings: RingFolder) -> None:
     class Slow(torch.optim.SGD):
         def step(self, closure: Any = None) -> Any:

@@ -598,6 +598,8 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n35_throttled_steps", group="loaderless", before=LAUNCHED, within_s=60),
     Case("n36_ticks", group="loaderless", before=LAUNCHED, within_s=60),
     Case("n39_acts", group="loaderless", before=LAUNCHED, within_s=60),
+    Case("n41_plays", group="loaderless", before=LAUNCHED, within_s=60),
+    Case("n42_scheduled", group="loaderless", before=LAUNCHED, within_s=75),
     # ---- what a person or a program pauses on purpose
     Case("n28_prompt", group="alike", within_s=60),
     Case("n37_batches_ahead", group="alike", within_s=60),

@@ -79,7 +79,7 @@
  *   drop_last: boolean|null, timeout_s: number|null, start_method: string|null, iterable_dataset: boolean|null,
  *   sampler_class: string|null, distributed: boolean|null, same_epoch_passes: number|null, shards: number|null,
  *   splits_by_worker: boolean|null, snapshot_every_n_steps: number|null, reader: string|null,
- *   reader_error: string|null, between_steps: boolean, autotuned: string|null, cached_batches: number,
+ *   reader_error: string|null, between_steps: boolean, acts: boolean, autotuned: string|null, cached_batches: number,
  *   rank: number}} Loader
  * @typedef {{framework: string, version: string, stage: string|null, epoch: number|null, max_epochs: number|null,
  *   global_step: number|null}} Progress

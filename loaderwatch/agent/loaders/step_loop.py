@@ -10,6 +10,7 @@ over; it is judged as such, by where it stands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import get_ident
 from typing import Any, Final
 
@@ -25,11 +26,15 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, Phase
 MEMORY: Final = 16
 """Gaps between two steps that are remembered, to tell what is done in most of them from what is done now and then."""
 
+MANY_CALLS: Final = 16
+"""Calls of the model without gradients between two steps: an agent acts so, and an evaluation by hand reads as many batches."""
+
 
 class StepLoop:
     """Times the loop between the optimizer's steps and the model's calls."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, note_acting: Callable[[], None] = lambda: None) -> None:
+        """Begin with a watch that nobody else has; ``note_acting`` is called once, when the model is seen to act."""
         watch.refresh()
         if watch.gpu is None:
             watch.gpu = device_clock(watch.recorder.ring)
@@ -42,6 +47,8 @@ class StepLoop:
             0  # what the present step has spent in backward, as of the model's last call to train
         )
         self._other_ns = 0  # when another optimizer last stepped
+        self._calls = 0  # of the model without gradients, since the last step
+        self._note_acting: Callable[[], None] | None = note_acting
         self._paused = (
             False  # it did, and the model was not called since: it may have been the last of the loop's
         )
@@ -63,7 +70,7 @@ class StepLoop:
             self._begin(one.wait_since_ns)
         one.request(None, monotonic_ns())
         recorder.depth = 0  # no ``next`` is on the stack
-        self._between, self._paused, self._came_ns = True, False, 0
+        self._between, self._paused, self._came_ns, self._calls = True, False, 0, 0
         if self._blind:
             self._begin(one.wait_since_ns)
 
@@ -93,6 +100,10 @@ class StepLoop:
             return
         if not is_grad_enabled():
             self.goes_on()
+            self._calls += 1
+            if self._calls >= MANY_CALLS and self._note_acting is not None:
+                note, self._note_acting = self._note_acting, None
+                note()
             return
         self._blind = False
         if self._between:

@@ -209,7 +209,7 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     """Explain S26: something else in the loop makes steps long; None if it does so rarely or costs little.
 
     It alerts where it costs as much as what is critical elsewhere and is seen to be nobody's intention, as a rule a logger; a
-    checkpoint, an evaluation and a throttle may be meant to be so. Gradient accumulation is left out.
+    checkpoint, an evaluation, an agent that acts and a throttle may be meant to be so. Gradient accumulation is left out.
     """
     pauses = pauses.only(~_accumulated(pauses))
     if pauses.rows.size < FEW or pauses.share < REMARK_RATIO:
@@ -217,7 +217,8 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     longest_s = float(pauses.excess_s.max())
     rhythm, sure = _rhythm(pauses)
     place, dump, reads = pauses.place
-    costs = pauses.share >= limits.input_critical_ratio and not reads
+    acts = pauses.pace.loader.acts
+    costs = pauses.share >= limits.input_critical_ratio and not reads and not acts
     locked = dump is not None and waits_in(FILE_LOCK_FUNCTIONS, dump.wchan)
     return _finding(
         pauses,
@@ -235,7 +236,13 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
         ),
         cause=f"A usual step takes {duration(pauses.usual_s)}, and no data of an attached loader is awaited in the long ones: the loop"
         " itself does something now and then, such as logging, metrics, pictures, evaluation or a checkpoint."
-        + (" It waits there for a file lock that another process holds." if locked else ""),
+        + (
+            " It waits there for a file lock that another process holds."
+            if locked
+            else " The model is called many times without gradients there, as by an agent that acts or by an evaluation."
+            if acts
+            else ""
+        ),
         advice=(ATTACH_IT if reads else LOCKED_OUT if locked else "")
         + "If it is not meant to be so: do it less often, on rank 0 only, or in a background process; save checkpoints"
         ' asynchronously. With `with loaderwatch.phase("…")` around it, the page shows it by name.',

@@ -153,6 +153,15 @@ def test_costly_work_that_is_seen_is_an_alert(text: str, asleep: int, severity: 
     assert (finding.scenario, finding.severity) == ("S26", severity)
 
 
+def test_an_agent_that_plays_is_a_remark() -> None:
+    """It computes for the script, and that may well be most of such a training."""
+    builder = logging_loop("play")
+    builder.loaders[0] = msgspec.structs.replace(builder.loaders[0], acts=True)
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.severity) == ("S26", "info")
+    assert "as by an agent that acts" in finding.cause
+
+
 def test_a_file_lock_that_another_process_holds_is_named() -> None:
     builder = logging_loop("report")
     builder.stacks[0] = msgspec.structs.replace(builder.stacks[0], wchan="locks_lock_inode_wait")
