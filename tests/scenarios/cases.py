@@ -96,8 +96,8 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s49_polled", ("S49",), "input", within_s=50, says=("s49_polled.py", "in read", "the others lack")),
     Case("s49_writer", ("S49",), "input", within_s=60, says=("stand still at the same moments", "in read")),
     Case("s15_mining", ("S15",), "input", within_s=50, says=("the sampler takes", "in hardest")),
-    Case("s02_few_workers", ("S02",), "input", says=("num_workers 2 →",)),
     Case("s15_losses", ("S15",), "input", within_s=50, stacks=1, says=("the sampler takes", "in in_order")),
+    Case("s02_few_workers", ("S02",), "input", says=("num_workers 2 →",)),
     Case("s02_unsplit", ("S02",), "input", says=("First split the rows", "nothing in Lines")),
     Case("s07_cpu_bound", ("S07",), "workers", says=("no CPU is free",)),
     Case("s08_latency_bound", ("S08",), "input", says=("storage or network",)),
@@ -217,7 +217,6 @@ CASES: Final[tuple[Case, ...]] = (
     # ---- ranks that wait for each other
     Case("s43_straggler", ("S43",), "ranks", ranks=2, rank=1),
     Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=2, rank=1, says=("now stands in barrier",)),
-    Case("s46_validation", ("S46",), "collectives", ranks=2, stacks=1, says=("buffer sync", "model.module")),
     Case(
         "s45_early_stop",
         ("S45",),
@@ -228,6 +227,7 @@ CASES: Final[tuple[Case, ...]] = (
         within_s=60,
         says=("which has not", "in report_when_all_are_done", "early stopping"),
     ),
+    Case("s46_validation", ("S46",), "collectives", ranks=2, stacks=1, says=("buffer sync", "model.module")),
     Case("s46_validation", group="advised", ranks=2, args=("--advised",), name="s46_validation_advised"),
     Case("s46_validation", group="advised", ranks=2, args=("--no-buffer-sync",), name="s46_no_buffer_sync"),
     Case("s45_collectives", ("S45",), "collectives", ranks=2, stacks=1),
@@ -366,18 +366,6 @@ CASES: Final[tuple[Case, ...]] = (
         says=("grows from step to step", "in area_under_curve"),
     ),
     Case(
-        "s26_scored",
-        ("S26",),
-        "steps",
-        within_s=60,
-        stacks=1,
-        says=("in every step", "in overlap", "neither in the model"),
-    ),
-    Case("s27_shapes", ("S27",), "steps", within_s=40, says=("new size",)),
-    Case("s27_padded", ("S27",), "steps", within_s=60, says=("times larger", "similar length")),
-    Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
-    Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),
-    Case(
         "s26_hooked",
         ("S26",),
         "steps",
@@ -395,6 +383,18 @@ CASES: Final[tuple[Case, ...]] = (
         stacks=1,
         says=("a model whose pass takes longer", "in forward", "bank"),
     ),
+    Case(
+        "s26_scored",
+        ("S26",),
+        "steps",
+        within_s=60,
+        stacks=1,
+        says=("in every step", "in overlap", "neither in the model"),
+    ),
+    Case("s27_shapes", ("S27",), "steps", within_s=40, says=("new size",)),
+    Case("s27_padded", ("S27",), "steps", within_s=60, says=("times larger", "similar length")),
+    Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
+    Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),
     Case("s34_fast_forward", ("S34",), "steps", remark=True, says=("ignore_data_skip",)),
     # ---- evaluation inside the training steps
     Case(
@@ -604,6 +604,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n28_prompt", group="alike", within_s=60),
     Case("n37_batches_ahead", group="alike", within_s=60),
     Case("n38_fills_cache", group="alike", within_s=60),
+    Case("n40_longer_sequences", group="alike", within_s=75),
     Case("n30_rank_prepares", group="alike", ranks=2, before=LAUNCHED, within_s=75),
     Case("n31_thread_serves", group="alike", within_s=75),
     Case("n32_thread_uploads", group="alike", within_s=90),
@@ -618,7 +619,6 @@ def counts(case: Case, finding: Mapping[str, Any]) -> bool:
     """
     if finding["scenario"] in case.scenarios:
         return case.remark or finding["severity"] != "info"
-    Case("n40_longer_sequences", group="alike", within_s=75),
     return finding["severity"] != "info" and "Other programs on this host keep" not in finding["cause"]
 
 

@@ -45,14 +45,14 @@ def is_meant(s: Symptoms) -> bool:
 def _throttled(s: Symptoms) -> bool:
     """Whether it is meant to go slowly (N35).
 
-    It sleeps between its steps: in a line of its own, or wherever that makes all iterations take the same time.
+    It sleeps between its steps: in a line of its own or of a loop around it, or wherever that makes all iterations take the same time.
     """
     dump, calls = s.between_steps, s.pace.rank.process.calls
     frame = user_frame(main_frames(dump))
     if dump is None or frame is None or not calls:
         return False
     asleep = waits_in(TIMER_FUNCTIONS, dump.wchan)
-    own_line = (frame.file, frame.function) == (calls[-1].file, calls[-1].function)
+    own_line = any((frame.file, frame.function) == (call.file, call.function) for call in calls)
     return asleep and (own_line or _paced(s.pace))
 
 

@@ -126,11 +126,14 @@ def test_little_between_the_steps_is_well() -> None:
     assert told(builder) == []
 
 
-@pytest.mark.parametrize(("function", "alerts"), [("main", False), ("get_batch", True)])
+@pytest.mark.parametrize(("function", "alerts"), [("main", False), ("schedule", False), ("get_batch", True)])
 def test_a_sleep_of_the_loop_itself_is_meant_to_be(function: str, alerts: bool) -> None:
-    builder = trained().stack(
-        -1, 100, stacks.main_in(user=function), why=BETWEEN_STEPS, wchan="hrtimer_nanosleep"
+    """Or of a loop around it, which waits until its time has come."""
+    builder = trained()
+    builder.calls.insert(
+        0, Call(file="/home/me/project/train.py", function="schedule", line=90, loop=(80, 99))
     )
+    builder.stack(-1, 100, stacks.main_in(user=function), why=BETWEEN_STEPS, wchan="hrtimer_nanosleep")
     assert bool(told(builder)) is alerts
 
 
