@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.facts import SCRIPT_WORK, StackDump
+from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
@@ -98,7 +99,8 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
 
 def _shows_work(dump: StackDump) -> bool:
     frames = main_frames(dump)
-    return works_aside(frames) and not computes_tensors(frames)
+    asleep = waits_in(TIMER_FUNCTIONS, dump.wchan)
+    return works_aside(frames) and not computes_tensors(frames) and not asleep
 
 
 def _finding(found: ScriptWork) -> Finding:

@@ -22,6 +22,7 @@ def worked(
     timed: bool = True,
     other: str = "",
     rarely: bool = False,
+    wchan: str | None = None,
 ) -> RankBuilder:
     """Steps with 80 ms of a model, and stacks taken in the rest; ``asleep`` of the looks find it asleep.
 
@@ -39,7 +40,11 @@ def worked(
             builder.process(worker=-1, pid=100, cpu=0.9, timer_wait=float(sleeps))
     for place in range(found):
         builder.stack(
-            -1, 100, other if other and (place % 6 if rarely else place % 2) else text, why=SCRIPT_WORK
+            -1,
+            100,
+            other if other and (place % 6 if rarely else place % 2) else text,
+            why=SCRIPT_WORK,
+            wchan=wchan,
         )
     return builder
 
@@ -79,6 +84,7 @@ def test_results_that_are_exchanged_in_each_step() -> None:
         ),
         pytest.param(worked(seconds=8), id="a-few-seconds"),
         pytest.param(worked(asleep=0.5), id="a-throttle"),
+        pytest.param(worked(wchan="hrtimer_nanosleep"), id="a-throttle-that-wakes-late"),
         pytest.param(worked(timed=False), id="a-model-that-is-not-timed"),
         pytest.param(worked(text=stacks.SAVE), id="saving"),
         pytest.param(worked(text=stacks.main_in("forward")), id="a-model-without-gradients"),
