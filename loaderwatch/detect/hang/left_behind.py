@@ -56,15 +56,26 @@ def _went_on(left: Position, waiting: Position, stuck: list[Position], outside: 
     gone = [position.number for position in outside]
     waits = [position.number for position in stuck]
     one, alone = len(waits) == 1, len(gone) == 1
+    if left.place == "ended":
+        title = (
+            f"{names(waits).capitalize()} {'has' if one else 'have'} begun epoch {waiting.epoch} and {'waits' if one else 'wait'} in"
+            f" {waiting.stands} for {names(gone)}, which {'has' if alone else 'have'} not: {'it' if alone else 'they'} left after epoch"
+            f" {left.epoch} and {'has' if alone else 'have'} ended."
+        )
+    else:
+        title = (
+            f"{names(waits).capitalize()} {'has' if one else 'have'} begun epoch {waiting.epoch} and {'waits' if one else 'wait'} in"
+            f" {waiting.stands} for {names(gone)}, which {'has' if alone else 'have'} not: {'it' if alone else 'they'} left after epoch"
+            f" {left.epoch} and {'stands' if alone else 'stand'}"
+            f" {'at' if left.collective is None and ':' in left.stands else 'in'} {left.stands}."
+        )
     return finding_of(
         scenario="S45",
         confidence=0.9,
         odd=left if len(gone) <= len(waits) else waiting,
         positions=[*stuck, *outside],
         age_s=max(position.age_s for position in stuck),
-        title=f"{names(waits).capitalize()} {'has' if one else 'have'} begun epoch {waiting.epoch} and {'waits' if one else 'wait'} in"
-        f" {waiting.stands} for {names(gone)}, which {'has' if alone else 'have'} not: {'it' if alone else 'they'} left after epoch"
-        f" {left.epoch} and {'stands' if alone else 'stand'} {'at' if left.collective is None and ':' in left.stands else 'in'} {left.stands}.",
+        title=title,
         cause="Until then the ranks had the same number of batches. Whether another epoch begins was decided on each rank alone: by its own loss"
         " (early stopping), a limit of time, or a file. Nobody will come until the collective times out.",
         advice="Decide it once for all ranks: all_reduce the loss, or broadcast rank 0's decision, before the loop ends or goes on.",

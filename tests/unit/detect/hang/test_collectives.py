@@ -115,6 +115,14 @@ def test_a_rank_that_decided_to_stop_alone() -> None:
     assert "all_reduce the loss" in finding.advice
 
 
+def test_a_rank_that_decided_to_stop_alone_and_is_gone() -> None:
+    ended = left(1, "", batches=24)
+    ended.state = "finished"
+    finding = only(run(stuck(0, BACKWARD, batch=0, epoch=1, batches=25), ended))
+    assert finding.scenario == "S45"
+    assert finding.title.endswith("for rank 1, which has not: it left after epoch 0 and has ended.")
+
+
 def test_validation_through_the_wrapped_model() -> None:
     finding = only(run(stuck(0, BACKWARD, epoch=1, batch=0), stuck(1, BUFFERS, epoch=1, batch=0)))
     assert finding.scenario == "S46"
