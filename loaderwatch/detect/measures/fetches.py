@@ -91,9 +91,9 @@ class Fetches:
         order: Ints = np.lexsort((self.worker, self.ordinal, life))
         return order
 
-    def where(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Fetches:
-        """Return the fetches of a mask, shape (fetches,), or of these rows in their order."""
-        return Fetches(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+    def where(self, mask: NDArray[np.bool_]) -> Fetches:
+        """Return the fetches of a mask, shape (fetches,)."""
+        return Fetches(**{field.name: getattr(self, field.name)[mask] for field in fields(self)})
 
 
 def fetches_of(rank: RankWindow, loader: LoaderInfo) -> Fetches:

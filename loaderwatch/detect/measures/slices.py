@@ -46,7 +46,10 @@ def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
     script_s, headroom_s = pace.step_s - pace.phases_s, pace.headroom_s
     requested, fetched = pace.request_ns, pace.fetches.ended_ns
     order = np.argsort(fetched, kind="stable")
-    fetched, of_fetches = fetched[order], pace.fetches.where(order)
+    fetched = fetched[order]
+    fetch_s, cpu_s, sizes = (
+        values[order] for values in (pace.fetches.fetch_s, pace.fetches.cpu_s, pace.fetches.bytes)
+    )
     rows = []
     for began_ns in edges.tolist():
         batches = slice(*np.searchsorted(requested, (began_ns, began_ns + slice_ns)).tolist())
@@ -61,9 +64,9 @@ def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
                 own_s,
                 typical(script_s[batches]),
                 typical(pace.model_s[batches]),
-                typical(of_fetches.fetch_s[fetches]),
-                typical(of_fetches.cpu_s[fetches]),
-                typical(of_fetches.bytes[fetches]),
+                typical(fetch_s[fetches]),
+                typical(cpu_s[fetches]),
+                typical(sizes[fetches]),
                 typical(headroom_s[batches]),
             )
         )

@@ -29,12 +29,12 @@ from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 GROWN_RATIO: Final = 2.0
-"""Times its first value that the script's part of a step takes in the end, at least."""
+"""Times its first value that a part of a step takes in the end, at least."""
 HALF_RATIO: Final = 1.05
 """By so much it must still rise within each half, from its first two stretches to its last two: what levels off is no growth. What each step
 adds makes the next ones come later, so that over time it grows as a square root, by 1.17 there in the second half."""
 RISES: Final = 0.9
-"""Rank correlation of the script's part with its place in time."""
+"""Rank correlation of such a part with its place in time."""
 LOOK_BACK_S: Final = 30.0
 ASLEEP_RATIO: Final = 0.2
 """Of the looks at the loop: a pause that is slept through is no work, and what one is for may well grow."""
@@ -88,25 +88,22 @@ def _grown(rank: RankWindow, pace: Pace) -> GrownStep | None:
 
 
 def _of(pace: Pace, slices: Course) -> GrownStep | None:
-    # Other programs slow down all parts alike: beside them only the one in terms of the other tells.
-    if _rises(slices.script_s) or _rises(slices.script_s / (slices.step_s - slices.script_s)):
-        return _grown_part(pace, slices, slices.script_s, of_model=False)
-    if _model_grows(slices) and _same_size(slices):
-        return _grown_part(pace, slices, slices.model_s, of_model=True)
-    return None
+    return _grown_part(pace, slices, of_model=False) or _grown_part(pace, slices, of_model=True)
 
 
-def _model_grows(slices: Course) -> bool:
-    """Whether the model's pass rises, by itself or in terms of the rest, and the rest not as much."""
-    of_rest = slices.model_s / (slices.step_s - slices.model_s)
-    first, *_, last = _blocks(of_rest)
-    return bool(last >= REST_RATIO * first) and (_rises(slices.model_s) or _rises(of_rest))
-
-
-def _grown_part(pace: Pace, slices: Course, part_s: Floats, *, of_model: bool) -> GrownStep | None:
-    blocks = _blocks(part_s)
-    first_s, last_s = float(blocks[0]), float(blocks[-1])
+def _grown_part(pace: Pace, slices: Course, *, of_model: bool) -> GrownStep | None:
+    part_s = slices.model_s if of_model else slices.script_s
+    first_s, last_s = _ends(part_s)
     if not 0 < first_s <= last_s / GROWN_RATIO:
+        return None
+    # Other programs slow down all parts alike: beside them only the one in terms of the other tells.
+    rest_s = slices.step_s - part_s
+    of_rest = np.divide(part_s, rest_s, out=np.full(part_s.size, np.nan), where=rest_s > 0)
+    if of_model:
+        first, last = _ends(of_rest)
+        if not (last >= REST_RATIO * first and _same_size(slices)):
+            return None
+    if not (_rises(part_s) or _rises(of_rest)):
         return None
     over = np.maximum(0.0, part_s - first_s) / slices.step_s
     return GrownStep(
@@ -114,10 +111,16 @@ def _grown_part(pace: Pace, slices: Course, part_s: Floats, *, of_model: bool) -
         of_model=of_model,
         first_s=first_s,
         last_s=last_s,
-        step_s=float(_blocks(slices.step_s)[-1]),
+        step_s=_ends(slices.step_s)[1],
         span_s=float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9,
         lost_s=float(np.nansum(over)) * slices.slice_ns / 1e9,
     )
+
+
+def _ends(values: Floats) -> tuple[float, float]:
+    """Return the first and the last of the ``_blocks``, for which no other has to be worked out."""
+    oldest, *_, newest = np.array_split(values, BLOCKS)
+    return median(oldest), median(newest)
 
 
 def _blocks(values: Floats) -> Floats:
