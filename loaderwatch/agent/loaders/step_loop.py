@@ -47,12 +47,12 @@ class StepLoop:
             0  # what the present step has spent in backward, as of the model's last call to train
         )
         self._other_ns = 0  # when another optimizer last stepped
-        self._calls = 0  # of the model without gradients, since the last step
-        self._note_acting: Callable[[], None] | None = note_acting
         self._paused = (
             False  # it did, and the model was not called since: it may have been the last of the loop's
         )
         self._blind = True  # no call of the model is seen: hooks do not run in it, or it is not known yet
+        self._calls = 0  # of the model without gradients, since the last step
+        self._note_acting: Callable[[], None] | None = note_acting
         self.model_called = shield(self._model_called)
 
     def step_ended(self) -> None:

@@ -203,7 +203,7 @@ def _turns(s: Symptoms) -> Turns:
 
 
 def looks_ratio(s: Symptoms, column: str) -> float:
-    """Return the share (0 to 1) of the looks at a worker of the loader that found it waiting so lately; NaN if not known."""
+    """Return the share (0 to 1) of the looks at a worker of the loader lately in which a ``column`` of ``processes`` was 1; NaN if not known."""
     return mean(s.pace.rank.table("processes")[column][_lately(s)])
 
 

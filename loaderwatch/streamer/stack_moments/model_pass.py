@@ -19,9 +19,7 @@ class ModelPass:
     """Follows how long the steps of each rank take, and takes stacks where a look finds the loop in its model."""
 
     def __init__(self) -> None:
-        self._shortest_ns: dict[
-            int, float
-        ] = {}  # by the pid of the training process: its shortest usual step
+        self._shortest_ns: dict[int, float] = {}  # usual step so far, by pid
         self._budget = StackBudget(OF_A_PART_APART_NS)
 
     def due(self, roster: Roster, usual_ns: Mapping[int, tuple[float, float]], now_ns: int) -> list[int]:
