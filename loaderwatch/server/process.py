@@ -24,7 +24,7 @@ from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.server_file import ServerFile, read_server_file
 from loaderwatch.core.system import pid_in_use
-from loaderwatch.server.access.connection import uvicorn_options
+from loaderwatch.server.access.connection import Server, uvicorn_options
 from loaderwatch.server.access.log_limit import limit_log_lines
 from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
@@ -87,8 +87,8 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
             server.run(sockets=[listener])
 
 
-class _Server(uvicorn.Server):
-    """uvicorn's server, which keeps ``server.json`` while it listens, and ends its streams when it is told to end."""
+class _Server(Server):
+    """A server that keeps ``server.json`` while it listens, and ends its streams when it is told to end."""
 
     def __init__(
         self, parts: Parts, app: Any, local_url: str, certificate: str | None, say: Callable[[str], None]

@@ -24,7 +24,7 @@ import uvicorn
 from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.access.connection import Connection, uvicorn_options
+from loaderwatch.server.access.connection import Connection, Server, uvicorn_options
 from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.app import create_app
 from loaderwatch.server.live.run import LiveRun
@@ -154,7 +154,7 @@ def serving(
         timeout_keep_alive=5 if connection is None else 1,  # deadlines of its own are there to be waited for
         **uvicorn_options() | ({"http": connection} if connection else {}),
     )
-    server = uvicorn.Server(config)
+    server = Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:

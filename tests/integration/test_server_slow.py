@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
-from loaderwatch.server.access.connection import LEAST_READ, Connection, uvicorn_options
+from loaderwatch.server.access.connection import LEAST_READ, Connection, Server, uvicorn_options
 from loaderwatch.server.live.events import Hub, RunState
 from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, serving
@@ -226,7 +226,7 @@ def test_more_connections_than_are_served(access: Access) -> None:
 def served(app: Starlette, check: Callable[[int, Hub], None], hub: Hub) -> None:
     async def run() -> None:
         config = uvicorn.Config(app, log_level="error", **uvicorn_options() | {"http": Quick})
-        server = uvicorn.Server(config)
+        server = Server(config)
         listener = socket.create_server(("127.0.0.1", 0))
         task = asyncio.create_task(server.serve(sockets=[listener]))
         while not server.started:
@@ -309,3 +309,32 @@ def test_who_reads_a_big_answer_byte_by_byte_is_cut_off(tmp_path: Path) -> None:
         assert total > LEAST_READ
 
     served(big, check, Hub())
+
+
+# ---- the end
+
+
+def test_no_connection_is_open_after_the_end() -> None:
+    """Not even one that is accepted in the moment in which the server is told to end."""
+    app = Starlette()
+
+    async def run(listener: socket.socket, clients: list[socket.socket]) -> None:
+        config = uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1, **uvicorn_options())
+        server = Server(config)
+        task = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        server.should_exit = True
+        clients += [socket.create_connection(listener.getsockname()) for _ in range(5)]
+        time.sleep(
+            0.2
+        )  # the loop stands, as under load: its look for the end and the clients come in one turn
+        await asyncio.wait_for(task, PATIENCE_S)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        clients: list[socket.socket] = []
+        asyncio.run(run(listener, clients))
+    for client in clients:
+        client.settimeout(1)
+        with client, suppress(ConnectionError):
+            assert client.recv(1) == b""

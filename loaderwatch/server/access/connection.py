@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import Any, Final
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from loaderwatch.core.system import raise_descriptor_limit
@@ -109,6 +111,21 @@ class Connection(H11Protocol):
         if not self.transport.is_closing():
             _log.info("%s is too slow: hung up", self.client[0] if self.client else "a client")
         self.transport.abort()
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which leaves no connection open when it ends."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Shut down, and hang up on whoever is left.
+
+        uvicorn closes the connections that it knows of; one that is accepted at the same moment is made two turns of the
+        loop later, and would stay open until the process ends.
+        """
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # in which the aborted are closed
 
 
 def uvicorn_options() -> dict[str, Any]:
