@@ -71,10 +71,33 @@ def _send(access: Access) -> None:
     access.send(feed.envelope(steps=0, processes=[other], tables=tables, gpus=[gpu]))
 
 
+def _send_with_device_clock(access: Access) -> None:
+    """A loop that waits 200 ms of each 250; its GPU has work for most of that, until half a minute ago: then it has none left."""
+    feed = Feed("on-device")
+    times = [feed.started_ns + n * SECOND // 4 for n in range(236)]
+    dry = [n >= 120 for n in range(236)]
+    common = [
+        {"rank": 0, "loader": 0, "epoch": 0, "batch": n, "request_ns": when} for n, when in enumerate(times)
+    ]
+    ms = SECOND // 1000
+    tables = {
+        "steps": _rows("steps", [
+            {**of, "step": n, "wait_ns": 200 * ms, "step_ns": 50 * ms, "off_main_thread": 0, "optimizer_steps": 1} for n, of in enumerate(common)]),
+        "gpu_waits": _rows("gpu_waits", [
+            {**of, "starved_ns": (150 if late else 10) * ms, "gpu_step_ns": (100 if late else 240) * ms, "slack_ns": (0 if late else 180) * ms}
+            for of, late in zip(common, dry, strict=True)]),
+        "gpus": _rows("gpus", [
+            {"rank": 0, "gpu": 0, "t_ns": feed.started_ns + n * SECOND // 10, "utilization_ratio": 0.4 if n >= 300 else 0.96} for n in range(590)]),
+    }  # fmt: skip
+    gpu = GpuInfo(gpu=0, uuid="GPU-b", name="NVIDIA H100", rank=0)
+    access.send(feed.envelope(steps=0, processes=[feed.process()], tables=tables, gpus=[gpu]))
+
+
 @pytest.fixture(scope="module")
 def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     with serving(tmp_path_factory.mktemp("server"), open_to_all=True) as access:
         _send(access)
+        _send_with_device_clock(access)
         for envelope in recording.load(RECORDINGS / "s43_straggler.lwrec").decoded():
             access.send(envelope)
         yield access
@@ -145,6 +168,23 @@ def test_waiting_for_other_ranks_is_hatched(access: Access, watched: Watched) ->
     expect(page.locator("[data-card=steps] ul.legend")).to_contain_text("backward")
     late = page.evaluate(f"({trace}?.y ?? []).reduce((sum, v) => sum + (v ?? 0), 0)")
     assert late < 0.2 * sum(waits), "the late rank waits for nobody"
+
+
+@pytest.mark.parametrize("place", ["on-device", "on-device/ranks/0"])
+def test_starvation_is_drawn_by_the_gpus_clock(access: Access, watched: Watched, place: str) -> None:
+    """By the loop it waited 80 % all along; the GPU lacked a batch for 4 %, and then for 60 %."""
+    page = _open(watched, access, place)
+    page.set_viewport_size({"width": 1280, "height": 2400})
+    drawn(page, "starvation")
+    drawn(page, "headroom")
+    # The outline of the bars goes down to 0 at its ends.
+    shares = page.evaluate("document.getElementById('plot-starvation').data[0].y.filter(y => y > 0)")
+    assert min(shares) == pytest.approx(0.04, abs=0.02)
+    assert max(shares) == pytest.approx(0.6, abs=0.02)
+    card = page.locator("[data-card=starvation]")
+    expect(card.locator("ul.legend")).to_contain_text(re.compile(r"\d+\s%, \d+\sms per step"))
+    expect(page.locator("[data-card=headroom]")).to_contain_text("queued on the GPU")
+    expect(page.locator("[data-card=steps]")).to_contain_text("by the GPU's clock")
 
 
 def test_what_slows_a_gpu_is_drawn_by_reason(access: Access, watched: Watched) -> None:
