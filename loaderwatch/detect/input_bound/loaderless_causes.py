@@ -117,7 +117,7 @@ def between_steps(s: Symptoms) -> Explanation | None:
     return replace(
         found,
         advice="If a batch is made there, let others make it while the model works: move that code into a Dataset and iterate a"
-        " DataLoader with num_workers, or fill a queue from a background process. If it is logging, do it less often.",
+        " DataLoader with num_workers, or fill a queue from a background process. If it is logging or a save, do it less often or in the background.",
     )
 
 
