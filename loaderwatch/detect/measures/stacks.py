@@ -17,8 +17,9 @@ from loaderwatch.core.system import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNC
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
 _LIBRARY: Final = re.compile(
-    r"(site-packages|dist-packages|/lib/python\d|\\lib\\|^<frozen|^<string>$|/loaderwatch/(agent|core|streamer)/)"
+    r"(site-packages|dist-packages|/lib/python\d|\\lib\\|^<frozen|^<string>$|/loaderwatch/(agent|core|streamer)/|/loaderwatch/demo/virtual_gpu\.py$)"
 )
+"""The demo's GPU is in the place of torch's own calls."""
 _DEBUGGER: Final = (
     "/pdb.py",
     "/bdb.py",

@@ -13,7 +13,7 @@ import { icon } from "../icons.js";
 const FRAME = /^\s*File "(.*)", line (\d+|\?\?\?) in (.*)$/;
 /** Library frames in a row from which on they are one line. */
 const LEAST_FOLDED = 3;
-const LIBRARY = /(site-packages|dist-packages)\/|\/lib(64)?\/python3|^<frozen |\/loaderwatch\/(agent|core|streamer)\//;
+const LIBRARY = /(site-packages|dist-packages)\/|\/lib(64)?\/python3|^<frozen |\/loaderwatch\/((agent|core|streamer)\/|demo\/virtual_gpu\.py$)/;
 
 /** @param {string} text @returns {{threads: Thread[], other: string[]}} `other`: lines that are no frames */
 export function parseStack(text) {

@@ -44,6 +44,14 @@ def test_the_thread_that_runs_the_script_is_the_one_that_counts() -> None:
     assert not main_frames(dump(""))
 
 
+def test_the_demos_gpu_is_as_torchs_own_calls() -> None:
+    frames = [
+        Frame("/x/loaderwatch/demo/virtual_gpu.py", "63", "synchronize"),
+        Frame("/x/loaderwatch/demo/train.py", "140", "save_preview"),
+    ]
+    assert str(user_frame(frames)) == "train.py:140 in save_preview"
+
+
 def test_the_main_thread_is_found_in_a_dump_that_another_wrote() -> None:
     """As for a main thread that takes no signal, and for a thread without Python code, which is no current one."""
     other = 'Current thread 0x01 (most recent call first):\n  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap\n\n'
