@@ -278,8 +278,8 @@ BETWEEN_STEPS: Final = "between two steps"
 """Why a stack was taken of a training process without a loader, between an optimizer step and the model's next call."""
 SCRIPT_WORK: Final = "script's own work"
 """Why a stack was taken of a training process in a step, outside of the model and the optimizer, where much of its time goes."""
-MODEL_PASS: Final = "longer pass of a model"
-"""Why a stack was taken of a training process in a pass of its model, since its steps take longer than they did."""
+LONGER_STEP: Final = "longer step"
+"""Why a stack was taken of a training process in its model or its optimizer, since its steps take longer than they did."""
 AT_WORK: Final = "reader at work"
 """Why a stack was taken of a process that computed on a sample while the loop waited for data: a worker, or the training process."""
 
@@ -292,7 +292,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     pid: Int
     taken_ns: Int  # UTC
     text: str
-    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", "between two steps", "reader at work", "script's own work", "longer pass of a model", or why there is none
+    why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", "between two steps", "reader at work", "script's own work", "longer step", or why there is none
     wchan: str | None = None  # the kernel function in which its main thread stood when it was asked
 
 

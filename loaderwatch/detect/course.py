@@ -37,6 +37,7 @@ class Course:
         np.float64
     ]  # of that, what is neither copy nor model nor optimizer, by the loop's clock
     model_s: NDArray[np.float64]  # of that, the forward and the backward pass, likewise
+    optimizer_s: NDArray[np.float64]  # the optimizer's step, of those that made one
     fetch_s: NDArray[np.float64]  # a worker's fetch of a batch
     fetch_cpu_s: NDArray[np.float64]  # the CPU time of one
     batch_bytes: NDArray[np.float64]  # of the tensors of one

@@ -59,6 +59,13 @@ def test_a_model_that_gathers(outcomes: dict[str, Outcome], script: str) -> None
     assert "a model whose pass takes longer from step to step, lately at s26_hooked.py" in finding["title"]
 
 
+def test_an_optimizer_that_slows_down(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s26_denormals"].found()
+    assert finding["severity"] == "warning"
+    assert "an optimizer whose step takes longer than it did" in finding["title"]
+    assert "set_flush_denormal" in finding["advice"]
+
+
 def test_a_metric_that_takes_as_long_in_each_step(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s26_scored"].found()
     assert finding["severity"] == "warning"

@@ -395,6 +395,13 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s27_padded", ("S27",), "steps", within_s=60, says=("times larger", "similar length")),
     Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
     Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),
+    Case(
+        "s26_denormals",
+        ("S26",),
+        "steps",
+        within_s=75,
+        says=("an optimizer whose step takes longer", "set_flush_denormal"),
+    ),
     Case("s34_fast_forward", ("S34",), "steps", remark=True, says=("ignore_data_skip",)),
     # ---- evaluation inside the training steps
     Case(

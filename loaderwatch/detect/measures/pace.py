@@ -43,6 +43,7 @@ class Pace:
     step_s: Floats  # this loop's own work
     phases_s: Floats  # of that, the copy, the model and the optimizer by the loop's clock; NaN where they were not timed
     model_s: Floats  # of that, the forward and the backward pass, without what DDP exchanges in them
+    optimizer_s: Floats  # of that, the optimizer's step; NaN where it made none
     nested_s: Floats  # waits on other training loaders inside the step, and work with their batches
     aside_s: Floats  # evaluation inside the step, no part of the two above
     beside_s: Floats  # of that, what the loop did itself outside the evaluation's passes
@@ -327,6 +328,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     copied_s, *computed_s = (seconds(recorded[f"{phase}_ns"][mask]) for phase in PHASES)
     phases_s = np.nan_to_num(copied_s) + computed_s[0] + computed_s[1] + computed_s[2]
     model_s = computed_s[0] + computed_s[1] - np.nan_to_num(seconds(recorded["collective_ns"][mask]))
+    optimizer_s = np.where(columns["optimizer_steps"] == 0, np.nan, computed_s[2])
     span = rank.span
     open_wait = (
         rank.process.state == "live"
@@ -345,8 +347,9 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         lost_s = open_wait_s(rank)
         wait_s = np.append(wait_s, lost_s)
         hidden_s = np.append(hidden_s, open_s - lost_s if np.isfinite(hidden_s).any() else np.nan)
-        wait_cpu_s, step_s, phases_s, model_s, slack_s, gpu_step_s = (
-            np.append(each, np.nan) for each in (wait_cpu_s, step_s, phases_s, model_s, slack_s, gpu_step_s)
+        told = wait_cpu_s, step_s, phases_s, model_s, optimizer_s, slack_s, gpu_step_s
+        wait_cpu_s, step_s, phases_s, model_s, optimizer_s, slack_s, gpu_step_s = (
+            np.append(each, np.nan) for each in told
         )
         nested_s, aside_s, beside_s = (np.append(each, 0.0) for each in (nested_s, aside_s, beside_s))
         last = {
@@ -369,6 +372,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         step_s=step_s,
         phases_s=phases_s,
         model_s=model_s,
+        optimizer_s=optimizer_s,
         nested_s=nested_s,
         aside_s=aside_s,
         beside_s=beside_s,

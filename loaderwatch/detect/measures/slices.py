@@ -11,12 +11,14 @@ import numpy as np
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, known, mean
+from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, known, mean, median
 
 FEW_ROWS: Final = 3
 """Batches, or fetches, of which a typical value is taken at least."""
 OUTLIER: Final = 4.0
 """Times the median from which on a value counts as no more than that: one sample of twelve seconds is no drift."""
+BLOCKS: Final = 8
+"""Stretches of equal length of a course, which are compared."""
 
 
 def typical(values: Floats) -> float:
@@ -37,6 +39,17 @@ def parts(course: Course) -> Iterator[Course]:
     sizes = (course.t_ns.size // part for part in (1, 2, 4))
     for size in dict.fromkeys(max(FEW_FOR_DRIFT, size) for size in sizes):
         yield course.newest(size)
+
+
+def ends(values: Floats) -> tuple[float, float]:
+    """Return the first and the last of the ``blocks``, for which no other has to be worked out."""
+    oldest, *_, newest = np.array_split(values, BLOCKS)
+    return median(oldest), median(newest)
+
+
+def blocks(values: Floats) -> Floats:
+    """Return the medians of ``BLOCKS`` stretches, oldest first: of single seconds a busy machine makes anything."""
+    return np.array([median(part) for part in np.array_split(values, BLOCKS)])
 
 
 def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
@@ -64,6 +77,7 @@ def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
                 own_s,
                 typical(script_s[batches]),
                 typical(pace.model_s[batches]),
+                typical(pace.optimizer_s[batches]),
                 typical(fetch_s[fetches]),
                 typical(cpu_s[fetches]),
                 typical(sizes[fetches]),

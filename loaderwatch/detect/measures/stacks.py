@@ -273,6 +273,11 @@ def in_forward(frames: Sequence[Frame]) -> bool:
     return any(frame.library and frame.function in _MODEL_PASS for frame in frames)
 
 
+def in_optimizer(frames: Sequence[Frame]) -> bool:
+    """Whether a step of one of PyTorch's optimizers computes."""
+    return any(frame.library and "/torch/optim/" in frame.file for frame in frames)
+
+
 def computes_tensors(frames: Sequence[Frame]) -> bool:
     """Whether the innermost frame is PyTorch's own, as in the functions of a loss."""
     return bool(frames) and frames[0].library and "/torch/" in frames[0].file.replace("\\", "/")

@@ -15,15 +15,15 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.core.facts import MODEL_PASS, SCRIPT_WORK, StackDump
+from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
-from loaderwatch.detect.measures.slices import parts
+from loaderwatch.detect.measures.slices import blocks, ends, parts
 from loaderwatch.detect.measures.stacks import beside_model, in_model, main_frames, user_frame, usual_stack
-from loaderwatch.detect.measures.statistics import Floats, median, rising_fit, trend
+from loaderwatch.detect.measures.statistics import Floats, rising_fit, trend
 from loaderwatch.detect.slow_step.pauses import CODE
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
@@ -38,8 +38,6 @@ RISES: Final = 0.9
 LOOK_BACK_S: Final = 30.0
 ASLEEP_RATIO: Final = 0.2
 """Of the looks at the loop: a pause that is slept through is no work, and what one is for may well grow."""
-BLOCKS: Final = 8
-"""Stretches of equal length, which are compared."""
 SAME_SIZE: Final = 1.1
 """The largest batches in terms of the smallest, of the stretches' medians, up to which they have not grown."""
 REST_RATIO: Final = 1.5
@@ -93,14 +91,14 @@ def _of(pace: Pace, slices: Course) -> GrownStep | None:
 
 def _grown_part(pace: Pace, slices: Course, *, of_model: bool) -> GrownStep | None:
     part_s = slices.model_s if of_model else slices.script_s
-    first_s, last_s = _ends(part_s)
+    first_s, last_s = ends(part_s)
     if not 0 < first_s <= last_s / GROWN_RATIO:
         return None
     # Other programs slow down all parts alike: beside them only the one in terms of the other tells.
     rest_s = slices.step_s - part_s
     of_rest = np.divide(part_s, rest_s, out=np.full(part_s.size, np.nan), where=rest_s > 0)
     if of_model:
-        first, last = _ends(of_rest)
+        first, last = ends(of_rest)
         if not (last >= REST_RATIO * first and _same_size(slices)):
             return None
     if not (_rises(part_s) or _rises(of_rest)):
@@ -111,29 +109,18 @@ def _grown_part(pace: Pace, slices: Course, *, of_model: bool) -> GrownStep | No
         of_model=of_model,
         first_s=first_s,
         last_s=last_s,
-        step_s=_ends(slices.step_s)[1],
+        step_s=ends(slices.step_s)[1],
         span_s=float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9,
         lost_s=float(np.nansum(over)) * slices.slice_ns / 1e9,
     )
 
 
-def _ends(values: Floats) -> tuple[float, float]:
-    """Return the first and the last of the ``_blocks``, for which no other has to be worked out."""
-    oldest, *_, newest = np.array_split(values, BLOCKS)
-    return median(oldest), median(newest)
-
-
-def _blocks(values: Floats) -> Floats:
-    """Return the medians of ``BLOCKS`` stretches, oldest first: of single seconds a busy machine makes anything."""
-    return np.array([median(part) for part in np.array_split(values, BLOCKS)])
-
-
 def _rises(part: Floats) -> bool:
     """Whether it has grown steadily, nearly all the time, and not at a few moments."""
-    blocks = _blocks(part)
-    pairs = blocks.reshape(-1, 2).mean(axis=1)
+    values = blocks(part)
+    pairs = values.reshape(-1, 2).mean(axis=1)
     rising = HALF_RATIO * pairs[0] <= pairs[1] and HALF_RATIO * pairs[2] <= pairs[3]
-    if not (0 < blocks[0] <= blocks[-1] / GROWN_RATIO and rising and trend(blocks) >= RISES):
+    if not (0 < values[0] <= values[-1] / GROWN_RATIO and rising and trend(values) >= RISES):
         return False
     jumps = np.sort(np.diff(rising_fit(part)))
     return bool(jumps[-STAGES:].sum() < STAGES_PART * jumps.sum())
@@ -141,7 +128,7 @@ def _rises(part: Floats) -> bool:
 
 def _same_size(slices: Course) -> bool:
     """Whether the batches are known to be as large as they were."""
-    sizes = _blocks(slices.batch_bytes)
+    sizes = blocks(slices.batch_bytes)
     return bool(sizes.min() > 0 and sizes.max() <= SAME_SIZE * sizes.min())
 
 
@@ -210,5 +197,5 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
 def _stack(found: GrownStep) -> StackDump | None:
     stacks = found.pace.rank.passing_stacks
     if found.of_model:
-        return usual_stack([dump for dump in stacks.get(MODEL_PASS, []) if in_model(main_frames(dump))])
+        return usual_stack([dump for dump in stacks.get(LONGER_STEP, []) if in_model(main_frames(dump))])
     return usual_stack(beside_model(stacks.get(SCRIPT_WORK, [])))

@@ -10,7 +10,7 @@ from loaderwatch.core.facts import (
     BETWEEN_STEPS,
     GPU_IDLE,
     LOCK_WAIT,
-    MODEL_PASS,
+    LONGER_STEP,
     SCRIPT_WORK,
     StackDump,
 )
@@ -18,7 +18,7 @@ from loaderwatch.core.facts import (
 MOST_PROCESSES = 128
 MOST_PASSING = 6
 """Of each reason in ``PASSING``. They are few, and no other kind replaces them."""
-PASSING: Final = (GPU_IDLE, LOCK_WAIT, ANSWER_WAIT, BETWEEN_STEPS, AT_WORK, SCRIPT_WORK, MODEL_PASS)
+PASSING: Final = (GPU_IDLE, LOCK_WAIT, ANSWER_WAIT, BETWEEN_STEPS, AT_WORK, SCRIPT_WORK, LONGER_STEP)
 """Why stacks are taken of what is over in a moment and comes again."""
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from loaderwatch.core.facts import ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, LOCK_WAIT, MODEL_PASS, SCRIPT_WORK
+from loaderwatch.core.facts import ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, LOCK_WAIT, LONGER_STEP, SCRIPT_WORK
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
 from loaderwatch.streamer.stack_moments.busy_readers import BusyReaders
 from loaderwatch.streamer.stack_moments.locked_workers import LockedWorkers
-from loaderwatch.streamer.stack_moments.model_pass import ModelPass
+from loaderwatch.streamer.stack_moments.longer_steps import LongerSteps
 from loaderwatch.streamer.stack_moments.script_work import ScriptWork
 from loaderwatch.streamer.stack_moments.step_loops import StepLoops
 from loaderwatch.streamer.stack_moments.waiting_loops import WaitingLoops
@@ -34,7 +34,7 @@ class SlowLoops:
         self._waiting_loops = WaitingLoops()
         self._step_loops = StepLoops()
         self._script_work = ScriptWork()
-        self._model_pass = ModelPass()
+        self._longer_steps = LongerSteps()
 
     def due(
         self,
@@ -60,6 +60,6 @@ class SlowLoops:
             (ANSWER_WAIT, self._waiting_loops.due(roster, readings, self._in_step, now_ns)),
             (BETWEEN_STEPS, self._step_loops.due(roster, usual_ns, now_ns)),
             (SCRIPT_WORK, self._script_work.due(roster, now_ns)),
-            (MODEL_PASS, self._model_pass.due(roster, usual_ns, now_ns)),
+            (LONGER_STEP, self._longer_steps.due(roster, usual_ns, now_ns)),
         ):
             yield from (Moment(rank, why, None) for rank in ranks)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loaderwatch.core.facts import MODEL_PASS, SCRIPT_WORK
+from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S
@@ -153,7 +153,7 @@ def test_the_line_of_the_model() -> None:
         90, quick, lambda at_s: MODEL_S + 0.01 + at_s / 500, model_s=lambda at_s: MODEL_S + at_s / 500,
         optimizer_s=lambda at_s: 0.005,
     )  # fmt: skip
-    builder.stack(-1, 100, stacks.main_in("_call_impl", user="keep_histogram"), why=MODEL_PASS)
+    builder.stack(-1, 100, stacks.main_in("_call_impl", user="keep_histogram"), why=LONGER_STEP)
     builder.now_ns += S
     _, last = grown(played((builder, waits_at_s)))[-1]
     assert "in keep_histogram, while batches" in last.title

@@ -1,4 +1,4 @@
-"""When a stack of a training process is worth its signal: in a pass of its model, once steps take longer than they did."""
+"""When a stack of a training process is worth its signal: in its model or its optimizer, once steps take longer than they did."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ LONGER: Final = 2.0
 """Times the shortest usual step so far, from which on a stack is taken: what grows has by then the larger part of the step."""
 LEAST_STEP_NS: Final = 5_000_000
 """A step that is worth it; of shorter ones the usual length is no more than what else the machine does."""
+PARTS: Final = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
 
-class ModelPass:
-    """Follows how long the steps of each rank take, and takes stacks where a look finds the loop in its model."""
+class LongerSteps:
+    """Follows how long the steps of each rank take, and takes stacks where a look finds the loop in one of these."""
 
     def __init__(self) -> None:
         self._shortest_ns: dict[int, float] = {}  # usual step so far, by pid
@@ -37,7 +38,7 @@ class ModelPass:
                 continue
             shortest_ns = self._shortest_ns[main.pid] = min(step_ns, self._shortest_ns.get(main.pid, step_ns))
             span = main.ring.span()
-            in_model = span is not None and span.phase in (Phase.FORWARD, Phase.BACKWARD)
-            if in_model and step_ns >= LONGER * shortest_ns and self._budget.take(rank, now_ns):
+            inside = span is not None and span.phase in PARTS
+            if inside and step_ns >= LONGER * shortest_ns and self._budget.take(rank, now_ns):
                 found.append(rank)
         return found

@@ -1,4 +1,4 @@
-"""When a training process is asked for the line in its model that takes longer and longer."""
+"""When a training process is asked for the line in its model or its optimizer that takes longer and longer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS
-from loaderwatch.streamer.stack_moments.model_pass import ModelPass
+from loaderwatch.streamer.stack_moments.longer_steps import LongerSteps
 
 MS = 1_000_000
 
@@ -26,17 +26,17 @@ def asked(
         info=SimpleNamespace(cuda=cuda),
     )
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
-    model, found = ModelPass(), []
+    steps, found = LongerSteps(), []
     for second, step_ms in enumerate(steps_ms):
         usual_ns = {3: (0.0, step_ms * MS)}
-        found += [second for _ in model.due(roster, usual_ns, second * SECOND_NS)]
+        found += [second for _ in steps.due(roster, usual_ns, second * SECOND_NS)]
     return found
 
 
 GROWS: list[float] = [20.0 + second for second in range(60)]
 
 
-@pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.BACKWARD])
+@pytest.mark.parametrize("phase", [Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER])
 def test_it_is_asked_once_its_steps_take_twice_as_long(phase: Phase) -> None:
     seconds = asked(GROWS, phase)
     assert seconds[:3] == [20, 21, 22]
@@ -53,7 +53,7 @@ def test_it_is_asked_a_handful_of_times_an_hour() -> None:
         ([50.0] * 60, {}),
         (list(reversed(GROWS)), {}),
         ([1.0 + second / 20 for second in range(60)], {}),  # too short to tell from what the machine does
-        (GROWS, {"phase": Phase.OPTIMIZER}),
+        (GROWS, {"phase": Phase.STEP}),
         (GROWS, {"alive": False}),
         (GROWS, {"cuda": True}),
     ],

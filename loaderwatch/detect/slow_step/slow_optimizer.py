@@ -1,0 +1,123 @@
+"""An optimizer whose step takes far longer than it did, while the model does not: S26, code ``slow-step``.
+
+What a step of an optimizer costs follows from its parameters, whatever the batch. On a CPU it takes several times as long once
+its averages have faded into numbers so near to zero that the processor computes them slowly (denormals): those of rows of an
+embedding that get no gradient any more. Parameters that are added on purpose, as when a backbone is thawed, make the backward
+pass longer as well, and other programs slow down both: then nothing is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from loaderwatch.core.facts import LONGER_STEP, StackDump
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.pace import Pace, paces
+from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, known, median
+from loaderwatch.detect.slow_step.pauses import CODE
+from loaderwatch.detect.text import duration, percent
+from loaderwatch.detect.window import RankWindow, RunWindow
+
+LONGER_RATIO: Final = 2.0
+"""Times its quickest that a step of the optimizer takes in each of the newest ``LASTS`` slices."""
+LASTS: Final = 6
+QUICK_RATIO: Final = 1.3
+"""Times its quickest up to which it counts as such."""
+MODEL_PART: Final = 0.2
+"""Of what has come on top, so much may have come on top of the model's pass: a backbone that is thawed adds more there."""
+OF_MODEL_RATIO: Final = 1.5
+"""Times as much as the model's pass, by which the optimizer has become slower: other programs slow down both alike."""
+
+
+@dataclass(frozen=True)
+class SlowOptimizer:
+    """What a step of the optimizer took when it was quick and takes now, in seconds."""
+
+    rank: RankWindow
+    quick_s: float
+    last_s: float
+    step_s: float  # a whole step now
+    since_s: float  # it was quick
+    share: float  # of the time now, 0 to 1, what has come on top
+
+    @property
+    def dump(self) -> StackDump | None:
+        """A stack that was taken in the optimizer, if there is one."""
+        taken = self.rank.passing_stacks.get(LONGER_STEP, [])
+        return usual_stack([dump for dump in taken if in_optimizer(main_frames(dump))])
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """Return at most one finding, that of the rank that loses most by it."""
+    found = [
+        slow
+        for rank in window.ranks.values()
+        if rank.process.state == "live" and not rank.process.cuda and rank.courses
+        for pace in paces(rank)
+        if (slow := _slow(rank, pace)) is not None and slow.share >= limits.input_warning_ratio
+    ]
+    worst = max(found, key=lambda slow: slow.share, default=None)
+    return [] if worst is None else [_finding(worst, limits)]
+
+
+def _slow(rank: RankWindow, pace: Pace) -> SlowOptimizer | None:
+    course = rank.courses.get(pace.loader.loader)
+    if course is None or pace.clock != "loop" or known(course.optimizer_s).size < FEW_FOR_DRIFT:
+        return None
+    took_s = course.optimizer_s
+    quickest_s = float(np.partition(known(took_s), 1)[1])  # the second: not what a single slice makes of it
+    if not 0 < quickest_s <= np.min(took_s[-LASTS:]) / LONGER_RATIO:
+        return None
+    quick = took_s <= QUICK_RATIO * quickest_s
+    quick_s, last_s, step_s = median(took_s[quick]), median(took_s[-LASTS:]), median(course.step_s[-LASTS:])
+    before_s, now_s = median(course.model_s[quick]), median(course.model_s[-LASTS:])
+    alone = now_s - before_s <= MODEL_PART * (last_s - quick_s)
+    if not (alone and last_s / quick_s >= OF_MODEL_RATIO * now_s / before_s):
+        return None
+    return SlowOptimizer(
+        rank,
+        quick_s,
+        last_s,
+        step_s,
+        since_s=(rank.made_ns - int(course.t_ns[quick][-1])) / 1e9,
+        share=(last_s - quick_s) / (step_s + pace.lost_s / max(1, pace.wait_s.size)),
+    )
+
+
+def _finding(found: SlowOptimizer, limits: Limits) -> Finding:
+    rank, dump = found.rank, found.dump
+    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
+    frame = user_frame(main_frames(dump))
+    lately = f", lately at {frame}" if frame else ""
+    return Finding(
+        key=f"{CODE}:S26",
+        code=CODE,
+        scenario="S26",
+        severity="warning" if found.share >= limits.input_critical_ratio else "info",
+        confidence=0.8,
+        began_ns=rank.made_ns - int(found.since_s * 1e9),
+        title=f"{who} loses {percent(found.share)} of its time to an optimizer whose step takes longer than it did{lately}:"
+        f" {duration(found.quick_s)} {duration(found.since_s)} ago, {duration(found.last_s)} now, while the model's pass hardly does; the"
+        " data loader is not the cause.",
+        cause=f"A step takes {duration(found.step_s)} now. What the optimizer's part of it costs follows from its parameters, whatever the batch:"
+        " it takes longer for more of them, or on a CPU for numbers so near to zero that it computes them slowly (denormals).",
+        advice="Call torch.set_flush_denormal(True) at the start of the script: averages of parameters that get no gradient any more, such as"
+        " rows of an embedding, fade into denormals. Otherwise look for parameters that are added again and again.",
+        evidence=known_evidence(
+            ("step of the optimizer", found.last_s, "s"),
+            ("step of the optimizer before", found.quick_s, "s"),
+            ("step", found.step_s, "s"),
+            ("seen for", found.since_s, "s"),
+        ),
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.process.pid,
+        lost_s=found.share * found.since_s,
+        gain_ceiling_ratio=found.share,
+        stacks=[] if dump is None else [dump],
+    )
