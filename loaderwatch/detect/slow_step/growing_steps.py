@@ -23,7 +23,7 @@ from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.slices import blocks, ends, parts
 from loaderwatch.detect.measures.stacks import beside_model, in_model, main_frames, user_frame, usual_stack
-from loaderwatch.detect.measures.statistics import Floats, rising_fit, trend
+from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, rising_fit, trend
 from loaderwatch.detect.slow_step.pauses import CODE
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
@@ -38,6 +38,8 @@ RISES: Final = 0.9
 LOOK_BACK_S: Final = 30.0
 ASLEEP_RATIO: Final = 0.2
 """Of the looks at the loop: a pause that is slept through is no work, and what one is for may well grow."""
+KEPT_RATIO: Final = 0.8
+"""Of what a part came to as it grew, what it takes now at least."""
 SAME_SIZE: Final = 1.1
 """The largest batches in terms of the smallest, of the stretches' medians, up to which they have not grown."""
 REST_RATIO: Final = 1.5
@@ -101,7 +103,7 @@ def _grown_part(pace: Pace, slices: Course, *, of_model: bool) -> GrownStep | No
         first, last = ends(of_rest)
         if not (last >= REST_RATIO * first and _same_size(slices)):
             return None
-    if not (_rises(part_s) or _rises(of_rest)):
+    if not (_rose(part_s) or _rose(of_rest)):
         return None
     over = np.maximum(0.0, part_s - first_s) / slices.step_s
     return GrownStep(
@@ -112,6 +114,16 @@ def _grown_part(pace: Pace, slices: Course, *, of_model: bool) -> GrownStep | No
         step_s=ends(slices.step_s)[1],
         span_s=float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9,
         lost_s=float(np.nansum(over)) * slices.slice_ns / 1e9,
+    )
+
+
+def _rose(part: Floats) -> bool:
+    """Whether it has grown steadily, up to now or up to a while ago, and is as large since: the steps themselves come later and later."""
+    sizes = (part.size, 3 * part.size // 4, part.size // 2)
+    return any(
+        _rises(part[:size]) and ends(part)[1] >= KEPT_RATIO * ends(part[:size])[1]
+        for size in sizes
+        if size >= FEW_FOR_DRIFT
     )
 
 

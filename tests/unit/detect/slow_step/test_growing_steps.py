@@ -131,6 +131,11 @@ def test_a_model_whose_pass_grows_while_batches_do_not() -> None:
     assert last.gain_ceiling_ratio == pytest.approx(0.75, abs=0.1)
 
 
+def test_it_stays_told_while_it_is_as_large_as_it_became() -> None:
+    found = grown(growing_model(lambda at_s: MODEL_S + min(at_s, 70) / 500))
+    assert found[-1][0] > 110
+
+
 @pytest.mark.parametrize(
     ("pass_s", "fields"),
     [
