@@ -66,6 +66,12 @@ def test_an_optimizer_that_slows_down(outcomes: dict[str, Outcome]) -> None:
     assert "set_flush_denormal" in finding["advice"]
 
 
+def test_a_rank_that_has_all_of_the_long_samples(outcomes: dict[str, Outcome]) -> None:
+    finding = outcomes["s48_long_samples"].found()
+    assert (finding["severity"], finding["rank"]) == ("warning", 1)
+    assert "times as large as theirs" in finding["cause"]
+
+
 def test_a_metric_that_takes_as_long_in_each_step(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s26_scored"].found()
     assert finding["severity"] == "warning"

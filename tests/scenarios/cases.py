@@ -393,8 +393,15 @@ CASES: Final[tuple[Case, ...]] = (
     ),
     Case("s27_shapes", ("S27",), "steps", within_s=40, says=("new size",)),
     Case("s27_padded", ("S27",), "steps", within_s=60, says=("times larger", "similar length")),
-    Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
-    Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),
+    Case(
+        "s48_long_samples",
+        ("S48",),
+        "steps",
+        ranks=2,
+        rank=1,
+        within_s=45,
+        says=("times as large as theirs", "Deal the long samples out"),
+    ),
     Case(
         "s26_denormals",
         ("S26",),

@@ -6,22 +6,26 @@ looks like a slow loader, and is none. It is seen where collectives are measured
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import SCRIPT_WORK
+from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS, coupling
 from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
-from loaderwatch.detect.measures.statistics import median
-from loaderwatch.detect.text import duration, percent
-from loaderwatch.detect.window import RunWindow
+from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.text import duration, percent, rate
+from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE: Final = "slow-step"
+LARGER_RATIO: Final = 1.3
+"""Times the batches of the others, on average, from which on a rank's own are why it works longer."""
 LASTS_RATIO: Final = 0.8
 """Of the recent past, which the iterations must fill before somebody is woken: after a hang the first few say little. Of quick
 iterations no more are compared than ``MOST_ITERATIONS``, which are a shorter past."""
@@ -40,6 +44,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     past_s = min(limits.recent_s, MOST_ITERATIONS * own.iteration_s)
     lasts = found.iterations * own.iteration_s >= LASTS_RATIO * past_s
     verb = "waits" if len(found.waiting) == 1 else "wait"
+    larger = _larger_batches(at, [window.ranks[other] for other in found.waiting])
     dump = usual_stack(beside_model(at.passing_stacks.get(SCRIPT_WORK, [])))
     frame = user_frame(main_frames(dump))
     return [
@@ -54,8 +59,12 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             f" {names(found.waiting)} {verb} {duration(found.wait_s)} for it.",
             cause=f"All ranks take {duration(own.iteration_s)} per iteration. {percent(lost_ratio)} of that"
             f" the others wait in DDP's collectives for rank {rank}, which waits for nobody. The loader is not the cause."
+            + (f" Its batches are {rate(larger)} times as large as theirs, on average." if larger else "")
             + (f" It was found at work of the script's own at {frame}, see its stack." if frame else ""),
-            advice=f"Compare rank {rank} on {at.host} with the others: clock and other processes of its GPU or CPU, CPU affinity, more"
+            advice="Deal the long samples out to all ranks: choose each batch, or each bucket of samples of a like length, for all ranks together,"
+            " and give every rank its share of it."
+            if larger
+            else f"Compare rank {rank} on {at.host} with the others: clock and other processes of its GPU or CPU, CPU affinity, more"
             " work per batch (longer samples), or code that only this rank runs.",
             evidence=[
                 Evidence(label="iteration of every rank", value=own.iteration_s, unit="s"),
@@ -72,3 +81,16 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             stacks=[] if dump is None else [dump],
         )
     ]
+
+
+def _larger_batches(rank: RankWindow, others: Sequence[RankWindow]) -> float | None:
+    """Return how many times as large a rank's batches are as the others', on average; None where they are hardly, or it is not known."""
+    usual = median(np.array([_batch_bytes(other) for other in others]))
+    times = _batch_bytes(rank) / usual if usual > 0 else 0.0
+    return times if times >= LARGER_RATIO else None
+
+
+def _batch_bytes(rank: RankWindow) -> float:
+    """Return the mean bytes of a batch; NaN where none is known."""
+    sizes = rank.table("fetches")["bytes"]
+    return mean(sizes[sizes != UNKNOWN].astype(np.float64))

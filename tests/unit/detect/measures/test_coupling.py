@@ -125,6 +125,20 @@ def test_what_the_slow_rank_does_is_told_with_its_line() -> None:
     assert len(finding.stacks) == 1
 
 
+@pytest.mark.parametrize(("own", "larger"), [(3_000_000, True), (1_100_000, False), (0, False)])
+def test_larger_batches_of_the_slow_rank_are_told(own: int, larger: bool) -> None:
+    built = ranks(3, work={0: 0.09})
+    for builder in built:
+        began_ns = int(builder.rows["steps"][-50]["request_ns"])
+        builder.add(
+            "fetches", loader=0, worker=0, request_ns=began_ns, fetch_ns=S // 1000, samples=32,
+            bytes=own if builder.rank == 0 else 1_000_000 if own else 0,
+        )  # fmt: skip
+    (finding,) = (one for one in detect(run(*built)) if one.scenario == "S48")
+    assert (" Its batches are 3.0 times as large as theirs, on average." in finding.cause) == larger
+    assert ("Deal the long samples out to all ranks" in finding.advice) == larger
+
+
 @pytest.mark.parametrize(("left_s", "state"), [(0.5, "even"), (0.05, "waiting")])
 def test_a_wait_in_which_the_gpu_goes_on_costs_nothing(left_s: float, state: str) -> None:
     """The GPU takes 0.09 s for a step; with less than that queued it may have run dry in the collective."""
