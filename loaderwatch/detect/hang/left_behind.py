@@ -6,7 +6,7 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.across_ranks import finding_of
 from loaderwatch.detect.hang.rank_positions import Position, names
-from loaderwatch.detect.measures.stacks import in_loop_of
+from loaderwatch.detect.measures.stacks import in_loop_of, user_frame
 from loaderwatch.detect.text import listing
 
 
@@ -56,6 +56,7 @@ def _went_on(left: Position, waiting: Position, stuck: list[Position], outside: 
     gone = [position.number for position in outside]
     waits = [position.number for position in stuck]
     one, alone = len(waits) == 1, len(gone) == 1
+    called_at = user_frame(left.frames) if left.collective else None
     if left.place == "ended":
         title = (
             f"{names(waits).capitalize()} {'has' if one else 'have'} begun epoch {waiting.epoch} and {'waits' if one else 'wait'} in"
@@ -77,7 +78,8 @@ def _went_on(left: Position, waiting: Position, stuck: list[Position], outside: 
         age_s=max(position.age_s for position in stuck),
         title=title,
         cause="Until then the ranks had the same number of batches. Whether another epoch begins was decided on each rank alone: by its own loss"
-        " (early stopping), a limit of time, or a file. Nobody will come until the collective times out.",
+        " (early stopping), a limit of time, or a file. Nobody will come until the collective times out."
+        + (f" Rank {left.number} called {left.collective} at {called_at}." if called_at else ""),
         advice="Decide it once for all ranks: all_reduce the loss, or broadcast rank 0's decision, before the loop ends or goes on.",
         evidence=[],
     )

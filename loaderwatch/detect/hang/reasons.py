@@ -202,6 +202,12 @@ def blocked(process: SpanInfo, who: str, *, asked: bool = True) -> Explanation:
             " DataLoader(timeout=…) turns such a wait into an error; choose it longer than the slowest first batch."
             if process.worker >= 0 and asked
             else ""
+        )
+        + (
+            f" If a program of its own is at the other end, `ps --ppid {process.pid} -o pid,stat,wchan:24,cmd` shows where that stands: in"
+            " pipe_write, an output of it, such as stderr=PIPE, is full, since nobody reads it."
+            if waits_in(PIPE_FUNCTIONS, wchan)
+            else ""
         ),
     )
 

@@ -174,6 +174,7 @@ def test_a_rank_that_is_stuck_between_two_epochs(text: str, scenario: str, words
     assert words in finding.title
     assert finding.rank == 1
     assert "Join" not in finding.advice
+    assert ("Rank 1 called barrier at train.py:61 in " in finding.cause) == (scenario == "S45")
 
 
 @pytest.mark.parametrize(("others", "at"), [(BACKWARD, "step"), (BARRIER, "outside")])
