@@ -304,7 +304,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "run_delay_ratio",  # share of the time since the last sample that its main thread was ready but had no CPU
         "main_cpu_ratio",  # of one core, the main thread of a training process
         "pin_cpu_ratio",  # of one core, the busiest thread that pins memory; NaN without one
-        "written_chars",  # cumulative, any write()
+        "written_chars",  # cumulative, any write(), or what was changed in mapped files where that is more
         "lock_wait",  # 1 while its main thread waits for a lock (a futex or a file lock), else 0
         # of a training process that has been in one span for long, outside its loaders; NaN else
         "threads_switches_per_s",  # how often the one of its other threads was woken that was woken most

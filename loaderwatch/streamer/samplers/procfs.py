@@ -77,10 +77,18 @@ def parse_status(text: bytes) -> Status:
 
 
 def parse_io(text: bytes) -> tuple[int | None, int | None, int | None]:
-    """Parse ``(rchar, wchar, read_bytes)`` of /proc/<pid>/io."""
+    """Parse ``(rchar, written, read_bytes)`` of /proc/<pid>/io.
+
+    Written is ``wchar``, or ``write_bytes`` where that is more: a file that is mapped is written without a call.
+    """
+    written = [
+        count
+        for name in (b"\nwchar:", b"\nwrite_bytes:")
+        if (count := _line_value(text, name, 10)) is not None
+    ]
     return (
         _line_value(b"\n" + text, b"\nrchar:", 10),
-        _line_value(text, b"\nwchar:", 10),
+        max(written, default=None),
         _line_value(text, b"\nread_bytes:", 10),
     )
 
@@ -179,7 +187,7 @@ class ProcessFiles:
         return text.decode("ascii", "replace") if text and text != b"0" else None
 
     def io(self) -> tuple[int | None, int | None, int | None]:
-        """Return ``(rchar, wchar, read_bytes)``: read and written by any means, and read from storage."""
+        """Return ``(rchar, written, read_bytes)``: read and written by any means, and read from storage."""
         return parse_io(self.read("io") or b"")
 
     def run_delay_ns(self) -> int | None:

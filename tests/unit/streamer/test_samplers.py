@@ -77,6 +77,8 @@ def test_status_and_io() -> None:
     assert parse_status(text) == Status(7, 0x400000002, 5, 6, 12 * 1024)
     assert parse_status(b"Name:\tx\n") == Status(None, None, None, None)
     assert parse_io(b"rchar: 10\nwchar: 1\nread_bytes: 4096\n") == (10, 1, 4096)
+    mapped = b"rchar: 10\nwchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 9\n"
+    assert parse_io(mapped) == (10, 8192, 4096)
     assert parse_io(b"") == (None, None, None)
 
 
