@@ -1,7 +1,7 @@
-"""Causes that lie in a fetch beside reading (S12, S25), before it (S15), and in taking the batch (S13, S16, S19).
+"""Causes that lie in a fetch beside reading (S12, S25), before it (S15), and in taking the batch (S13, S16, S19, S54).
 
 S15 is the sampler, S12 is collating, S25 the garbage collector, S13 unpacking, S16 the thread that pins memory, S19 snapshots of
-the dataset's state. Where a dataset holds millions of Python objects, a full collection in a worker walks all
+the dataset's state, S54 a thread that reads ahead and works on each batch itself. Where a dataset holds millions of Python objects, a full collection in a worker walks all
 of them; with fork it also copies the pages they lie in, because it writes to every object (pytorch#13246).
 The collector's own clock (``gc.callbacks``) proves it.
 """
@@ -30,6 +30,7 @@ PIN_CPU_RATIO = (
     0.05  # of a core; the thread also waits for the workers to hand over memory (measured: 0.1 to 0.5)
 )
 RARE_SNAPSHOTS = 50  # steps between snapshots, from which on they are too rare to slow every batch
+READING_RATIO = 0.5  # of the time between two batches; a thread that reads for less has mostly other work
 CHOOSE_AT_ONCE = (
     "Choose the samples of many batches at once, or of the next epoch in a thread. Workers do not help: a sampler runs in the"
     " training process whatever their number."
@@ -252,4 +253,26 @@ def pin_thread(s: Symptoms) -> Explanation | None:
         evidence=known_evidence(
             ("CPU use of the thread that pins memory", machine.pin_cpu_ratio, "ratio"),
         ),
+    )
+
+
+def works_itself(s: Symptoms) -> Explanation | None:
+    """Explain S54: the loader is ahead of the thread that reads it, which works on each batch itself; None otherwise."""
+    reader = s.loader.reader
+    if reader is None or (not s.pace.workers and not s.mean_fetch_s < READING_RATIO * s.iteration_s):
+        return None
+    ready = (
+        f"{rate(s.ready)} batches lie ready on average when it asks for one"
+        if s.pace.workers
+        else f"a batch is read in {duration(s.mean_fetch_s)}"
+    )
+    return Explanation(
+        scenario="S54",
+        confidence=0.8,
+        because=f"the thread that reads {s.loader.name} ahead ({reader}) hands a batch on only every {duration(s.iteration_s)}",
+        cause=f"The loop waits {duration(s.wait_s)} for a batch of the thread {reader}, although {ready}: what takes the time is what"
+        f" the thread does with each batch before it hands it on. A step takes {duration(s.step_s)}.",
+        advice=f"Move what {reader} does with a batch into the dataset or collate_fn, so that DataLoader workers do it side by side,"
+        " or let several threads do it. A faster loader, more workers or a deeper queue do not help.",
+        gain_ceiling_ratio=s.gain(s.step_s),
     )

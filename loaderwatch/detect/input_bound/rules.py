@@ -23,7 +23,6 @@ from loaderwatch.detect.input_bound import (
     lock_causes,
     spike_causes,
     storage_causes,
-    thread_causes,
     worker_causes,
 )
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
@@ -42,7 +41,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         cpu_causes.quota,  # S04
         batch_causes.collector_of_the_loop,  # S25
         batch_causes.sampler,  # S15
-        thread_causes.works_itself,  # S54
+        batch_causes.works_itself,  # S54
         storage_causes.warming_cache,  # S09
         storage_causes.fills_cache,  # S09
         worker_causes.no_workers,  # S01
@@ -59,7 +58,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         batch_causes.snapshots,  # S19
         batch_causes.pin_thread,  # S16
         cpu_causes.crowd,  # S03
-        thread_causes.works_itself,  # S54
+        batch_causes.works_itself,  # S54
         cpu_causes.starved_training_thread,  # S14
     ),
     Bottleneck.WORKERS: (
