@@ -93,6 +93,7 @@ CASES: Final[tuple[Case, ...]] = (
     ),
     Case("s49_filelock", ("S49",), "input", within_s=50, says=("s49_filelock.py", "in read")),
     Case("s49_manager", ("S49",), "input", within_s=50, says=("in object_of", "multiprocessing.Manager")),
+    Case("s49_commits", ("S49",), "input", within_s=60, says=("in store",)),
     Case("s49_polled", ("S49",), "input", within_s=50, says=("s49_polled.py", "in read", "the others lack")),
     Case("s49_writer", ("S49",), "input", within_s=60, says=("stand still at the same moments", "in read")),
     Case("s15_mining", ("S15",), "input", within_s=50, says=("the sampler takes", "in hardest")),

@@ -32,6 +32,8 @@ ONE_AT_WORK = (0.5, 1.5)  # workers that work at a time, where one holds what al
 TURNS_NS = 30_000_000_000  # the time that is looked at: a lock that is held for moments is rarely seen held
 FEW_LOOKS = 8
 HELD_RATIO = 0.15  # of the looks, which find one worker with a file lock; between two tries nobody has it
+KEPT_NS = 12_000_000_000  # the same of a lock that one keeps for long
+KEPT_OUT_RATIO = 0.5  # of the looks, which find one worker at work with a file lock and the others asleep
 SEVERAL_PART = (
     0.2  # of those: so many may find two of them, each with one, before it is no lock that goes around
 )
@@ -44,6 +46,7 @@ class Looks:
     seconds: int  # in which it is known who held a file lock
     held_ratio: float  # share of these in which just one worker held one that excludes others
     several_ratio: float  # ... in which several did, each its own
+    kept_out_ratio: float  # ... in which one held it, awake, and most of the others slept
     holders: int  # different workers that were seen to hold one
 
     @property
@@ -60,11 +63,12 @@ class _Wait:
     how: str
     dump: StackDump | None
     evidence: list[Evidence]
+    kept: bool = False  # by one worker at a time, for many samples
 
 
 def shared_lock(s: Symptoms) -> Explanation | None:
     """Explain S49: the workers wait for a lock that they share, so that one works at a time; None otherwise."""
-    found = (_in_kernel(s) or _by_trying(s) or _by_asking(s)) if s.workers > 1 else None
+    found = (_in_kernel(s) or _by_keeping(s) or _by_trying(s) or _by_asking(s)) if s.workers > 1 else None
     if found is None:
         return None
     frame = user_frame(main_frames(found.dump))
@@ -79,7 +83,10 @@ def shared_lock(s: Symptoms) -> Explanation | None:
         confidence=0.92,  # more than S02 has: what was seen of a lock comes seconds after the first shortage
         because=f"its {s.workers} workers wait for a lock that they share{where}, and one works at a time",
         cause=f"A worker needs {duration(s.fetch_s)} for a batch and the model {duration(s.step_s)} for a step. {found.how}",
-        advice="Give each worker a handle or connection of its own (open it in worker_init_fn or at the first sample), hold the lock for"
+        advice="Let go of the lock sooner: a transaction that stays open over many samples keeps all other workers out until it is committed. Or"
+        f" give each worker a file of its own. {line} More workers only wait in the same queue."
+        if found.kept
+        else "Give each worker a handle or connection of its own (open it in worker_init_fn or at the first sample), hold the lock for"
         " less, or open read-only (SQLite: file:…?mode=ro), and write many rows in one transaction."
         f" {line} More workers only wait in the same queue.",
         gain_ceiling_ratio=s.gain(max(s.step_s, s.fetch_s / s.workers**2)),
@@ -179,6 +186,23 @@ def _by_trying(s: Symptoms) -> _Wait | None:
     )
 
 
+def _by_keeping(s: Symptoms) -> _Wait | None:
+    """Return the wait for a file lock that one worker keeps while the others try to get it; None otherwise."""
+    looks = _looks(s, KEPT_NS)
+    if not (looks.seconds >= FEW_LOOKS and looks.kept_out_ratio >= KEPT_OUT_RATIO):
+        return None
+    dumps = [dump for dump in s.passing_stacks(LOCK_WAIT) if waits_in(TIMER_FUNCTIONS, dump.wchan)]
+    return _Wait(
+        f"In {percent(looks.kept_out_ratio)} of the looks one worker has a file lock and is at work, and most of the others sleep between two"
+        " tries to get it, as in SQLite's busy handler, filelock or a loop around fcntl.",
+        usual_stack(dumps),
+        known_evidence(
+            ("looks that found one worker with the lock and others asleep", looks.kept_out_ratio, "ratio")
+        ),
+        kept=True,
+    )
+
+
 def _by_asking(s: Symptoms) -> _Wait | None:
     """Return the wait for a lock that another process hands out, as the stacks of those show that wait for its answer; None otherwise."""
     waiting = looks_ratio(s, "answer_wait")
@@ -207,28 +231,43 @@ def looks_ratio(s: Symptoms, column: str) -> float:
     return mean(s.pace.rank.table("processes")[column][_lately(s)])
 
 
-def _looks(s: Symptoms) -> Looks:
+def _looks(s: Symptoms, reach_ns: int = TURNS_NS) -> Looks:
     """Return what the workers of the loader were seen to do lately."""
-    rows, mine = s.pace.rank.table("processes"), _lately(s)
-    held: Counter[int] = Counter()
+    rows, mine = s.pace.rank.table("processes"), _lately(s, reach_ns)
+    held, sleepers, awake = (
+        Counter[int](),
+        Counter[int](),
+        Counter[int](),
+    )  # by moment; of the last two, those that hold none
     holders: set[int] = set()
-    columns = (rows[name][mine].tolist() for name in ("t_ns", "pid", "holds_file_lock"))
-    for at, pid, holds in zip(*columns, strict=True):
+    asleep_with_it: set[int] = (
+        set()
+    )  # moments in which whoever holds one sleeps itself: nobody tries to get that
+    columns = (rows[name][mine].tolist() for name in ("t_ns", "pid", "holds_file_lock", "timer_wait"))
+    for at, pid, holds, sleeps in zip(*columns, strict=True):
         if math.isfinite(holds):
             held[at] += bool(holds)
             holders |= {pid} if holds else set()
+            if holds and sleeps > 0:
+                asleep_with_it.add(at)
+            elif not holds:
+                (sleepers if sleeps > 0 else awake)[at] += 1
     seen = len(held)
     return Looks(
         seconds=seen,
         held_ratio=sum(count == 1 for count in held.values()) / seen if seen else math.nan,
         several_ratio=sum(count > 1 for count in held.values()) / seen if seen else math.nan,
+        kept_out_ratio=sum(held[at] == 1 and sleepers[at] > awake[at] for at in held.keys() - asleep_with_it)
+        / seen
+        if seen
+        else math.nan,
         holders=len(holders),
     )
 
 
-def _lately(s: Symptoms) -> NDArray[np.bool_]:
+def _lately(s: Symptoms, reach_ns: int = TURNS_NS) -> NDArray[np.bool_]:
     """Return which rows of the table ``processes`` are of the loader's workers lately."""
     rank = s.pace.rank
     rows = rank.table("processes")
     mine: NDArray[np.bool_] = (rows["worker"] >= 0) & (rows["loader"] == s.loader.loader)
-    return mine & (rows["t_ns"] >= rank.made_ns - TURNS_NS)
+    return mine & (rows["t_ns"] >= rank.made_ns - reach_ns)

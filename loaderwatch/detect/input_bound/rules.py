@@ -2,8 +2,8 @@
 
 A rule is a pure function of the symptoms, and explains them or gives None. One wait has one cause: the first rule that fits
 is told. The order is from the certain to the likely: what the machine does to us (quota, affinity), what the workers do to
-each other (threads), what the storage did (a change), what a fetch is made of (collector, one worker's share, collating,
-amplification), a lock that they share, the crowd on the CPUs, and the cache. The last rule of a row always fits: it is what is left.
+each other (threads), a lock that they share, what the storage did (a change), what a fetch is made of (collector, one worker's share, collating,
+amplification), the crowd on the CPUs, and the cache. The last rule of a row always fits: it is what is left.
 
 A new cause is one function in the module of its subject, and one line here.
 """
@@ -66,11 +66,11 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         cpu_causes.affinity,  # S05
         cpu_causes.threads,  # S06
         storage_causes.slowed_down,  # S10
+        lock_causes.shared_lock,  # S49; a lock that begins to be fought for slows all of them down as well
         batch_causes.collector,  # S25
         worker_causes.heavy_share,  # S23
         batch_causes.collate,  # S12
         storage_causes.amplification,  # S11
-        lock_causes.shared_lock,  # S49
         cpu_causes.crowd,  # S03; workers without a CPU use little of it, as those that read from storage do
         storage_causes.thrashing_cache,  # S09
         worker_causes.growing,  # S58; more workers, or CPUs for them, would only put it off

@@ -128,6 +128,29 @@ def test_who_sleeps_does_not_wait_for_a_lock_by_that_alone(holder: dict[int, int
     assert found(builder).scenario == "S08"
 
 
+@pytest.mark.parametrize(
+    ("holder_sleeps", "others_sleep", "scenario"), [(0.0, 1.0, "S49"), (1.0, 1.0, "S08"), (0.0, 0.0, "S08")]
+)
+def test_a_lock_that_one_keeps_for_many_samples(
+    holder_sleeps: float, others_sleep: float, scenario: str
+) -> None:
+    builder = short_of_workers(4)
+    for look in range(12):
+        for worker in range(4):
+            builder.process(
+                worker=worker,
+                pid=200 + worker,
+                cpu=0.05,
+                t_ns=builder.now_ns - look * S,
+                lock_wait=0.0,
+                timer_wait=holder_sleeps if worker == 2 else others_sleep,
+                holds_file_lock=float(worker == 2),
+            )
+    finding = found(builder)
+    assert finding.scenario == scenario
+    assert ("Let go of the lock sooner" in finding.advice) == (scenario == "S49")
+
+
 def test_who_waits_for_a_network_does_not_wait_for_a_lock_that_is_held_now_and_then() -> None:
     builder = short_of_workers(4)
     for look in range(12):
