@@ -31,6 +31,7 @@ class Explanation:
     cause: str = ""
     advice: str = ""
     gain_ceiling_ratio: float | None = None
+    remark: bool = False  # whether it may be meant so, whatever it costs
     saved_s: float = 0.0  # at an epoch boundary: seconds per epoch that the advice saves at most
     evidence: list[Evidence] = field(default_factory=list)
     worker: int | None = None

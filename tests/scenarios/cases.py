@@ -94,6 +94,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s49_filelock", ("S49",), "input", within_s=50, says=("s49_filelock.py", "in read")),
     Case("s49_manager", ("S49",), "input", within_s=50, says=("in object_of", "multiprocessing.Manager")),
     Case("s49_commits", ("S49",), "input", within_s=60, says=("in store",)),
+    Case("s22_unanswered", ("S22",), "input", within_s=60, stacks=1, says=("the quick ones", "in record")),
     Case("s49_polled", ("S49",), "input", within_s=50, says=("s49_polled.py", "in read", "the others lack")),
     Case("s49_writer", ("S49",), "input", within_s=60, says=("stand still at the same moments", "in read")),
     Case("s15_mining", ("S15",), "input", within_s=50, says=("the sampler takes", "in hardest")),
@@ -410,6 +411,8 @@ CASES: Final[tuple[Case, ...]] = (
         within_s=75,
         says=("an optimizer whose step takes longer", "set_flush_denormal"),
     ),
+    Case("s48_throttled", ("S48",), "steps", ranks=2, simulated="GPU"),
+    Case("s17_copies", ("S17",), "steps", says=("non_blocking=True",), simulated="GPU, copy"),
     Case("s34_fast_forward", ("S34",), "steps", remark=True, says=("ignore_data_skip",)),
     # ---- evaluation inside the training steps
     Case(
@@ -619,6 +622,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n28_prompt", group="alike", within_s=60),
     Case("n37_batches_ahead", group="alike", within_s=60),
     Case("n38_fills_cache", group="alike", within_s=60),
+    Case("n43_live", group="alike", within_s=60),
     Case("n40_longer_sequences", group="alike", within_s=75),
     Case("n30_rank_prepares", group="alike", ranks=2, before=LAUNCHED, within_s=75),
     Case("n31_thread_serves", group="alike", within_s=75),

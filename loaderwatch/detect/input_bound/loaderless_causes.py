@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
-
-import numpy as np
 
 from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, TIMER_FUNCTIONS, waits_in
@@ -24,17 +21,12 @@ from loaderwatch.detect.measures.stacks import (
     user_frame,
     waits_on_queue,
 )
-from loaderwatch.detect.measures.statistics import median, spread
+from loaderwatch.detect.measures.statistics import by_a_clock, median
 from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import seconds
 
 FEW_SHOWN: Final = 2  # stacks of a model at work
-TICKS: Final = 8
-"""Iterations in a row that are looked at together, to tell a clock from sleeps that are each as long."""
 FEW_TICKS: Final = 60
-TICKS_RATIO: Final = 0.6
-"""Of what chance makes of so many: measured by simulation, 60 to 150 iterations with jitter, a clock has 0.35 (95 % below 0.5), equal sleeps 1.2 (95 % above
-0.69)."""
 
 
 def is_meant(s: Symptoms) -> bool:
@@ -57,15 +49,9 @@ def _throttled(s: Symptoms) -> bool:
 
 
 def _paced(pace: Pace) -> bool:
-    """Whether iterations go by a clock: one that is late is made up for.
-
-    Times that add up by chance spread as the root of their number; those between two ticks do not spread further.
-    """
+    """Whether iterations go by a clock."""
     ticks_s = (pace.request_ns - pace.request_ns[0]) / 1e9 + pace.loop_wait_s
-    if ticks_s.size < FEW_TICKS:
-        return False
-    one, several = spread(np.diff(ticks_s)), spread(ticks_s[TICKS:] - ticks_s[:-TICKS])
-    return several < TICKS_RATIO * math.sqrt(TICKS) * one
+    return ticks_s.size >= FEW_TICKS and by_a_clock(ticks_s)
 
 
 def _acts(s: Symptoms) -> bool:

@@ -17,6 +17,7 @@ from typing import Final
 from loaderwatch.core.facts import AT_WORK, StackDump
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound import (
+    answer_causes,
     batch_causes,
     cpu_causes,
     loaderless_causes,
@@ -65,8 +66,9 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         cpu_causes.quota,  # S04
         cpu_causes.affinity,  # S05
         cpu_causes.threads,  # S06
-        storage_causes.slowed_down,  # S10
         lock_causes.shared_lock,  # S49; a lock that begins to be fought for slows all of them down as well
+        storage_causes.slowed_down,  # S10
+        answer_causes.time_limits,  # S22
         batch_causes.collector,  # S25
         worker_causes.heavy_share,  # S23
         batch_causes.collate,  # S12
@@ -77,6 +79,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         storage_causes.fills_cache,  # S09; what is kept costs no CPU again
         worker_causes.no_cpu_for_more,  # S07
         storage_causes.warming_cache,  # S09; no cache gives CPU to workers that compute
+        answer_causes.live_source,  # S08; N43, a remark
         worker_causes.slow_storage,  # S08
         worker_causes.too_few_workers,  # S02
     ),
@@ -86,6 +89,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         storage_causes.cold_first_epoch,  # S09
         lock_causes.shared_lock,  # S49; whoever is unlucky with a lock waits long for it, and no sample is to blame
         lock_causes.locked_out,  # S49
+        answer_causes.time_limits,  # S22
         storage_causes.stops,  # S10; all workers at once, where a slow sample keeps one
         spike_causes.blocks,  # S33; the first sample of a block is no slow sample
         spike_causes.jitter,  # S21

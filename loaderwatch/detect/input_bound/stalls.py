@@ -123,7 +123,7 @@ def _is_stall(now: Pace, limits: Limits) -> bool:
 
 def _severity(share: float, symptoms: Symptoms, explanation: Explanation, limits: Limits) -> Severity:
     critical = share >= limits.input_critical_ratio
-    if explanation.scenario == "S09" and symptoms.first_epoch:
+    if explanation.remark or (explanation.scenario == "S09" and symptoms.first_epoch):
         return "info"
     if explanation.scenario == "S14":
         # A busy machine looks like this as well, and the loader cannot help it: hardly any of the wait is work.

@@ -16,6 +16,11 @@ FEW_FOR_DRIFT = 16  # values of a noisy series
 CLEAR = 6.0  # times the noise by which such a series grows
 MOST = 1e100
 """Nothing is measured so large: whoever sent it meant harm, and its sums and squares would overflow."""
+TICKS = 8  # moments in a row that are looked at together, to tell a clock from pauses that are each as long
+OUTLIERS = 4.0  # spreads from the median, beyond which a pause counts as no more
+TICKS_RATIO = 0.53
+"""Of what chance makes of so many. By simulation a clock with jitter has 0.35: of 40 moments 99 % are below 0.51, of 88 below 0.47. Pauses that
+are each as long have 0.9: 1 % are below 0.45 of 40, and below 0.60 of 88."""
 STEADY_RATIO = 0.4  # the slope of each half against that of the whole: what levels off is no leak
 
 
@@ -47,6 +52,20 @@ def spread(values: Floats) -> float:
     """Return the median distance of the known values from their median; NaN if there are none."""
     values = known(values)
     return median(np.abs(values - median(values)))
+
+
+def by_a_clock(ticks_s: Floats) -> bool:
+    """Whether moments follow a clock, so that one that is late is made up for; ``ticks_s`` in seconds and in order, 40 and more.
+
+    Times that add up by chance spread as the root of their number; those between two ticks do not spread further.
+    """
+    each_s = np.diff(ticks_s)
+    most_s = OUTLIERS * spread(each_s)
+    each_s = np.clip(
+        each_s - median(each_s), -most_s, most_s
+    )  # a single long pause is made up for by nothing
+    sums_s = np.convolve(each_s, np.ones(TICKS), "valid")
+    return bool(sums_s.std() < TICKS_RATIO * math.sqrt(TICKS) * each_s.std())
 
 
 def quantile(values: Floats, q: float) -> float:

@@ -14,6 +14,16 @@ from loaderwatch.detect.measures.statistics import autocorrelation, comb_period,
 from tests.unit.detect.build import S
 
 
+def test_moments_that_follow_a_clock_are_told_from_pauses_that_are_each_as_long() -> None:
+    random, number = np.random.default_rng(7), np.arange(88)
+    clocks = [0.16 * number + random.exponential(0.001, 88) for _ in range(200)]
+    pauses = [np.cumsum(random.normal(0.16, 0.002, 88)) for _ in range(200)]
+    assert sum(statistics.by_a_clock(each) for each in clocks) >= 198
+    assert sum(statistics.by_a_clock(each) for each in pauses) <= 4
+    one_stop = clocks[0] + np.where(number > 50, 3.0, 0.0)
+    assert statistics.by_a_clock(one_stop)
+
+
 def test_robust_statistics_ignore_the_unknown() -> None:
     values = np.array([1.0, np.nan, 3.0])
     assert (statistics.mean(values), statistics.median(values), statistics.total(values)) == (2.0, 2.0, 4.0)

@@ -1,0 +1,98 @@
+"""Causes that lie in whoever answers the workers: requests that are not answered (S22), and a source that gives no more (N43)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loaderwatch.core.facts import LOCK_WAIT
+from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
+from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.input_bound.lock_causes import looks_ratio
+from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame
+from loaderwatch.detect.measures.statistics import by_a_clock, median, quantile, spread, total
+from loaderwatch.detect.text import duration, percent
+from loaderwatch.detect.window import distinct
+
+LIMITED_S = 0.3
+"""From so many seconds on a fetch may have run into a time limit."""
+LIMITED_FACTOR = 5.0  # and from so many times a quick one
+FEW_LIMITED = 3
+LIMITED_SPREAD = 0.1  # of the limit, by which such a fetch is off it, or off a few times it
+ALIKE_RATIO = 0.9  # of those fetches, that are so
+LIMITED_PART = 0.5  # of all fetching time
+FEW_TICKS = 40  # of each worker's batches, from which on a clock is told from pauses that are each as long
+FEWEST_TICKS = 6  # from which on it is told that they are as long
+REGULAR = 0.12  # of the time between two batches, by which it differs as a rule
+ASKED_RATIO = 0.5  # of the looks at the workers, which find them waiting for an answer
+
+
+def time_limits(s: Symptoms) -> Explanation | None:
+    """Explain S22: some requests are not answered, and tried again when a time limit has passed; None otherwise.
+
+    Told by fetches that take far longer than others, all as long or that several times, while their worker waits for an answer. What sleeps as
+    long each time, or reads as much, is no such thing.
+    """
+    fetches = s.pace.fetches
+    took_s = fetches.fetch_s[s.lately & np.isfinite(fetches.fetch_s)]
+    quick_s = quantile(took_s, 0.25)
+    limited_s = took_s[took_s >= max(LIMITED_S, LIMITED_FACTOR * quick_s)] if quick_s > 0 else took_s[:0]
+    limit_s = quantile(limited_s, 0.1)
+    times = limited_s / limit_s  # several requests of one fetch may run into it
+    alike = np.abs(times - np.round(times)) <= LIMITED_SPREAD
+    asked = [dump for dump in s.passing_stacks(LOCK_WAIT) if waits_in(ANSWER_FUNCTIONS, dump.wchan)]
+    if limited_s.size < FEW_LIMITED or not asked or total(limited_s) < LIMITED_PART * total(took_s):
+        return None
+    if alike.mean() < ALIKE_RATIO:
+        return None
+    dump = asked[-1]
+    frame = user_frame(main_frames(dump))
+    each = limited_s.size / took_s.size
+    return Explanation(
+        scenario="S22",
+        confidence=0.92,  # more than S02 has: the first of them come after the first shortage
+        because=f"{percent(each)} of the fetches take {duration(limit_s)}, all nearly alike, the quick ones {duration(quick_s)}"
+        if times.max() < 1.5
+        else f"{percent(each)} of the fetches take {duration(limit_s)} or that several times, the quick ones {duration(quick_s)}",
+        cause=f"A worker waits for {awaited(main_frames(dump), dump.wchan or '')} there and computes nothing. A time limit takes as long each time:"
+        " a request is not answered, and another try is, when the limit has passed."
+        + (f" Worker {dump.worker} was found waiting at {frame}, see its stack." if frame else ""),
+        advice="Log which host, key or file is not answered, and leave it alone for a while once that is known. A shorter limit, or another"
+        " source that is asked beside the first one, makes each such wait shorter. More workers only wait side by side.",
+        gain_ceiling_ratio=s.gain(max(s.step_s, quick_s / max(1, s.workers))),
+        evidence=known_evidence(
+            ("fetches that took as long as a time limit", int(limited_s.size), "count"),
+            ("such a fetch", limit_s, "s"),
+            ("quick fetch", quick_s, "s"),
+        ),
+        stacks=[dump],
+    )
+
+
+def live_source(s: Symptoms) -> Explanation | None:
+    """Explain a stream that comes as its source makes it (N43): a sensor, a queue of events. It is slow by nature, and a remark; else None.
+
+    Told by batches that come by a clock, to a worker that waits for an answer. A limit of requests may look so, too.
+    """
+    if not (
+        s.loader.iterable_dataset and s.waits_for_storage and looks_ratio(s, "answer_wait") >= ASKED_RATIO
+    ):
+        return None
+    fetches = s.pace.fetches if s.history is None else s.history
+    for worker in distinct(fetches.worker):
+        ticks_s = np.sort(fetches.ended_ns[fetches.worker == worker] - fetches.ended_ns[0]) / 1e9
+        each_s = np.diff(ticks_s)
+        regular = ticks_s.size >= FEWEST_TICKS and spread(each_s) <= REGULAR * median(each_s)
+        # Until a clock can be told, what is regular gets the benefit of the doubt: a page is not taken back.
+        if not regular or (ticks_s.size >= FEW_TICKS and not by_a_clock(ticks_s)):
+            return None
+    return Explanation(
+        scenario="S08",
+        confidence=0.92,
+        because=f"its source hands out a batch every {duration(s.batch_s / s.workers)}, by a clock, and the model takes each at once",
+        cause="The worker computes nothing and waits for the next row of a stream, and one that is late is made up for: a live source has no more"
+        " to give. A limit of so many requests a second looks the same.",
+        advice="If the source is live, nothing is lost. If it is a limit, raise it, or ask for more rows in each request. More workers get no more.",
+        remark=True,
+    )
