@@ -25,6 +25,7 @@ DIAGNOSED_S: Final = 10.0
 URGENCY: Final = {"hung": 2, "running-out": 1}
 """Codes that speak before others of the same severity: training stands still, or is about to die."""
 _WARNING_RATIO: Final = Limits().input_warning_ratio
+_INPUT: Final = "input-bound"  # a remark with this code says what the data is waited for
 _TELLING: Final = ("fast-forward", "hung")  # a remark with such a code says why nothing is trained now
 
 
@@ -167,7 +168,11 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
     use, ranks = run_use(window), sum(rank.process.state == "live" for rank in window.ranks.values())
     share, speed = use.wait_ratio or 0.0, use.steps_per_s or 0.0
     if share >= _WARNING_RATIO:
-        return _much_wait(window, share)
+        judged = (
+            each for each in occurrences if each.finding.code == _INPUT and each.finding.ended_ns is None
+        )
+        said = next(judged, None)
+        return _much_wait(window, share) if said is None else _of(said)
     if not _is_enough(list(use.ranks.values())):
         return _quiet(window, sum(of.batches for of in use.ranks.values()))
     costly = max(

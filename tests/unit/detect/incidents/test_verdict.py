@@ -31,6 +31,17 @@ def test_healthy_with_numbers() -> None:
     assert said.title == "Healthy: data wait takes 2 % of each step; 12.5 steps/s on 2 ranks."
 
 
+def test_a_remark_on_the_data_wait_is_the_verdict_beside_it() -> None:
+    """A stream that comes by its source's clock is no alert; that nobody knows yet what it is would not be true."""
+    rank = RankBuilder()
+    for number in range(60):
+        rank.fetch(number % 2, 0.03).step(0.4, 0.02)
+    window = run(rank)
+    (found,) = (one for one in detect(window) if one.code == "input-bound")
+    said = verdict_now(window, [msgspec.structs.replace(found, severity="info")])
+    assert (said.severity, said.title) == ("info", found.title)
+
+
 @pytest.mark.parametrize(
     ("worker", "said"),
     [
