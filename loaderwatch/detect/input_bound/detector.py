@@ -1,11 +1,13 @@
 """Input-bound: the loop stands still because no batch is there. Code ``input-bound``.
 
-Its scenarios are S01 to S21, S23, S25 and S43.
+Its scenarios are S01 to S23, S25, S43, S49, S54 and S58.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+import msgspec
 
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
@@ -43,15 +45,29 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
     # Ranks that are not looked at closely but wait as much: the finding of steady waits names them, too.
     more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
-    findings = [
-        _finding(window, stalls, [] if spiky else more, limits)
-        for (_, spiky), stalls in sorted(groups.items())
-    ]
-    return as_dispatch(window, findings, [stall for stalls in groups.values() for stall in stalls])
+    findings: dict[str, Finding] = {}
+    for (loader, spiky), stalls in sorted(groups.items()):  # the steady ones of each loader first
+        found = _finding(window, stalls, [] if spiky else more, limits)
+        other = findings.get(f"{CODE}:{loader}:steady")
+        if (
+            spiky
+            and _worst(stalls).explanation.steady
+            and (other is None or other.scenario == found.scenario)
+        ):
+            # One cause is one alert, whichever of the two waits it makes at the moment.
+            found = other or msgspec.structs.replace(found, key=f"{CODE}:{loader}:steady")
+        findings[found.key] = found
+    return as_dispatch(
+        window, list(findings.values()), [stall for stalls in groups.values() for stall in stalls]
+    )
+
+
+def _worst(stalls: Sequence[Stall]) -> Stall:
+    return max(stalls, key=lambda stall: stall.lost_s)
 
 
 def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits: Limits) -> Finding:
-    worst = max(stalls, key=lambda stall: stall.lost_s)
+    worst = _worst(stalls)
     rank, loader, cause = worst.pace.rank, worst.pace.loader, worst.explanation
     ranks = sorted([stall.pace.rank.rank for stall in stalls] + more)
     world = window.world_size

@@ -100,8 +100,9 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
 
 def explain(symptoms: Symptoms) -> Explanation:
     """Explain why the loop waits, by the first rule that fits, with the line at which samples are read where it is known."""
-    explanations = (rule(symptoms) for rule in RULES[symptoms.bottleneck])
-    found = next(explanation for explanation in explanations if explanation is not None)
+    explanations = ((rule, rule(symptoms)) for rule in RULES[symptoms.bottleneck])
+    rule, found = next((rule, explanation) for rule, explanation in explanations if explanation is not None)
+    found = replace(found, steady=rule in RULES[Bottleneck.WORKERS])
     dump = None if found.stacks else usual_stack(_at_work(symptoms))
     if dump is None:
         return found

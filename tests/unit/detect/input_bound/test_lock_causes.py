@@ -188,6 +188,9 @@ def test_who_is_unlucky_with_a_lock_has_no_slow_sample(step: float, pause: float
     finding = found(asleep(polled(step_s=step, pause_s=pause), 4, {}))
     assert finding.scenario == "S49"
     assert not finding.sample_indices
+    assert (
+        finding.key == "input-bound:0:steady"
+    )  # one alert with the waits for every batch that the lock makes as well
 
 
 def test_who_gets_on_alike_without_sleeping_has_no_lock() -> None:
