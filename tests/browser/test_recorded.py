@@ -11,7 +11,6 @@ import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
 from loaderwatch.core.facts import GpuInfo, GpuProcess, GpuState
-from loaderwatch.server.recordings import recording
 from tests.browser.conftest import Watched, patient_context
 from tests.browser.shots import settle
 from tests.browser.test_language import ENGLISH, TEXTS
@@ -30,8 +29,7 @@ TALL: Final[ViewportSize] = {"width": 1280, "height": 4000}
 def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     """A run with too few workers, and one on a host with two GPUs of which the second is somebody else's."""
     with serving(tmp_path_factory.mktemp("server"), open_to_all=True) as access:
-        for envelope in recording.load(RECORDINGS / "s02_few_workers.lwrec").decoded():
-            access.send(envelope)
+        access.replay(RECORDINGS / "s02_few_workers.lwrec")
         wait_until("the finding", lambda: access.get(f"/runs/{FEW}/findings"))
         gpus = [
             GpuInfo(gpu=0, uuid="GPU-a", name="NVIDIA H100", rank=0),

@@ -29,8 +29,12 @@ from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.app import create_app
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.options import ServeOptions
+from loaderwatch.server.recordings import recording
 from tests.waiting import PATIENCE_S
 from tests.waiting import wait_until as wait_until  # as many tests know it
+
+JUDGED = 8
+"""Envelopes at the end of a recording, four seconds of a streamer, after each of which a replay waits for the detectors."""
 
 
 @dataclass
@@ -55,6 +59,30 @@ class Access:
         assert answer.status_code == 200, answer.text
         receipt: dict[str, Any] = answer.json()
         return receipt
+
+    def replay(self, path: Path) -> None:
+        """Ingest a recording so that its last seconds are judged one window after the other, as they were live.
+
+        A finding has to last for some windows, and a quick machine takes in all of a recording within one.
+        """
+        envelopes = list(recording.load(path).decoded())
+        for envelope in envelopes[:-JUDGED]:
+            self.send(envelope)
+        for envelope in envelopes[-JUDGED:]:
+            before = self._passes()
+            self.send(envelope)
+            wait_until("a pass of the detectors", partial(self._judged_since, before), pause_s=0.02)
+
+    def _judged_since(self, passes: float) -> bool:
+        return self._passes() > passes
+
+    def _passes(self) -> float:
+        """Passes of the detectors over the runs in memory."""
+        with self.client() as client:
+            lines = client.get("/metrics").text.splitlines()
+        return sum(
+            float(line.rpartition(" ")[2]) for line in lines if line.startswith("loaderwatch_detections")
+        )
 
     def get(self, path: str, **params: Any) -> Any:
         """JSON of an API path."""
