@@ -186,8 +186,10 @@ types: $(VENV)/dev.stamp
 plotly:
 	cd vendor/plotly && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && node bundle.mjs ../../web/vendor
 
+# README's pictures, from the demo; and every page in both languages, sizes and themes, to be opened and judged.
 screenshots: $(VENV)/dev.stamp chromium
 	$(BIN)/python -m tests.browser.demo_pictures docs/images
+	$(BIN)/python -m tests.browser.page_pictures build/pictures
 
 # An hour of 64 ranks on this machine: nothing grows, slows down or gets lost. SOAK_ARGS="--seconds 300" for a look.
 soak: $(VENV)/dev.stamp

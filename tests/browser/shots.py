@@ -57,6 +57,7 @@ def take(
     *,
     full_page: bool = True,
     wait_s: float = 1.0,
+    locale: str = "en-US",
 ) -> list[Path]:
     """Write ``NAME-SIZE-THEME.png`` for every combination; returns the files.
 
@@ -74,7 +75,7 @@ def take(
             for theme in themes:
                 for size, (width, height) in sizes.items():
                     files += _take(
-                        browser, url, out_dir, names, (size, width, height), theme, full_page, wait_s
+                        browser, url, out_dir, names, (size, width, height), theme, full_page, wait_s, locale
                     )
         finally:
             browser.close()
@@ -90,6 +91,7 @@ def _take(
     theme: str,
     full_page: bool,
     wait_s: float,
+    locale: str,
 ) -> list[Path]:
     label, width, height = size
     context = browser.new_context(
@@ -97,6 +99,7 @@ def _take(
         color_scheme="dark" if theme == "dark" else "light",
         reduced_motion="reduce",
         device_scale_factor=1,
+        locale=locale,
     )
     files: list[Path] = []
     try:
