@@ -67,8 +67,12 @@ def as_straggler(
         cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"
         f" ({percent(own.data_s / own.iteration_s)}). {they} {duration(found.wait_s)} of it{where} waiting for rank"
         f" {rank} ({told}). {culprit.explanation.cause}{hidden}",
-        advice=f"Mend rank {rank} on {culprit.pace.rank.host}{f', and rank {next_rank} with it' if behind else ''}."
-        f" {culprit.explanation.advice}",
+        advice=(
+            f"Mend rank {rank} on {culprit.pace.rank.host}, and rank {next_rank} with it."
+            if behind
+            else f"Mend rank {rank} on {culprit.pace.rank.host}."
+        )
+        + f" {culprit.explanation.advice}",
         gain_ceiling_ratio=gain,
         evidence=[
             *finding.evidence,

@@ -43,7 +43,7 @@ export function runsPage(state, act) {
 /** @param {RunRow[]} runs */
 function summaryLine(runs) {
   const going = runs.filter((r) => r.state === "live" || r.state === "hung").length;
-  return `${plural(runs.length, "run")}, ${going === 0 ? "none" : going} going on`;
+  return going === 0 ? `${plural(runs.length, "run")}, none going on` : `${plural(runs.length, "run")}, ${going} going on`;
 }
 
 /** @param {RunRow[]} runs @param {State} state @param {Actions} act */
