@@ -31,8 +31,8 @@ ASKED_RATIO = 0.5  # of the looks at the workers, which find them waiting for an
 def time_limits(s: Symptoms) -> Explanation | None:
     """Explain S22: some requests are not answered, and tried again when a time limit has passed; None otherwise.
 
-    Told by fetches that take far longer than others, all as long or that several times, while their worker waits for an answer. What sleeps as
-    long each time, or reads as much, is no such thing.
+    Told by fetches that take far longer than others, all as long or that several times, while their worker waits for an answer.
+    What sleeps as long each time, or reads as much, is no such thing.
     """
     fetches = s.pace.fetches
     took_s = fetches.fetch_s[s.lately & np.isfinite(fetches.fetch_s)]
@@ -80,6 +80,8 @@ def live_source(s: Symptoms) -> Explanation | None:
     ):
         return None
     fetches = s.pace.fetches if s.history is None else s.history
+    if not fetches.worker.size:
+        return None
     for worker in distinct(fetches.worker):
         ticks_s = np.sort(fetches.ended_ns[fetches.worker == worker] - fetches.ended_ns[0]) / 1e9
         each_s = np.diff(ticks_s)

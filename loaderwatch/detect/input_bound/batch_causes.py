@@ -1,8 +1,8 @@
 """Causes that lie in a fetch beside reading (S12, S25), before it (S15), and in taking the batch (S13, S16, S19, S54).
 
 S15 is the sampler, S12 is collating, S25 the garbage collector, S13 unpacking, S16 the thread that pins memory, S19 snapshots of
-the dataset's state, S54 a thread that reads ahead and works on each batch itself. Where a dataset holds millions of Python objects, a full collection in a worker walks all
-of them; with fork it also copies the pages they lie in, because it writes to every object (pytorch#13246).
+the dataset's state, S54 a thread that reads ahead and works on each batch itself. Where a dataset holds millions of Python
+objects, a full collection in a worker walks all of them; with fork it also copies the pages they lie in, because it writes to every object (pytorch#13246).
 The collector's own clock (``gc.callbacks``) proves it.
 """
 

@@ -234,15 +234,12 @@ def looks_ratio(s: Symptoms, column: str) -> float:
 def _looks(s: Symptoms, reach_ns: int = TURNS_NS) -> Looks:
     """Return what the workers of the loader were seen to do lately."""
     rows, mine = s.pace.rank.table("processes"), _lately(s, reach_ns)
-    held, sleepers, awake = (
-        Counter[int](),
-        Counter[int](),
-        Counter[int](),
-    )  # by moment; of the last two, those that hold none
-    holders: set[int] = set()
+    # By moment: who holds a lock, and of those that hold none, who sleeps and who does not.
+    held, sleepers, awake = Counter[int](), Counter[int](), Counter[int]()
     asleep_with_it: set[int] = (
         set()
-    )  # moments in which whoever holds one sleeps itself: nobody tries to get that
+    )  # moments in which the holder sleeps itself: nobody waits for what it does
+    holders: set[int] = set()
     columns = (rows[name][mine].tolist() for name in ("t_ns", "pid", "holds_file_lock", "timer_wait"))
     for at, pid, holds, sleeps in zip(*columns, strict=True):
         if math.isfinite(holds):
@@ -253,14 +250,12 @@ def _looks(s: Symptoms, reach_ns: int = TURNS_NS) -> Looks:
             elif not holds:
                 (sleepers if sleeps > 0 else awake)[at] += 1
     seen = len(held)
+    kept_out = [at for at in held.keys() - asleep_with_it if held[at] == 1 and sleepers[at] > awake[at]]
     return Looks(
         seconds=seen,
         held_ratio=sum(count == 1 for count in held.values()) / seen if seen else math.nan,
         several_ratio=sum(count > 1 for count in held.values()) / seen if seen else math.nan,
-        kept_out_ratio=sum(held[at] == 1 and sleepers[at] > awake[at] for at in held.keys() - asleep_with_it)
-        / seen
-        if seen
-        else math.nan,
+        kept_out_ratio=len(kept_out) / seen if seen else math.nan,
         holders=len(holders),
     )
 

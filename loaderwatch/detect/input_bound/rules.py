@@ -2,8 +2,8 @@
 
 A rule is a pure function of the symptoms, and explains them or gives None. One wait has one cause: the first rule that fits
 is told. The order is from the certain to the likely: what the machine does to us (quota, affinity), what the workers do to
-each other (threads), a lock that they share, what the storage did (a change), what a fetch is made of (collector, one worker's share, collating,
-amplification), the crowd on the CPUs, and the cache. The last rule of a row always fits: it is what is left.
+each other (threads, a lock that they share), what the storage did (a change), what a fetch is made of (collector, one worker's
+share, collating, amplification), the crowd on the CPUs, and the cache. The last rule of a row always fits: it is what is left.
 
 A new cause is one function in the module of its subject, and one line here.
 """

@@ -61,9 +61,7 @@ def by_a_clock(ticks_s: Floats) -> bool:
     """
     each_s = np.diff(ticks_s)
     most_s = OUTLIERS * spread(each_s)
-    each_s = np.clip(
-        each_s - median(each_s), -most_s, most_s
-    )  # a single long pause is made up for by nothing
+    each_s = np.clip(each_s - median(each_s), -most_s, most_s)  # nothing makes up for a single long pause
     sums_s = np.convolve(each_s, np.ones(TICKS), "valid")
     return bool(sums_s.std() < TICKS_RATIO * math.sqrt(TICKS) * each_s.std())
 

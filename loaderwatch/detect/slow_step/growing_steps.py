@@ -31,7 +31,7 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 GROWN_RATIO: Final = 2.0
 """Times its first value that a part of a step takes in the end, at least."""
 HALF_RATIO: Final = 1.05
-"""By so much it must still rise within each half, from its first two stretches to its last two: what levels off is no growth. What each step
+"""By so much it must still rise within each half, from its first two stretches to its last two: what levels off at once is no growth. What each step
 adds makes the next ones come later, so that over time it grows as a square root, by 1.17 there in the second half."""
 RISES: Final = 0.9
 """Rank correlation of such a part with its place in time."""

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, StackDump
+from loaderwatch.detect.course import Course
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace, paces
@@ -42,7 +43,7 @@ class SlowOptimizer:
     quick_s: float
     last_s: float
     step_s: float  # a whole step now
-    since_s: float  # it was quick
+    since_s: float  # how long ago it was quick last
     share: float  # of the time now, 0 to 1, what has come on top
 
     @property
@@ -58,27 +59,40 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
         slow
         for rank in window.ranks.values()
         if rank.process.state == "live" and not rank.process.cuda and rank.courses
+        for number, course in rank.courses.items()
+        if _is_slow(course)
         for pace in paces(rank)
-        if (slow := _slow(rank, pace)) is not None and slow.share >= limits.input_warning_ratio
+        if pace.loader.loader == number and pace.clock == "loop"
+        if (slow := _measured(rank, pace, course)).share >= limits.input_warning_ratio
     ]
     worst = max(found, key=lambda slow: slow.share, default=None)
     return [] if worst is None else [_finding(worst, limits)]
 
 
-def _slow(rank: RankWindow, pace: Pace) -> SlowOptimizer | None:
-    course = rank.courses.get(pace.loader.loader)
-    if course is None or pace.clock != "loop" or known(course.optimizer_s).size < FEW_FOR_DRIFT:
-        return None
+def _quickest_s(course: Course) -> float:
+    """Return the second shortest of a course's slices: not what a single one makes of it."""
+    return float(np.partition(known(course.optimizer_s), 1)[1])
+
+
+def _is_slow(course: Course) -> bool:
+    """Whether the optimizer takes far longer than it did, and the model does not; cheap, as most ranks are well."""
     took_s = course.optimizer_s
-    quickest_s = float(np.partition(known(took_s), 1)[1])  # the second: not what a single slice makes of it
+    if known(took_s).size < FEW_FOR_DRIFT:
+        return False
+    quickest_s = _quickest_s(course)
     if not 0 < quickest_s <= np.min(took_s[-LASTS:]) / LONGER_RATIO:
-        return None
+        return False
     quick = took_s <= QUICK_RATIO * quickest_s
-    quick_s, last_s, step_s = median(took_s[quick]), median(took_s[-LASTS:]), median(course.step_s[-LASTS:])
+    quick_s, last_s = median(took_s[quick]), median(took_s[-LASTS:])
     before_s, now_s = median(course.model_s[quick]), median(course.model_s[-LASTS:])
     alone = now_s - before_s <= MODEL_PART * (last_s - quick_s)
-    if not (alone and last_s / quick_s >= OF_MODEL_RATIO * now_s / before_s):
-        return None
+    return alone and last_s * before_s >= OF_MODEL_RATIO * now_s * quick_s
+
+
+def _measured(rank: RankWindow, pace: Pace, course: Course) -> SlowOptimizer:
+    quick = course.optimizer_s <= QUICK_RATIO * _quickest_s(course)
+    quick_s, last_s = median(course.optimizer_s[quick]), median(course.optimizer_s[-LASTS:])
+    step_s = median(course.step_s[-LASTS:])
     return SlowOptimizer(
         rank,
         quick_s,

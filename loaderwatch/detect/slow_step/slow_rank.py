@@ -84,7 +84,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _larger_batches(rank: RankWindow, others: Sequence[RankWindow]) -> float | None:
-    """Return how many times as large a rank's batches are as the others', on average; None where they are hardly, or it is not known."""
+    """Return how many times as large a rank's batches are as the others', on average; None where they are about as large, or that is not known."""
     usual = median(np.array([_batch_bytes(other) for other in others]))
     times = _batch_bytes(rank) / usual if usual > 0 else 0.0
     return times if times >= LARGER_RATIO else None

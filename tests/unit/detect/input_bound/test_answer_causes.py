@@ -91,3 +91,8 @@ class TestLiveSource:
     )
     def test_others_alert(self, fields: dict[str, Any]) -> None:
         assert alerts(run(self.rank(**fields)))
+
+    def test_without_fetches_nothing_is_said_of_a_clock(self) -> None:
+        rank = self.rank()
+        rank.rows["fetches"].clear()
+        assert not [finding for finding in detect(run(rank)) if "by a clock" in finding.title]

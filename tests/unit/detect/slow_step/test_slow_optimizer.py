@@ -59,6 +59,7 @@ def test_an_optimizer_that_slows_down_at_one_moment() -> None:
         pytest.param(at(40, 0.004, 0.02), at(40, 0.010, 0.025), id="a-backbone-is-thawed"),
         pytest.param(at(40, 0.004, 0.007), at(0, 0.015, 0.015), id="less-than-twice"),
         pytest.param(at(40, 0.02, 0.004), at(0, 0.015, 0.015), id="quicker"),
+        pytest.param(at(40, 0.004, 0.02), at(40, 0.0, 0.02), id="a-model-that-took-no-time"),
         pytest.param(at(0, 0.02, 0.02), at(0, 0.015, 0.015), id="always-slow"),
         pytest.param(lambda at_s: 0.02 if 50 < at_s < 54 else 0.004, at(0, 0.015, 0.015), id="for-a-while"),
     ],
