@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -47,8 +48,14 @@ def stack(builder: RankBuilder, worker: int, wchan: str, inner: str = "") -> Non
     )
 
 
-def asleep(builder: RankBuilder, workers: int, holder: dict[int, int], looks: int = 12) -> RankBuilder:
-    """Workers that sleep three quarters of the time; ``holder``: who holds a file lock, by look."""
+def seen(
+    builder: RankBuilder,
+    workers: int,
+    sleeps: Callable[[int, int], float],
+    holds: Callable[[int, int], bool],
+    looks: int = 12,
+) -> RankBuilder:
+    """Looks at each worker, one a second, up to now; both are asked with the number of the look and of the worker."""
     for look in range(looks):
         at_ns = builder.now_ns - (looks - 1 - look) * S
         for worker in range(workers):
@@ -58,10 +65,21 @@ def asleep(builder: RankBuilder, workers: int, holder: dict[int, int], looks: in
                 cpu=0.05,
                 t_ns=at_ns,
                 lock_wait=0.0,
-                timer_wait=float(worker != look % workers),
-                holds_file_lock=float(holder.get(look) in (worker, -1)),
+                timer_wait=sleeps(look, worker),
+                holds_file_lock=float(holds(look, worker)),
             )
     return builder
+
+
+def asleep(builder: RankBuilder, workers: int, holder: dict[int, int], looks: int = 12) -> RankBuilder:
+    """Workers that sleep three quarters of the time; ``holder``: who holds a file lock, by look."""
+    return seen(
+        builder,
+        workers,
+        lambda look, worker: float(worker != look % workers),
+        lambda look, worker: holder.get(look) in (worker, -1),
+        looks,
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,36 +152,19 @@ def test_who_sleeps_does_not_wait_for_a_lock_by_that_alone(holder: dict[int, int
 def test_a_lock_that_one_keeps_for_many_samples(
     holder_sleeps: float, others_sleep: float, scenario: str
 ) -> None:
-    builder = short_of_workers(4)
-    for look in range(12):
-        for worker in range(4):
-            builder.process(
-                worker=worker,
-                pid=200 + worker,
-                cpu=0.05,
-                t_ns=builder.now_ns - look * S,
-                lock_wait=0.0,
-                timer_wait=holder_sleeps if worker == 2 else others_sleep,
-                holds_file_lock=float(worker == 2),
-            )
+    builder = seen(
+        short_of_workers(4),
+        4,
+        lambda look, worker: holder_sleeps if worker == 2 else others_sleep,
+        lambda look, worker: worker == 2,
+    )
     finding = found(builder)
     assert finding.scenario == scenario
     assert ("Let go of the lock sooner" in finding.advice) == (scenario == "S49")
 
 
 def test_who_waits_for_a_network_does_not_wait_for_a_lock_that_is_held_now_and_then() -> None:
-    builder = short_of_workers(4)
-    for look in range(12):
-        for worker in range(4):
-            builder.process(
-                worker=worker,
-                pid=200 + worker,
-                cpu=0.05,
-                t_ns=builder.now_ns - look * S,
-                lock_wait=0.0,
-                timer_wait=0.0,
-                holds_file_lock=float(look % 4 == worker),
-            )
+    builder = seen(short_of_workers(4), 4, lambda look, worker: 0.0, lambda look, worker: look % 4 == worker)
     assert found(builder).scenario == "S08"
 
 
