@@ -65,7 +65,7 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     between_steps: bool = (
         False  # no loader: what a training without one does from an optimizer step to the model's next call
     )
-    acts: bool = False  # no loader: now and then the model is called many times without gradients in that time, as an agent's or in an evaluation
+    acts: bool = False  # no loader: the model is called without gradients in that time, many times now and then or some in each, as an agent's or in an evaluation
     autotuned: str | None = None  # what attach(autotune=True) changed last, in words
     cached_batches: Int = 0  # batches that are given again in place of what it would read
 

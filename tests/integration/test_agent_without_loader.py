@@ -161,6 +161,20 @@ def test_an_agent_that_plays_between_two_steps_is_told(rings: RingFolder, calls:
     assert loop_of(rings).acts is acts
 
 
+@pytest.mark.parametrize(("calls", "acts"), [(2, False), (4, True)])
+def test_an_agent_that_acts_between_all_steps_is_told(rings: RingFolder, calls: int, acts: bool) -> None:
+    """Two calls are a teacher's, or two views of a batch."""
+    one = Training()
+    loaderwatch.attach()
+    for _ in range(STEPS):
+        with torch.no_grad():
+            for _ in range(calls):
+                one.model(torch.ones(2, 4))
+        one.learn(one.batch())
+        one.step()
+    assert loop_of(rings).acts is acts
+
+
 def test_the_step_of_another_optimizer_is_no_wait(rings: RingFolder) -> None:
     class Slow(torch.optim.SGD):
         def step(self, closure: Any = None) -> Any:

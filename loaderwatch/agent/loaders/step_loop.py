@@ -28,6 +28,8 @@ MEMORY: Final = 16
 
 MANY_CALLS: Final = 16
 """Calls of the model without gradients between two steps: an agent acts so, and an evaluation by hand reads as many batches."""
+SOME_CALLS: Final = 4
+"""The same where it comes ``MEMORY`` times in a row; a teacher's pass and a second view are fewer."""
 
 
 class StepLoop:
@@ -52,6 +54,7 @@ class StepLoop:
         )
         self._blind = True  # no call of the model is seen: hooks do not run in it, or it is not known yet
         self._calls = 0  # of the model without gradients, since the last step
+        self._acted = 0  # gaps in a row in which there were some
         self._note_acting: Callable[[], None] | None = note_acting
         self.model_called = shield(self._model_called)
 
@@ -68,6 +71,9 @@ class StepLoop:
         if self._between:
             self._blind = True
             self._begin(one.wait_since_ns)
+        self._acted = self._acted + 1 if self._calls >= SOME_CALLS else 0
+        if self._acted >= MEMORY:
+            self._acts()
         one.request(None, monotonic_ns())
         recorder.depth = 0  # no ``next`` is on the stack
         self._between, self._paused, self._came_ns, self._calls = True, False, 0, 0
@@ -101,15 +107,20 @@ class StepLoop:
         if not is_grad_enabled():
             self.goes_on()
             self._calls += 1
-            if self._calls >= MANY_CALLS and self._note_acting is not None:
-                note, self._note_acting = self._note_acting, None
-                note()
+            if self._calls >= MANY_CALLS:
+                self._acts()
             return
         self._blind = False
         if self._between:
             self._begin(self._came_ns if self._aside_ratio < 0.5 else 0)
         else:
             self._take_micro_batch()
+
+    def _acts(self) -> None:
+        """Say that the model acts, once."""
+        if self._note_acting is not None:
+            note, self._note_acting = self._note_acting, None
+            note()
 
     def _take_micro_batch(self) -> None:
         """Add to the step's wait what has passed since backward, where gradients of several batches are accumulated in it."""

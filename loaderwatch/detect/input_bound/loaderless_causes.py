@@ -57,12 +57,17 @@ def _paced(pace: Pace) -> bool:
 def _acts(s: Symptoms) -> bool:
     """Whether the model works between two steps, as an agent's that acts in its environment (N39): it does not stand still.
 
-    Most stacks show it, more than signals that came late: the steps' own forward passes take less than what lies between.
+    Most stacks show it, more than signals that came late: the steps' own forward passes take less than what lies between. One
+    is enough where the model is seen to be called there again and again. Few stacks that say both do not settle it.
     """
     frames = [main_frames(dump) for dump in s.pace.rank.passing_stacks.get(BETWEEN_STEPS, [])]
     shown, aside = sum(map(in_forward, frames)), sum(not in_model(each) for each in frames)
     own_s = median(seconds(s.pace.rank.table("steps")["forward_ns"]))
-    return shown >= FEW_SHOWN and shown > aside and not own_s > s.wait_s
+    if own_s > s.wait_s:
+        return False
+    if s.loader.acts:
+        return shown >= 1 or aside <= FEW_SHOWN
+    return shown == aside == 1 or (shown >= FEW_SHOWN and shown > aside)
 
 
 def between_steps(s: Symptoms) -> Explanation | None:

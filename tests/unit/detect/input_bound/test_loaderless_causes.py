@@ -16,9 +16,14 @@ STUCK_S = 45.0
 LINE = "train.py:61 in get_batch"
 
 
-def trained(wait_s: float = 0.06, step_s: float = 0.03, steps: int = 600) -> RankBuilder:
+def trained(wait_s: float = 0.06, step_s: float = 0.03, steps: int = 600, acts: bool = False) -> RankBuilder:
     alone = loader(
-        name="training loop", class_name="no DataLoader", num_workers=None, batches=None, between_steps=True
+        name="training loop",
+        class_name="no DataLoader",
+        num_workers=None,
+        batches=None,
+        between_steps=True,
+        acts=acts,
     )
     builder = RankBuilder(loaders=[alone])
     builder.add("epoch_begins", loader=0, epoch=0, iter_ns=-1, first_wait_ns=S // 50)
@@ -58,11 +63,18 @@ def test_the_advice_fits_what_it_does(stack: str, advice: str) -> None:
     assert finding.advice.startswith(advice)
 
 
-@pytest.mark.parametrize(("acting", "aside", "alerts"), [(3, 2, 0), (2, 3, 1), (1, 0, 1)])
+@pytest.mark.parametrize(
+    ("calls", "acting", "aside", "alerts"),
+    [
+        *((False, 3, 2, 0), (False, 2, 3, 1), (False, 1, 0, 1), (False, 0, 1, 1), (False, 1, 1, 0)),
+        *((True, 0, 0, 0), (True, 0, 2, 0), (True, 1, 5, 0), (True, 0, 3, 1)),
+    ],
+)
 def test_a_model_that_acts_between_its_steps_does_not_stand_still(
-    acting: int, aside: int, alerts: int
+    calls: bool, acting: int, aside: int, alerts: int
 ) -> None:
-    builder = trained()
+    """By its stacks; few settle nothing where they disagree, or where the agent counted the model's calls."""
+    builder = trained(acts=calls)
     for text in [stacks.main_in("_call_impl", user="act")] * acting + [stacks.main_in(user="play")] * aside:
         builder.stack(-1, 100, text, why=BETWEEN_STEPS)
     assert len(told(builder)) == alerts
