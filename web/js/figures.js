@@ -51,7 +51,7 @@ export function figureOf(state, id, palette, width) {
       return readyFigure({ data, epochs, range, capacity: capacityOf(state), width }, palette);
     default: {
       const counter = [...COUNTERS, ...GPU_COUNTERS].find((c) => id === `small-${c.metric}`);
-      return counter === undefined ? null : counterFigure({ series: data[counter.metric], counter, range }, palette);
+      return counter === undefined ? null : counterFigure({ series: data[counter.metric], counter, range, width }, palette);
     }
   }
 }

@@ -49,6 +49,8 @@ export function inUnit(v, unit) {
 
 /** Height of a small chart. */
 export const SMALL_PX = 108;
+/** Width of one below which three times do not fit under it. */
+const NARROW_PX = 240;
 
 /** Round as it is written: 400 MiB, not 381. @param {number} highest @param {Counter["unit"]} unit */
 function roundTop(highest, unit) {
@@ -57,7 +59,7 @@ function roundTop(highest, unit) {
 }
 
 /**
- * @param {{series: Series, counter: Counter, range: import("../store.js").Range}} input
+ * @param {{series: Series, counter: Counter, range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette
  * @returns {import("./axis.js").Figure}
  */
@@ -68,7 +70,8 @@ export function counterFigure(input, palette) {
   const layout = timeLayout(palette, SMALL_PX, input.range, 0);
   layout.margin = { l: 64, r: 8, t: 6, b: 18 }; // charts.css has the sides, too
   layout.font.size = 10;
-  layout.xaxis.nticks = 3;
+  layout.xaxis.nticks = input.width < NARROW_PX ? 2 : 3;
+  layout.xaxis.tickangle = 0; // else times that do not fit are turned, and cut off by the margin
   layout.xaxis.showgrid = false;
   layout.yaxis = valueAxis(palette, { range: [0, top * 1.05], tickmode: "array", tickvals: [0, top], ticktext: [inUnit(0, counter.unit), inUnit(top, counter.unit)], ticklen: 4 });
   layout.hovermode = "x";

@@ -78,7 +78,7 @@ function settings(c) {
         { class: "table-scroll" },
         h(
           "table",
-          { class: "grid" },
+          { class: "grid settings" },
           h("thead", {}, h("tr", {}, ["Of", "Setting", "A", "B"].map((t) => h("th", { scope: "col" }, t)))),
           h("tbody", {}, c.settings.map((each) => h("tr", { key: `${each.where} ${each.what}` }, h("td", {}, each.where), h("td", {}, h("code", {}, each.what)), h("td", { class: "wraps", "data-run": "A" }, each.a ?? "–"), h("td", { class: "wraps", "data-run": "B" }, h("b", {}, each.b ?? "–"))))),
         ),
