@@ -18,10 +18,10 @@ from typing import BinaryIO, Final, TextIO
 
 HOLES: Final = {
     "": r"([\s\S]*?)",
-    "%": r"([<>≤≥~]?\d[\d.,]*(?:–[\d.,]+)? ?%|nan %)",
-    "s": r"([<>≤≥~]?\d[\d.,]* ?(?:ms|µs|min|s|h|d)(?: \d+ (?:s|min|h))?|an unknown time)",
-    "n": r"([-+~]?\d[\d.,]*(?: (?!(?:of|the|in|by|to|and|at|for|is|are|from|within|on|with|each|per|share|or)\b)[A-Za-z][\w/-]*){0,3}|an unknown number of \w+)",
-    "d": r"(\d[\d.,]*)",
+    "%": r"([<>≤≥~+−-]?\d[\d.,]*(?:–[\d.,]+)? ?%|nan %)",
+    "s": r"([<>≤≥~+−-]?\d[\d.,]* ?(?:ms|µs|min|s|h|d)(?: \d+ (?:s|min|h))?|an unknown time)",
+    "n": r"([-−+~]?\d[\d.,]*(?: (?!(?:of|the|in|by|to|and|at|for|is|are|from|within|on|with|each|per|share|or)\b)[A-Za-z][\w/-]*){0,3}|an unknown number of \w+)",
+    "d": r"([<>≤≥~+−-]?\d[\d.,]*)",
 }
 """How a hole of each kind looks in a text: anything, a share, a duration, a number with its noun, digits alone."""
 NO_FRACTION: Final = r"(?!\d)"  # a full stop, and no decimal point
@@ -65,6 +65,8 @@ _STOPPED: Final = re.compile(r"[。.](?=[，。；：）)])")
 _SPACED: Final = re.compile(
     r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])"
 )
+_LATIN: Final = re.compile("[A-Za-z0-9]")
+_HAN: Final = re.compile("[\u4e00-\u9fff]")
 _AROUND: Final = re.compile(r"^([\s·]*)([\s\S]*?)(\s*)$")
 
 
@@ -179,12 +181,21 @@ class Language:
             number, choice = int(hole[1]), hole[2]
             filled = found[number] or ""
             if choice is None:
-                return filled if filled == text else self._say(filled)
+                return _apart(hole, filled if filled == text else self._say(filled))
             words, of = choice.split("|"), sentence.choices[number - 1]
             at = of.index(filled) if filled in of else 0
             return words[at] if at < len(words) else ""
 
         return _tidy(_FILLED.sub(fill, sentence.said))
+
+
+def _apart(hole: re.Match[str], filled: str) -> str:
+    """Return what fills a hole with a space where a Latin letter or a digit would touch a Chinese character."""
+    before, after = hole.string[: hole.start()][-1:], hole.string[hole.end() :][:1]
+    starts, ends = _LATIN.match(filled), _LATIN.match(filled[-1:])
+    return (
+        (" " if starts and _HAN.match(before) else "") + filled + (" " if ends and _HAN.match(after) else "")
+    )
 
 
 def _joined(before: str, after: str) -> str:

@@ -34,7 +34,7 @@ test("an epoch's parts stand beside those of the epoch before, newest first, wit
   const all = text(boundariesCard(state([loader({ newest: [parts(0), parts(1, { start_s: 1.6, sampler_s: 0.012 })] })]), act));
   assert.match(all, /of rank 0 consisted of; start, sampler, first batch and teardown cost 3.0 s of 10 min \(0.5 %\)/);
   assert.match(all, /train_loader.*2 epochs, cost 3.0 s/);
-  assert.match(all, /epoch 1 .* 1.6 s started 4 · \+1.2 s 12 ms 1.0 s 40 s 100 batches 100 ms 200 ms epoch 0 .* 400 ms started 4/, "2 ms are no change");
+  assert.match(all, /epoch 1 .* 1.6 s started 4 +· +\+1.2 s 12 ms 1.0 s 40 s 100 batches 100 ms 200 ms epoch 0 .* 400 ms started 4/, "2 ms are no change");
   assert.equal(change(0.1, 0.4), "−300\u202fms");
   assert.deepEqual([change(null, 1), change(1, null), change(1, 1.04)], ["", "", ""]);
 });

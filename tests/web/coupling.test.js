@@ -52,7 +52,7 @@ test("while they stand: places, outlier first, and the time that is left", () =>
     places: [{ ...place, ranks: [1], stands: "prep.py:9 in tokenize" }, { ...place, ranks: [0, 2], collective: "barrier", stands: "barrier", at: "train.py:3 in main" }],
   });
   assert.equal(isStanding(state(data)), true);
-  assert.match(text(data, 3), /Ranks 0 and 2 +in barrier +34 s +so far +Rank 1 +at prep\.py:9 in tokenize.*given up in +29 min +\(timeout 30 min\).*rank 1 +prep\.py:9.*rank 0 +rank 2 +barrier +train\.py:3 in main/s);
+  assert.match(text(data, 3), /Ranks 0 and 2 +stand in barrier +34 s +so far +Rank 1 +prep\.py:9 in tokenize.*given up in +29 min +\(timeout 30 min\).*rank 1 +prep\.py:9.*rank 0 +rank 2 +barrier +train\.py:3 in main/s);
   const both = data.places.map((p) => ({ ...p, collective: "backward" }));
   assert.match(text({ ...data, places: both, waited_for: [] }, 3), /Each waits for the others/);
 });

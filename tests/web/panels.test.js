@@ -86,7 +86,7 @@ test("the runs page: loading, empty with the two lines, failed, full", () => {
   assert.match(at({ runs: [] }), /loaderwatch\.attach\(train_loader\)/);
   assert.match(at({ runs_error: "the server does not answer" }), /could not be loaded.*does not answer/s);
   const row = { run_id: "r", name: "t.py", state: "hung", started_at: 0, last_seen_at: 0, world_size: 2, hosts: ["a"], steps: 1204, attempts: 2, verdict: "Frozen", severity: "critical" };
-  assert.match(at({ runs: [row] }), /Hung.*t\.py.*2.ranks on a · 1,204.steps · attempt 2.*Frozen/s);
+  assert.match(at({ runs: [row] }), /Hung.*t\.py.*2.ranks on a +· +1,204.steps +· +attempt 2.*Frozen/s);
 });
 
 test("attempts: nothing of the only one; else which it is, and how the one before ended", () => {

@@ -155,7 +155,7 @@ function move(parent, node, next) {
 }
 
 /** Attributes that people read. */
-const READ = new Set(["title", "aria-label", "placeholder", "alt"]);
+const READ = new Set(["title", "aria-label", "placeholder", "alt", "data-label"]);
 
 /** A text in the reader's language; code is the same in all. @param {string} text @param {Element} parent */
 const said = (text, parent) => (/^(CODE|PRE|TEXTAREA)$/i.test(parent.tagName) ? text : say(text));

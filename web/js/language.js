@@ -12,10 +12,10 @@ const KEY = "loaderwatch.language";
 /** How a hole of each kind looks in a text: anything, a share, a duration, a number with its noun, digits alone. @type {Record<string, string>} */
 const HOLES = {
   "": "([^]*?)",
-  "%": "([<>≤≥~]?\\d[\\d.,]*(?:–[\\d.,]+)? ?%|nan %)",
-  s: "([<>≤≥~]?\\d[\\d.,]* ?(?:ms|µs|min|s|h|d)(?: \\d+ (?:s|min|h))?|an unknown time)",
-  n: "([-+~]?\\d[\\d.,]*(?: (?!(?:of|the|in|by|to|and|at|for|is|are|from|within|on|with|each|per|share|or)\\b)[A-Za-z][\\w/-]*){0,3}|an unknown number of \\w+)",
-  d: "(\\d[\\d.,]*)",
+  "%": "([<>≤≥~+−-]?\\d[\\d.,]*(?:–[\\d.,]+)? ?%|nan %)",
+  s: "([<>≤≥~+−-]?\\d[\\d.,]* ?(?:ms|µs|min|s|h|d)(?: \\d+ (?:s|min|h))?|an unknown time)",
+  n: "([-−+~]?\\d[\\d.,]*(?: (?!(?:of|the|in|by|to|and|at|for|is|are|from|within|on|with|each|per|share|or)\\b)[A-Za-z][\\w/-]*){0,3}|an unknown number of \\w+)",
+  d: "([<>≤≥~+−-]?\\d[\\d.,]*)",
 };
 /** A full stop, and no decimal point. */
 const NO_FRACTION = "(?!\\d)";
@@ -54,6 +54,8 @@ const ENGLISH = /(?<![\w./`=(-])(?!(?:worker|rank|epoch|pid)\b)[a-z']{2,}(?![\w.
 const FULL = /[，。；：？！]$/;
 const STOPPED = /[。.](?=[，。；：）)])/g;
 const SPACED = /(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])/g;
+const LATIN = /[A-Za-z0-9]/;
+const HAN = /[\u4e00-\u9fff]/;
 const FILLED = /\{(\d+)(?::([^}]*))?\}/g;
 
 /** A catalogue, ready to be asked. */
@@ -129,9 +131,9 @@ export class Language {
 
   /** @param {Sentence} sentence @param {RegExpExecArray} found @param {string} text */
   filled(sentence, found, text) {
-    const together = sentence.said.replace(FILLED, (_, place, choice) => {
+    const together = sentence.said.replace(FILLED, (hole, place, choice, at) => {
       const filled = found[Number(place)] ?? "";
-      if (choice === undefined) return filled === text ? filled : this.sayPart(filled);
+      if (choice === undefined) return apart(sentence.said[at - 1], filled === text ? filled : this.sayPart(filled), sentence.said[at + hole.length]);
       return choice.split("|")[Math.max(0, (sentence.choices[Number(place) - 1] ?? []).indexOf(filled))] ?? "";
     });
     return tidy(together);
@@ -191,6 +193,9 @@ function sentenceOf(key, said) {
 
 /** @param {string} text */
 const quoted = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** What fills a hole, with a space where a Latin letter or a digit would touch a Chinese character. @param {string|undefined} before @param {string} filled @param {string|undefined} after */
+const apart = (before, filled, after) => (HAN.test(before ?? "") && LATIN.test(filled[0] ?? "") ? " " : "") + filled + (HAN.test(after ?? "") && LATIN.test(filled.at(-1) ?? "") ? " " : "");
 
 /** @param {string} before @param {string} after */
 const joined = (before, after) => before + (after === "" || FULL.test(before) ? "" : " ") + after;

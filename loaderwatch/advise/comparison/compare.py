@@ -134,8 +134,9 @@ def _title(speed: Difference | None) -> str:
     between = f"95 % interval {signed(speed.change_low)} to {signed(speed.change_high)}"
     if speed.judgement == "noise":
         return f"No difference in speed beyond noise: {values} ({between})."
-    word = "faster" if speed.change > 0 else "slower"
-    return f"B is {percent(abs(speed.change))} {word} than A: {values} ({between})."
+    if speed.change > 0:
+        return f"B is {percent(speed.change)} faster than A: {values} ({between})."
+    return f"B is {percent(-speed.change)} slower than A: {values} ({between})."
 
 
 def three_digits(per_second: float) -> str:
@@ -155,7 +156,7 @@ def _notes(a: Observed, b: Observed) -> list[str]:
         sizes = f"{ours or 'not known'} in A, {theirs or 'not known'} in B"
         notes.append(f"Samples of a step: {sizes}. Compare samples per second, not steps.")
     if a.run.world_size != b.run.world_size:
-        notes.append(f"A has {a.run.world_size} ranks and B {b.run.world_size}.")
+        notes.append(f"Ranks: {a.run.world_size} in A, {b.run.world_size} in B.")
     for name, one in (("A", a.run), ("B", b.run)):
         if one.seconds < _SHORT_S:
             notes.append(f"{name} was measured for {one.seconds:.0f} s only.")

@@ -74,13 +74,13 @@ def no_news(silent_s: float, last: Verdict | None) -> Verdict:
 
     ``last`` is what was said before the silence, None where that is not known yet.
     """
-    title = f"No news for {duration(silent_s)}: whether training goes on is not known."
     if last is None:
+        title = f"No news for {duration(silent_s)}: whether training goes on is not known."
         return Verdict(severity="info", title=title, advice=_REACH)
     grave = last.severity in ("warning", "critical")
     return Verdict(
         severity=last.severity if grave else "info",
-        title=f"{title} When last heard of: {last.title}",
+        title=f"No news for {duration(silent_s)}: whether training goes on is not known. When last heard of: {last.title}",
         advice=f"{last.advice} {_REACH}" if grave and last.advice else _REACH,
         finding_id=last.finding_id,
     )

@@ -45,7 +45,12 @@ def as_straggler(
     told = (
         "measured in DDP's own collectives" if found.source == "measured" else "by the durations of all ranks"
     )
-    where = f" in {found.where}" if found.where in ("forward", "backward", "optimizer") else ""
+    place = found.where if found.where in ("forward", "backward", "optimizer") else None
+    spent = (
+        f"{they} {duration(found.wait_s)} of it waiting for rank {rank} ({told})."
+        if place is None
+        else f"{they} {duration(found.wait_s)} of it in {place} waiting for rank {rank} ({told})."
+    )
     iteration_s = median(np.array([share.iteration_s for share in found.shares]))
     behind = max(_too_slow(window, limits, found, culprit.pace.loader.loader), default=None)
     supply_s, next_rank = behind or (0.0, rank)
@@ -55,6 +60,7 @@ def as_straggler(
         if behind
         else ""
     )
+    because = f"{spent} {culprit.explanation.cause}{hidden}"
     gain = finding.gain_ceiling_ratio
     if behind and gain is not None:
         gain = min(gain, gain_ratio(iteration_s, supply_s) or 0.0)
@@ -65,8 +71,7 @@ def as_straggler(
         title=f"Rank {rank} waits {duration(own.data_s)} for data{culprit.source(limits)} in each iteration,"
         f" and {their} for rank {rank}: {culprit.explanation.because}.",
         cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"
-        f" ({percent(own.data_s / own.iteration_s)}). {they} {duration(found.wait_s)} of it{where} waiting for rank"
-        f" {rank} ({told}). {culprit.explanation.cause}{hidden}",
+        f" ({percent(own.data_s / own.iteration_s)}). {because}",
         advice=(
             f"Mend rank {rank} on {culprit.pace.rank.host}, and rank {next_rank} with it."
             if behind

@@ -127,7 +127,7 @@ function bar(e, longest) {
 function part(e, before, of) {
   const note = of === "start_s" ? how(e) : of === "steady_s" && e.batches !== null ? `${count(e.batches)} batches` : null;
   const changed = change(e[of], before?.[of] ?? null);
-  return [duration(e[of]), (changed !== "" || note !== null) && h("small", {}, [note, changed].filter(Boolean).join(" · "))];
+  return [duration(e[of]), (changed !== "" || note !== null) && h("small", {}, note, note !== null && changed !== "" && " · ", changed)];
 }
 
 /** How the epoch's iterator came to be. @param {EpochParts} e */

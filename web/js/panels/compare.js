@@ -91,7 +91,7 @@ function measures(c) {
   return h(
     "section",
     { class: "card flush", key: "measures", "aria-label": "What was measured" },
-    h("header", { class: "card-head" }, h("h2", {}, "What was measured"), h("p", { class: "card-about" }, "means over time; the change from A to B with its 95\u202f% interval")),
+    h("header", { class: "card-head" }, h("h2", {}, "What was measured"), h("p", { class: "card-about" }, "means over time; the change from A to B with its 95 % interval")),
     h(
       "div",
       { class: "table-scroll" },
@@ -129,8 +129,8 @@ function valueOf(d, e) {
 export function changeOf(d) {
   if (d.change === null) return "–";
   const text = (/** @type {number} */ v) => (d.unit === "ratio" ? `${v < 0 ? "−" : "+"}${Math.abs(v * 100).toFixed(1)}` : `${v < 0 ? "−" : "+"}${percent(Math.abs(v))}`);
-  const unit = d.unit === "ratio" ? " points" : "";
-  return d.change_low === null || d.change_high === null ? `${text(d.change)}${unit}` : [`${text(d.change)}${unit} `, h("small", {}, `${text(d.change_low)} to ${text(d.change_high)}`)];
+  const change = d.unit === "ratio" ? `${text(d.change)} points` : text(d.change);
+  return d.change_low === null || d.change_high === null ? change : [change, " ", h("small", {}, text(d.change_low), " to ", text(d.change_high))];
 }
 
 /** Zero in the middle, the whole width is a change by all of A; by the root, so that a few percent are seen. @param {Difference} d */

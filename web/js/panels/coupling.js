@@ -100,12 +100,16 @@ function verdict(c) {
     const one = c.waited_for.length === 1;
     const why =
       c.cause === "data" ? `wait${one ? "s" : ""} ${duration(share.data_s)} for ${one ? "its" : "their"} data` : `need${one ? "s" : ""} ${duration(share.own_s)} for ${one ? "its" : "their"} own work`;
-    const verb = c.waiting.length === 1 ? "waits" : "wait";
+    const single = c.waiting.length === 1;
+    const inside = c.where === null || c.where === "other" ? "" : c.where;
+    const [early, waited] = [capital(rankNames(c.waiting)), rankNames(c.waited_for)];
     return flow(
-      end(rankNames(c.waiting), `${verb}${c.where === null || c.where === "other" ? "" : ` in ${c.where}`}`),
+      end(early, inside === "" ? (single ? "waits" : "wait") : single ? `waits in ${inside}` : `wait in ${inside}`),
       [h("b", {}, duration(c.wait_s)), ` of ${duration(share.iteration_s)}`],
       end(rankNames(c.waited_for), why),
-      `${capital(rankNames(c.waiting))} ${verb} ${duration(c.wait_s)} of each iteration for ${rankNames(c.waited_for)}`,
+      single
+        ? `${early} waits ${duration(c.wait_s)} of each iteration for ${waited}`
+        : `${early} wait ${duration(c.wait_s)} of each iteration for ${waited}`,
     );
   }
   const words = {
@@ -176,7 +180,7 @@ function standstill(c, state, act) {
   return [
     waits.length > 0 && others.length > 0
       ? flow(
-          end(rankNames(c.waiting), `in ${[...new Set(waits.map((p) => p.stands))].join(", ")}`),
+          end(rankNames(c.waiting), standsIn(c.waiting.length, [...new Set(waits.map((p) => p.stands))].join(", "))),
           [h("b", {}, duration(c.wait_s)), going ? " so far" : " when last heard of"],
           end(rankNames(c.waited_for), others.map(stand).join(", ")),
           `${capital(rankNames(c.waiting))} wait${c.waiting.length === 1 ? "s" : ""} for ${rankNames(c.waited_for)}`,
@@ -202,10 +206,14 @@ export function countdown(left_s, timeout_s, going) {
   return ["The collective is given up in ", h("b", {}, duration(left_s)), ` (${limit}); then the job dies.`];
 }
 
+/** @param {number} ranks @param {string} phase */
+const standsIn = (ranks, phase) => (ranks === 1 ? `stands in ${phase}` : `stand in ${phase}`);
+
 /** @param {Place} p */
 function stand(p) {
   if (p.state !== "stands") return p.stands;
-  return `${/:\d+ in /.test(p.stands) ? "at" : "in"} ${p.stands}${p.at === null ? "" : `, ${p.at}`}`;
+  const where = /:\d+ in /.test(p.stands) ? p.stands : standsIn(p.ranks.length, p.stands);
+  return p.at === null ? where : `${where}, ${p.at}`;
 }
 
 /** @param {Place} p @param {number} i @param {Coupling} c @param {State} state @param {Actions} act */

@@ -78,7 +78,7 @@ function row(g, named) {
     { key: `${g.host}/${g.gpu}` },
     cell("GPU", [h("b", {}, g.ranks.length > 0 ? `GPU ${g.gpu}, ${g.ranks.length === 1 ? "rank" : "ranks"} ${g.ranks.join(", ")}` : `GPU ${g.gpu}`), h("small", {}, named ? `${g.host} · ${g.name}` : g.name)]),
     cell("Utilization", h("span", { class: "metered" }, meter(g.utilization_ratio, "gpu"), h("span", {}, percent(g.utilization_ratio)))),
-    cell("Memory", h("span", { class: "metered" }, meter(share, ""), h("span", {}, memory))),
+    cell("Memory", h("span", { class: "metered gpu-memory" }, meter(share, ""), h("span", {}, memory))),
     cell("Power", [watts, g.power_limit_w !== null && h("small", {}, `of ${number(Math.round(g.power_limit_w))}\u202fW`)], true),
     cell("SM clock", [mhz, g.slowed_by.length > 0 && h("small", { class: "late" }, g.slowed_by.join(", "))], true),
     cell("Temperature", g.temperature_c === null ? "–" : `${number(g.temperature_c)}\u202f°C`, true),

@@ -40,7 +40,7 @@ export function workersTable(workers, state, act) {
               cell("Process", [h("b", {}, w.worker < 0 ? "training" : `worker ${w.worker}`), h("small", {}, w.alive ? `pid ${w.pid}` : `pid ${w.pid}, gone`)]),
               cell("Now in", [w.phase ?? "–", w.phase_age_s !== null && h("small", {}, duration(w.phase_age_s))]),
               cell("Sample", w.sample_index === null ? "–" : [String(w.sample_index), w.sample_age_s !== null && w.sample_age_s >= 1 ? h("small", { class: "late" }, `for ${duration(w.sample_age_s)}`) : null]),
-              cell("System state", [w.os_state === null ? "–" : `${w.os_state} ${OS_STATES[/** @type {"R"} */ (w.os_state)] ?? ""}`, w.wchan !== null && w.wchan !== "0" && h("small", {}, w.wchan)]),
+              cell("System state", [w.os_state ?? "–", w.os_state !== null && [" ", OS_STATES[/** @type {"R"} */ (w.os_state)]], w.wchan !== null && w.wchan !== "0" && h("small", {}, w.wchan)]),
               cell("CPU", percent(w.cpu_ratio), true),
               cell("RAM", bytes(w.rss_bytes), true),
               cell("Threads", count(w.threads), true),

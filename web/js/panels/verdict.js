@@ -57,9 +57,8 @@ export function runFacts(s, state) {
 /** Since when, and until when as far as that is known. @param {Summary} s @param {number} now */
 function lifetime(s, now) {
   if (isGoing(s)) return `started ${clock(s.started_at, now)}, running for ${duration(now - s.started_at)}`;
-  const last = `${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`;
-  if (s.state === "lost") return `started ${clock(s.started_at, now)}, last heard of ${last}`;
-  return `ran ${duration(s.last_seen_at - s.started_at)}, ended ${last}`;
+  if (s.state === "lost") return `started ${clock(s.started_at, now)}, last heard of ${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`;
+  return `ran ${duration(s.last_seen_at - s.started_at)}, ended ${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`;
 }
 
 /** How far the framework is, as it counts itself. @param {import("../types.js").Progress} p */
@@ -174,7 +173,7 @@ function gpuTile(s, state) {
     };
   const status = gpuStatus(s);
   const tile = inSteps("Compute duty", s.compute_duty_ratio, s, state);
-  return { ...tile, sub: `${lately(s.clock)}${status === "" ? "" : "; no GPU readings"}`, title: status };
+  return { ...tile, sub: status === "" ? lately(s.clock) : `${lately(s.clock)}; no GPU readings`, title: status };
 }
 
 /** @param {Summary} s @param {State} state */

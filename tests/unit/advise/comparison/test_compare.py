@@ -107,7 +107,7 @@ def test_other_batches_are_compared_by_samples() -> None:
 def test_what_spoils_a_comparison_is_noted() -> None:
     short = observed("b", 12.0, run=run("b", state="live", seconds=20.0, world_size=2))
     assert comparison(observed("a", 12.0), short).notes[1:] == [
-        "A has 1 ranks and B 2.",
+        "Ranks: 1 in A, 2 in B.",
         "B was measured for 20 s only.",
         "B still runs; its numbers go on changing.",
     ]
