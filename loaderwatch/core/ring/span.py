@@ -1,7 +1,8 @@
 """The open span in a ring's header: what a process is doing now, as 64-bit words.
 
 Each phase has one word, the time at which it began (``UNKNOWN`` while it is not open). The phases of a process are nested, so
-the innermost is the one that began last, and a phase begins and ends with the store of one word. Further words hold
+the innermost is the one that began last, and a phase begins and ends with the store of one word. Passes of the model that an
+optimizer's step makes, in a closure, are part of that step: a search that calls it for ever would look new with each. Further words hold
 the *place*: loader, epoch, batch, counters. ``write_span`` writes all words and puts a version number at both ends; the two
 agree only when the span is whole. The hot path then stores single words, and the reader computes the counters from the batch.
 """
@@ -36,6 +37,12 @@ _SAMPLE: Final = struct.Struct("<2q")
 _NOT_BEGUN: Final = (UNKNOWN,) * len(_PHASES)
 _UNDELIVERED: Final = frozenset({Phase.ITER, Phase.WAIT, Phase.TEARDOWN})
 """Phases in which the batch of the span has not been delivered."""
+_PASSES: Final = frozenset({Phase.FORWARD, Phase.BACKWARD})
+_OPTIMIZER: Final = _PHASES.index(Phase.OPTIMIZER)
+_AROUND: Final = tuple(
+    place for place, phase in enumerate(_PHASES) if phase not in {*_PASSES, Phase.OPTIMIZER}
+)
+"""Places of the phases that an optimizer's step may lie in; one that a later phase has followed was left by an error."""
 STEP_FOLLOWS: Final = 1
 STEPS_FOLLOW: Final = 2
 """Flags of ``write_span``: the span's ``step`` (its ``steps``) grows by one with each batch, so that nobody stores it.
@@ -143,6 +150,8 @@ def _open_span(words: tuple[int, ...]) -> OpenSpan:
     ]
     since_ns = max(since)
     phase = _PHASES[since.index(since_ns)]
+    if phase in _PASSES and since[_OPTIMIZER] > max(since[place] for place in _AROUND):
+        phase, since_ns = Phase.OPTIMIZER, since[_OPTIMIZER]
     delivered = batch + (phase not in _UNDELIVERED) if batch != UNKNOWN else 0
     batches += delivered
     if follows & STEPS_FOLLOW and batch != UNKNOWN:

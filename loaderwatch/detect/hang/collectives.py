@@ -25,7 +25,7 @@ from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stands_still, still_stands_there
-from loaderwatch.detect.measures.stacks import saving
+from loaderwatch.detect.measures.stacks import main_frames, saving, user_frame
 from loaderwatch.detect.text import duration, listing, ranks_phrase
 from loaderwatch.detect.window import RunWindow
 
@@ -126,6 +126,8 @@ def _desync(positions: list[Position]) -> Finding:
             f" {_buffer_option(odd)} turns the copies off altogether.",
             evidence=[],
         )
+    if found := _one_sided(positions):
+        return found
     if len(groups) > 1 and any(position.collective for position in positions):
         title = f"The ranks wait for each other in different places: {places}, for {duration(age_s)}."
         cause = (
@@ -148,6 +150,33 @@ def _desync(positions: list[Position]) -> Finding:
         cause=cause,
         advice="Make such decisions on all ranks together (all_reduce a flag), and set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which"
         " collective differs.",
+        evidence=[],
+    )
+
+
+def _one_sided(positions: list[Position]) -> Finding | None:
+    """Explain an S45 in which all ranks send, or all receive: each waits for a partner who does the same; None if they do not."""
+    stands = {position.collective for position in positions}
+    if stands not in ({"send"}, {"recv"}) or len(positions) < 2:
+        return None
+    odd = max(positions, key=lambda position: position.age_s)
+    who = ranks_phrase([position.number for position in positions], len(positions))
+    frame = user_frame(main_frames(odd.dump)) if odd.dump is not None else None
+    at = "" if frame is None else f", at {frame}"
+    sends = stands == {"send"}
+    return finding_of(
+        scenario="S45",
+        confidence=0.9,
+        odd=odd,
+        positions=positions,
+        age_s=odd.age_s,
+        title=f"{who} have stood still in send for {duration(odd.age_s)}{at}: none of them receives."
+        if sends
+        else f"{who} have stood still in recv for {duration(odd.age_s)}{at}: none of them sends.",
+        cause="A send returns when its partner receives, and a recv when its partner sends. Here all ranks took the same side, as"
+        " where each decides by itself who gives and who takes.",
+        advice="Decide it on one rank and broadcast it, or by the number of the rank where both could do the same (as in a tie);"
+        " torch.distributed.batch_isend_irecv pairs exchanges in both directions.",
         evidence=[],
     )
 

@@ -20,7 +20,7 @@ from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.awaited import evaluates, missing, name_of, thing, workers_of
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import patience, place_evidence, places
-from loaderwatch.detect.hang.reasons import reason_of, without_end
+from loaderwatch.detect.hang.reasons import reason_of, thread_silent, without_end
 from loaderwatch.detect.hang.retries import Retries, retries_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.progress import (
@@ -32,7 +32,13 @@ from loaderwatch.detect.measures.progress import (
     stack_of,
     stuck,
 )
-from loaderwatch.detect.measures.stacks import in_debugger, main_frames, user_frame
+from loaderwatch.detect.measures.stacks import (
+    in_debugger,
+    main_frames,
+    user_frame,
+    waits_for_thread,
+    waits_on_queue,
+)
 from loaderwatch.detect.text import duration, listing, sample_name
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -76,7 +82,12 @@ def _loader_finding(
     own = main_frames(dump) if worker else main_frames(main)
     where = user_frame(own)
     retries = retries_of(window, item, worker or span)
-    reason = without_end(sleeps=retries.sleeps) if retries else reason_of(rank, span, worker, own)
+    if retries:
+        reason = without_end(sleeps=retries.sleeps)
+    elif worker is None and waits_for_thread(own) and not waits_on_queue(own):
+        reason = thread_silent(main)  # the dataset reads through a thread, as through an event loop
+    else:
+        reason = reason_of(rank, span, worker, own)
     kills = oom_kills(window.hosts.get(rank.host)) if reason.scenario == "S37" else 0
     index = worker.sample_index if worker else span.sample_index
     others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)

@@ -23,6 +23,7 @@ from loaderwatch.detect.measures.stacks import (
     Frame,
     collective,
     compiling,
+    in_optimizer,
     main_frames,
     runs_program,
     saving,
@@ -67,6 +68,8 @@ def is_excused(window: RunWindow, item: Stuck) -> bool:
         return True  # alone it is a remark, which wakes nobody
     if compiling(frames):
         return _compiles(window, item)
+    if searches(item, frames):
+        return False
     name = collective(frames)
     if name not in (None, "backward"):
         return False
@@ -74,6 +77,15 @@ def is_excused(window: RunWindow, item: Stuck) -> bool:
     if rank.process.cuda and spins_in_collective(rank, span.since_ns) is not None:
         return False
     return _recent_cpu(item) > (BUSY_CPU_RATIO if name else IDLE_CPU_RATIO) or item.reading
+
+
+def searches(item: Stuck, frames: Sequence[Frame]) -> bool:
+    """Whether the process is at work in a step of its optimizer: nobody evaluates, saves or waits in one.
+
+    A search along a line, or for a closure's minimum, finds no end where the loss is no number.
+    """
+    optimizes = item.span.phase == "optimizer" and in_optimizer(frames)
+    return optimizes and collective(frames) is None and _recent_cpu(item) > BUSY_CPU_RATIO
 
 
 def silent_s(item: Stuck) -> float:

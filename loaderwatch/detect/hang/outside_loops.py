@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -14,7 +15,14 @@ from loaderwatch.core.system import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import at_exit
-from loaderwatch.detect.hang.excuses import ALONE_FACTOR, is_excused, save_works, serves, silent_s
+from loaderwatch.detect.hang.excuses import (
+    ALONE_FACTOR,
+    is_excused,
+    save_works,
+    searches,
+    serves,
+    silent_s,
+)
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.hang.reasons import blocked, producer_gone, thread_silent
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
@@ -166,7 +174,7 @@ def alone(item: Stuck) -> Finding:
     if orphaned or waits_on_queue(frames):
         reason = producer_gone(rank.process.loaders)
     elif on_thread:
-        reason = thread_silent()
+        reason = thread_silent(dump)
     severity = _severity(item, frames)
     known = severity != "info" and stands and (on_thread or (span.os_state, span.wchan) != (None, None))
     return Finding(
@@ -214,6 +222,8 @@ def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
         return "critical"
     if saving(frames) and _was_silent_when_seen(item) and not save_works(item, frames):
         return "critical"
+    if searches(item, frames):
+        return "critical"
     asleep = sleeps(rank, span)
     in_vain = not waits_for_child(frames) or children_work(rank, span.pid, recent_ns(rank, span)) is False
     stands = _stands(item) and in_vain
@@ -258,6 +268,8 @@ def _title(item: Stuck, frames: Sequence[Frame], because: str, *, clears_loader:
     loader = "; the data loader is not the cause" if clears_loader else ""
     if saving(frames):
         return f"A save{'' if world < 2 else f' of {rank}'} hangs{at}: nothing has been written for {duration(silent_s(item))}{because}."
+    if searches(item, frames):
+        return f"{who} has been in one step of its optimizer for {age},{at}, and computes there{loader}."
     if _works(item):
         return f"{who} has not come further than{at} for {age}{because}, and computes or reads there{loader}."
     return f"{who} has stood still{at} for {age}{because}{loader}."
@@ -265,6 +277,11 @@ def _title(item: Stuck, frames: Sequence[Frame], because: str, *, clears_loader:
 
 def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> str:
     rank, span = item.rank, item.span
+    if searches(item, frames):
+        usual = (
+            f"; 99 % of its steps end within {duration(item.usual_s)}" if math.isfinite(item.usual_s) else ""
+        )
+        return f"The optimizer calls its closure again and again, or searches along a line, and comes to no end{usual}."
     if _works(item):
         text = "The training process is at work in its own code, for far longer than ever before."
     elif is_still(item):
@@ -321,6 +338,11 @@ def _advice(item: Stuck, reason: Explanation, *, saves: bool, known: bool) -> st
         )
     if saves:
         return f"`ls -l /proc/{item.span.pid}/fd` shows what it writes. {SAVE_ADVICE}"
+    if searches(item, frames_now(item.rank)):
+        return (
+            "Look whether the loss is a number (torch.isfinite): a search does not end where it is NaN. Bound it: max_iter and max_eval of"
+            " LBFGS, a least step size in a search of your own."
+        )
     long = ' If it is meant to take long, put it in `with loaderwatch.phase("…")`.'
     if known:
         return f"{reason.advice}{long}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Final
 
-from loaderwatch.core.facts import LoaderInfo, SpanInfo
+from loaderwatch.core.facts import LoaderInfo, SpanInfo, StackDump
 from loaderwatch.core.system import (
     CHILD_FUNCTIONS,
     FILE_LOCK_FUNCTIONS,
@@ -16,9 +17,12 @@ from loaderwatch.core.system import (
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.hang.awaited import workers_of
 from loaderwatch.detect.measures.progress import WORKER_IDLE
-from loaderwatch.detect.measures.stacks import Frame, waits_on_queue
+from loaderwatch.detect.measures.stacks import Frame, main_frames, thread_places, waits_on_queue
+from loaderwatch.detect.text import listing
 from loaderwatch.detect.window import RankWindow
 
+_WAITERS: Final = 8
+"""Innermost frames of which one tells what kind of thread is awaited."""
 _STORAGE: Final = (
     *("nfs", "rpc_", "fuse", "request_wait_answer", "cifs", "smb", "ceph", "p9_", "ptlrpc", "ll_", "cl_", "osc_", "mdc_"),
     *("io_schedule", "wait_on_page", "folio_", "lock_page", "bit_wait", "wait_on_bit", "wait_on_buffer", "bio_", "blk_"),
@@ -109,8 +113,32 @@ def producer_gone(loaders: Sequence[LoaderInfo]) -> Explanation:
     )
 
 
-def thread_silent() -> Explanation:
-    """Explain a wait for another thread of this process, which gives no sign."""
+def thread_silent(dump: StackDump | None) -> Explanation:
+    """Explain a wait for another thread of this process, or for what a pool is to do, which gives no sign.
+
+    A process pool of ``multiprocessing`` starts a worker anew that was killed, and forgets what that one was at. Threads of an
+    executor that wait for tasks of the same executor keep each other from beginning them.
+    """
+    modules = [PurePath(frame.file).parts[-2:] for frame in main_frames(dump)[:_WAITERS]]
+    if ("multiprocessing", "pool.py") in modules:
+        return Explanation(
+            "S35",
+            0.8,
+            "waiting for a pool of processes or threads that gives no sign",
+            advice="If a worker of multiprocessing.Pool was killed (dmesg, a limit of its own), its task is lost, and the pool waits for"
+            " ever: use concurrent.futures.ProcessPoolExecutor, which raises BrokenProcessPool, or map_async(...).get(timeout). Else look"
+            " with `py-spy dump` where its workers stand.",
+        )
+    if any("futures" in parts for parts in modules):
+        places = thread_places(dump.text) if dump is not None else []
+        stand = f"; its threads stand at {listing([str(place) for place in places])}" if places else ""
+        return Explanation(
+            "S35",
+            0.8,
+            f"waiting for a future that gives no sign{stand}",
+            advice="A task that waits for another task of the same executor keeps a thread of it: once all do, none can begin. Give what"
+            " tasks submit an executor of its own, and wait with result(timeout=...).",
+        )
     return Explanation(
         "S35",
         0.8,

@@ -61,7 +61,9 @@ _COLLECTIVES: Final = (
     (re.compile(r"_broadcast_coalesced|^broadcast"), "broadcast"),
     (re.compile(r"^all_reduce|allreduce"), "all_reduce"),
     (re.compile(r"^all_gather|^gather"), "all_gather"),
-    (re.compile(r"^reduce_scatter|^all_to_all|^scatter|^reduce$|^recv$|^send$"), "collective"),
+    (re.compile(r"^reduce_scatter|^all_to_all|^scatter|^reduce$"), "collective"),
+    (re.compile(r"^send(_object_list)?$"), "send"),
+    (re.compile(r"^recv(_object_list)?$"), "recv"),
     (re.compile(r"^_engine_run_backward$|^backward$"), "backward"),
 )
 

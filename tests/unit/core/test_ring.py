@@ -146,6 +146,29 @@ def test_the_innermost_phase_is_the_one_that_began_last(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_a_closure_is_part_of_the_optimizers_step(tmp_path: Path) -> None:
+    """A search that calls the model for ever does not begin anew with each call; a step that an error ended is over with the next."""
+    writer, reader = make(tmp_path / "a.ring")
+
+    def said() -> tuple[Phase, int]:
+        span = reader.span()
+        assert span is not None
+        return span.phase, span.since_ns
+
+    writer.set_span(Phase.STEP, 1000, 0, 0, 7, 7, batches=7, steps=7)
+    words = writer.words
+    words[SINCE_WORDS[Phase.FORWARD]] = 1050
+    assert said() == (Phase.FORWARD, 1050)
+    words[SINCE_WORDS[Phase.OPTIMIZER]] = 1100
+    for phase in (Phase.FORWARD, Phase.BACKWARD):
+        words[SINCE_WORDS[phase]] = 1200
+        assert said() == (Phase.OPTIMIZER, 1100)
+    words[SINCE_WORDS[Phase.STEP]] = 1300
+    words[SINCE_WORDS[Phase.FORWARD]] = 1400
+    assert said() == (Phase.FORWARD, 1400)
+    writer.close()
+
+
 @given(written=st.integers(0, 60), read_before=st.integers(0, 60))
 @settings(max_examples=40, deadline=None)
 def test_every_record_is_read_or_counted(

@@ -48,6 +48,38 @@ SAVE = """Current thread 0x00007f2b28a4b740 (most recent call first):
   File "/home/me/project/train.py", line 99 in <module>
 """
 
+OPTIMIZER = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/home/me/project/train.py", line 47 in loss_fn
+  File "/home/me/project/train.py", line 81 in step
+  File "/opt/venv/lib/python3.11/site-packages/torch/optim/optimizer.py", line 517 in wrapper
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
+POOL = """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/usr/lib/python3.11/threading.py", line 629 in wait
+  File "/usr/lib/python3.11/multiprocessing/pool.py", line 765 in wait
+  File "/usr/lib/python3.11/multiprocessing/pool.py", line 768 in get
+  File "/usr/lib/python3.11/multiprocessing/pool.py", line 367 in map
+  File "/home/me/project/train.py", line 61 in main
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
+FUTURE = """Thread 0x00007f2b1c3ff6c0 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/usr/lib/python3.11/concurrent/futures/_base.py", line 451 in result
+  File "/home/me/project/train.py", line 83 in encode
+  File "/usr/lib/python3.11/concurrent/futures/thread.py", line 58 in run
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
+
+Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/usr/lib/python3.11/concurrent/futures/_base.py", line 451 in result
+  File "/home/me/project/train.py", line 61 in main
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+
 CHILD = """Current thread 0x00007f2b28a4b740 (most recent call first):
   File "/usr/lib/python3.11/subprocess.py", line 2011 in _try_wait
   File "/usr/lib/python3.11/subprocess.py", line 2053 in _wait

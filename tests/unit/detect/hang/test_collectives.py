@@ -51,6 +51,21 @@ def left(
     return builder.stack(-1, 100 + number, text)
 
 
+@pytest.mark.parametrize(("side", "other"), [("send", "receives"), ("recv", "sends")])
+def test_all_on_one_side_of_an_exchange(side: str, other: str) -> None:
+    text = stacks.main_in(side, user="exploit")
+    finding = only(run(stuck(0, text), stuck(1, text)))
+    assert (finding.scenario, finding.severity) == ("S45", "critical")
+    assert finding.title == (
+        f"Both ranks have stood still in {side} for 40 s, at train.py:61 in exploit: none of them {other}."
+    )
+
+
+def test_a_send_that_meets_no_receiver() -> None:
+    finding = only(run(stuck(0, stacks.main_in("send")), stuck(1, BARRIER)))
+    assert "rank 0 in send and rank 1 in barrier" in finding.title
+
+
 def hangs(window: RunWindow) -> list[Finding]:
     return [finding for finding in detect(window) if finding.code == "hung"]
 

@@ -396,6 +396,60 @@ class TestStuckInItsOwnCode:
         assert "and the loop waits on a queue that nobody fills; the data loader" in finding.title
         assert "The thread that fills the queue" in finding.advice
 
+    @pytest.mark.parametrize(
+        ("text", "because", "advice"),
+        [
+            (stacks.POOL, "a pool of processes or threads that gives no sign;", "BrokenProcessPool"),
+            (
+                stacks.FUTURE,
+                "a future that gives no sign; its threads stand at train.py:83 in encode;",
+                "an executor of its own",
+            ),
+        ],
+    )
+    def test_what_a_pool_is_to_do(self, text: str, because: str, advice: str) -> None:
+        builder = trained().open("step", 10.0, wchan="futex_do_wait", os_state="S").stack(-1, 100, text)
+        finding = only(run(builder.half_a_minute()))
+        assert finding.severity == "critical"
+        assert f"for 40 s, waiting for {because}" in finding.title
+        assert advice in finding.advice
+
+    def test_a_dataset_that_waits_for_a_thread_of_its_own(self) -> None:
+        """Without workers: as in an event loop that waits for itself."""
+        builder = RankBuilder(loaders=[loader(num_workers=0)])
+        for _ in range(30):
+            builder.step(0.001, 0.05)
+        builder.open("wait", 10.0, batch=30, wchan="futex_do_wait", os_state="S")
+        finding = only(run(builder.stack(-1, 100, stacks.FUTURE).half_a_minute()))
+        assert "waiting for a future that gives no sign; its threads stand at train.py:83" in finding.title
+
+    @pytest.mark.parametrize(
+        ("phase", "text", "told"),
+        [
+            ("optimizer", stacks.OPTIMIZER, True),
+            ("step", stacks.OPTIMIZER, False),
+            ("optimizer", stacks.SAVE, False),
+        ],
+    )
+    def test_a_step_of_the_optimizer_that_computes_without_an_end(
+        self, phase: PhaseName, text: str, told: bool
+    ) -> None:
+        """As a line search does whose loss is no number; elsewhere who computes is believed to be at work."""
+        builder = trained().open(phase, 10.0).stack(-1, 100, text)
+        found = [
+            finding
+            for finding in hangs(run(builder.half_a_minute(cpu=1.0)))
+            if finding.severity == "critical"
+        ]
+        assert bool(found) is told
+        for finding in found:
+            assert finding.title == (
+                "Training has been in one step of its optimizer for 40 s, at train.py:47 in loss_fn, and computes there;"
+                " the data loader is not the cause."
+            )
+            assert "99 % of its steps end within 50 ms" in finding.cause
+            assert "isfinite" in finding.advice
+
     @pytest.mark.parametrize("phase", ["step", "outside"])
     def test_an_event_that_nobody_sets(self, phase: PhaseName) -> None:
         """No lock is held: its thread has ended, say, before it set the event."""
