@@ -294,6 +294,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", "between two steps", "reader at work", "script's own work", "longer step", or why there is none
     wchan: str | None = None  # the kernel function in which its main thread stood when it was asked
+    polls: bool = False  # its main thread sleeps in a short ``while`` loop of the innermost function, as one that looks for something again and again
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from loaderwatch.core.facts import LONG_STEP, OPEN_SPAN, StackDump
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.wire import MAX_TEXT
 from loaderwatch.streamer.roster import Member, Roster
+from loaderwatch.streamer.training_loops import polls
 
 log = logging.getLogger(__name__)
 
@@ -283,6 +284,7 @@ class StackCollector:
             text=text[:MAX_TEXT],
             why=why,
             wchan=pending.wchan,
+            polls=polls(text, member.pid, pending.wchan),
         )
         self._done.append((taken_ns, dump))
 

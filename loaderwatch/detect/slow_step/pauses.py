@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.core.facts import StackDump
+from loaderwatch.core.facts import LONGER_STEP, StackDump
 from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.detect.measures.stacks import compiling, main_frames, user_frame, works_aside
+from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame, works_aside
 from loaderwatch.detect.measures.statistics import known, median
 from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
@@ -34,10 +34,12 @@ from loaderwatch.detect.slow_step.long_steps import (
     find_pauses,
     long_from_s,
 )
+from loaderwatch.detect.slow_step.recompiling import recompiling
 from loaderwatch.detect.text import count, duration, measured, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
+LOOKED_FOR: Final = "See who makes what it looks for, and why so late: wait to be told of it (a barrier, an event, a queue), or look more often. "
 LOCKED_OUT: Final = "`lslocks` shows who holds the lock: let it hold it for less long, or take it with LOCK_NB and go on without. "
 CODE: Final = "slow-step"
 ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
@@ -55,9 +57,11 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             continue
         for pace in paces(rank):
             pauses = find_pauses(rank, pace)
-            if pauses is None:
-                continue
-            for finding in _explain(pauses, limits):
+            found = _explain(pauses, limits) if pauses is not None else []
+            if all(finding.scenario != "S27" for finding in found):
+                always = recompiling(rank, pace, limits)
+                found += [always] if always is not None else []
+            for finding in found:
                 if finding.scenario == "S26":
                     remarks.append(finding)
                     continue
@@ -70,11 +74,15 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _may_pause(rank: RankWindow) -> bool:
-    """Whether a recent step was long or the collector was at work; cheap, as most ranks are well."""
+    """Whether a recent step was long, looked at as longer than before, or the collector was at work; cheap, as most ranks are well."""
     steps = rank.table("steps")
     first = first_at(steps["request_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
     long = bool((steps["step_ns"][first:] >= PAUSE_S * 1e9).any())
-    return long or bool(rank.table("collections")["request_ns"].size)
+    return (
+        long
+        or bool(rank.table("collections")["request_ns"].size)
+        or bool(rank.passing_stacks.get(LONGER_STEP))
+    )
 
 
 def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
@@ -202,7 +210,7 @@ def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding 
 
 def _compile_dump(pauses: Pauses) -> StackDump | None:
     """Find a stack of the training process, taken in a long step, that shows a compiler; else None."""
-    return next((dump for dump in pauses.dumps if compiling(main_frames(dump))), None)
+    return next((dump for dump in pauses.dumps if builds_kernels(main_frames(dump))), None)
 
 
 def _other(pauses: Pauses, limits: Limits) -> Finding | None:
@@ -220,6 +228,7 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     acts = pauses.pace.loader.acts
     costs = pauses.share >= limits.input_critical_ratio and not reads and not acts
     locked = dump is not None and waits_in(FILE_LOCK_FUNCTIONS, dump.wchan)
+    polls = _polls(pauses, dump) and pauses.asleep_ratio >= ASLEEP_RATIO
     return _finding(
         pauses,
         scenario="S26",
@@ -237,13 +246,15 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
         cause=f"A usual step takes {duration(pauses.usual_s)}, and no data of an attached loader is awaited in the long ones: the loop"
         " itself does something now and then, such as logging, metrics, pictures, evaluation or a checkpoint."
         + (
-            " It waits there for a file lock that another process holds."
+            " It looks there again and again for something that comes late, and sleeps in between."
+            if polls
+            else " It waits there for a file lock that another process holds."
             if locked
             else " The model is called many times without gradients there, as by an agent that acts or by an evaluation."
             if acts
             else ""
         ),
-        advice=(ATTACH_IT if reads else LOCKED_OUT if locked else "")
+        advice=(ATTACH_IT if reads else LOOKED_FOR if polls else LOCKED_OUT if locked else "")
         + "If it is not meant to be so: do it less often, on rank 0 only, or in a background process; save checkpoints"
         ' asynchronously. With `with loaderwatch.phase("…")` around it, the page shows it by name.',
         evidence=[],
@@ -254,7 +265,15 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
 def _is_at_work(pauses: Pauses, dump: StackDump | None) -> bool:
     """Whether a stack shows the loop at work of the script's own, and it does not sleep there."""
     awake = pauses.asleep_ratio < ASLEEP_RATIO  # not where nobody looked
-    return works_aside(main_frames(dump)) and awake
+    return works_aside(main_frames(dump)) and (awake or _polls(pauses, dump))
+
+
+def _polls(pauses: Pauses, dump: StackDump | None) -> bool:
+    """Whether the loop looks for something again and again, asleep in between: in a function of its own, not in the loop that trains."""
+    frame = user_frame(main_frames(dump)) if dump is not None and dump.polls else None
+    return frame is not None and all(
+        (call.file, call.function) != (frame.file, frame.function) for call in pauses.rank.process.calls
+    )
 
 
 def _accumulated(pauses: Pauses) -> NDArray[np.bool_]:

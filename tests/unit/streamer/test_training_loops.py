@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from loaderwatch.core.facts import Call
-from loaderwatch.streamer.training_loops import MOST_BYTES, in_loops
+from loaderwatch.streamer.training_loops import MOST_BYTES, in_loops, polls
 
 SCRIPT = """\
 def train_epoch(loader):
@@ -66,3 +67,54 @@ def test_a_file_that_tells_nothing(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         path.write_text(text)
     assert in_loops(calls(str(path)), "/") == []
+
+
+ASLEEP = "hrtimer_nanosleep"
+POLLS = """\
+import os, time
+
+
+def wait_for(path, folder):
+    while not os.path.exists(path):
+        time.sleep(1)
+    while True:
+        for name in os.listdir(folder):
+            time.sleep(1)
+    time.sleep(1)
+
+
+def serve(queue):
+    while True:
+        def one():
+            time.sleep(1)
+        time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [(6, True), (9, False), (10, False), (17, False)],
+    ids=["a look", "a loop in it", "behind it", "a function in it"],
+)
+def test_who_looks_for_something_again_and_again(tmp_path: Path, line: int, told: bool) -> None:
+    """In a short loop of the innermost function, whoever called it."""
+    path = tmp_path / "wait.py"
+    path.write_text(POLLS)
+    text = (
+        f'Current thread 0x00007f2b28a4b740 (most recent call first):\n  File "{path}", line {line} in wait_for\n'
+        '  File "/home/me/project/train.py", line 99 in <module>\n'
+    )
+    assert polls(text, os.getpid(), ASLEEP) is told
+    assert not polls(text, os.getpid(), "futex_do_wait")
+
+
+def test_a_long_loop_trains(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("while True:\n" + "    step()\n" * 20)
+    text = f'Current thread 0x1 (most recent call first):\n  File "{path}", line 5 in <module>\n'
+    assert not polls(text, 1, ASLEEP)
+
+
+@pytest.mark.parametrize("text", ["", "Thread 0x1 (most recent call first):\n", "<no Python frame>"])
+def test_a_stack_without_a_main_thread(text: str) -> None:
+    assert not polls(text, 1, ASLEEP)

@@ -7,7 +7,7 @@ import re
 import msgspec
 import pytest
 
-from loaderwatch.core.facts import LONG_STEP
+from loaderwatch.core.facts import LONG_STEP, Call
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.slow_step.pauses import CODE
 from tests.unit.detect import stacks
@@ -151,6 +151,20 @@ def test_costly_work_that_is_seen_is_an_alert(text: str, asleep: int, severity: 
     builder.add("processes", pid=100, worker=-1, t_ns=builder.now_ns - S // 3, timer_wait=asleep)
     (finding,) = detect(run(builder))
     assert (finding.scenario, finding.severity) == ("S26", severity)
+
+
+@pytest.mark.parametrize(
+    ("function", "severity"), [("wait_for_file", "warning"), ("train", "info")], ids=["a helper", "the loop"]
+)
+def test_who_looks_for_something_asleep_in_between_means_to_go_on(function: str, severity: str) -> None:
+    """A sleep in a loop of its own is no throttle; one of the training loop itself may be."""
+    builder = logging_loop(function)
+    builder.stacks[0] = msgspec.structs.replace(builder.stacks[0], polls=True)
+    builder.calls = [Call(file="/home/me/project/train.py", function="train", line=40, loop=(30, 70))]
+    builder.add("processes", pid=100, worker=-1, t_ns=builder.now_ns - S // 3, timer_wait=1)
+    (finding,) = detect(run(builder))
+    assert (finding.scenario, finding.severity) == ("S26", severity)
+    assert ("looks there again and again" in finding.cause) is (severity == "warning")
 
 
 def test_an_agent_that_plays_is_a_remark() -> None:

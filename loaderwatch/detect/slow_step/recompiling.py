@@ -1,0 +1,87 @@
+"""A loop that compiles in most of its steps, so that none of them stands out: S27, code ``slow-step``.
+
+It is told by stacks taken in its steps, of which several show the compiler, and goes on as long as steps are as long as then: such
+stacks are few, and a compiler that is done leaves steps that are quicker.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
+from loaderwatch.detect.course import Course
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame
+from loaderwatch.detect.measures.statistics import known, median
+from loaderwatch.detect.text import percent
+from loaderwatch.detect.window import RankWindow
+
+CODE: Final = "slow-step"
+FEW_STACKS: Final = 3
+"""Stacks that show the compiler, taken seconds apart: the first graphs of a model take no longer together."""
+LEAST_RATIO: Final = 0.3  # of the stacks taken since the first of them
+AS_LONG: Final = 0.5
+"""Of a step at the time of those stacks, from which on it is as long now; what was compiled runs in far less."""
+LOOK_BACK_NS: Final = 30_000_000_000
+
+
+def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
+    """Explain an S27 that most steps have; None where the stacks do not show it, or steps have become quicker since."""
+    course = rank.courses.get(pace.loader.loader)
+    if course is None or not course.t_ns.size:
+        return None
+    looks = sorted(
+        (
+            dump
+            for why in (LONGER_STEP, SCRIPT_WORK)
+            for dump in rank.passing_stacks.get(why, [])
+            if dump.pid == rank.process.pid and dump.taken_ns >= course.t_ns[0]
+        ),
+        key=lambda dump: dump.taken_ns,
+    )
+    building = [dump for dump in looks if builds_kernels(main_frames(dump))]
+    if len(building) < FEW_STACKS:
+        return None
+    since = [dump for dump in looks if dump.taken_ns >= building[0].taken_ns]
+    share = len(building) / len(since)
+    if share < LEAST_RATIO or not _as_long(rank, pace, course, building):
+        return None
+    frame = user_frame(main_frames(building[-1]))
+    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
+    lasted_s = (rank.made_ns - building[0].taken_ns) / 1e9
+    return Finding(
+        key=f"{CODE}:S27",
+        code=CODE,
+        scenario="S27",
+        severity="critical" if share >= limits.input_critical_ratio else "warning",
+        confidence=0.8,
+        began_ns=building[0].taken_ns,
+        title=f"{who} spends about {percent(share)} of its time compiling: {len(building)} of {len(since)} looks at its steps"
+        " found the compiler at work.",
+        cause="Nearly every step compiles anew, so that what was compiled is hardly used. For every new input shape torch.compile compiles"
+        " anew; so it does where a Python value that it guards changes. The loader is not the cause."
+        + (f" It is called from {frame}." if frame is not None else ""),
+        advice="Keep shapes the same: drop_last=True, pad to a few bucket lengths, mark varying dimensions with"
+        " torch._dynamo.mark_dynamic, dynamic=True in torch.compile. TORCH_LOGS=recompiles names the guard that failed.",
+        evidence=known_evidence(
+            ("looks at a step", len(since), "count"),
+            ("of those, that found the compiler", len(building), "count"),
+        ),
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.process.pid,
+        lost_s=share * lasted_s,
+        gain_ceiling_ratio=share,
+        stacks=[building[-1]],
+    )
+
+
+def _as_long(rank: RankWindow, pace: Pace, course: Course, building: list[StackDump]) -> bool:
+    """Whether steps take as long now as when those stacks were taken; one that has not ended for so long does."""
+    first, last = building[0].taken_ns, building[-1].taken_ns
+    then = (course.t_ns >= first - course.slice_ns) & (course.t_ns <= last + course.slice_ns)
+    now_s = pace.step_s[pace.request_ns >= rank.made_ns - LOOK_BACK_NS]
+    then_s = known(course.step_s[then])
+    return not now_s.size or not then_s.size or median(now_s) >= AS_LONG * median(then_s)
