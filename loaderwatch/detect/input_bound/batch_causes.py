@@ -100,14 +100,16 @@ def sampler(s: Symptoms) -> Explanation | None:
     Workers would change nothing: a sampler runs in the training process whatever their number.
     """
     read_s = mean(s.pace.fetches.fetch_s[s.lately])
-    choosing_s = s.wait_s - read_s
-    if s.loader.reader or not choosing_s >= SAMPLER_RATIO * s.wait_s:
+    over = slice(None, -1 if s.pace.open_wait else None)  # what is read in an open wait is not known yet
+    wait_s = mean(s.pace.wait_s[over])
+    choosing_s = wait_s - read_s
+    if s.loader.reader or not choosing_s >= SAMPLER_RATIO * wait_s:
         return None
     return Explanation(
         scenario="S15",
         confidence=0.96,  # above that of no workers, as which it is told while nothing was fetched yet
         because=f"the sampler takes {duration(choosing_s)} to choose the samples of a batch, reading them {duration(read_s)}",
-        cause=f"{percent(choosing_s / s.wait_s)} of the wait is neither reading nor joining samples: the sampler computes before it gives the"
+        cause=f"{percent(choosing_s / wait_s)} of the wait is neither reading nor joining samples: the sampler computes before it gives the"
         " next indices.",
         advice=CHOOSE_AT_ONCE,
         gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - choosing_s)),

@@ -1,23 +1,25 @@
-"""Causes of slow reads where the loader is right: S09, S10 and S11.
+"""Causes of slow reads where the loader is right: S08, S09, S10 and S11.
 
-S09 is a page cache that still fills or is too small, S10 storage that slowed down at one moment, S11 reading
-far more than is used.
+S09 is a page cache that still fills or is too small, S10 storage that slowed down at one moment (S08, where it is asked over the
+network), S11 reading far more than is used.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from loaderwatch.core.facts import AT_WORK
+from loaderwatch.core.facts import AT_WORK, LOCK_WAIT, StackDump
+from loaderwatch.core.system import SOCKET_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.machine import RECENT_NS, written_per_s
-from loaderwatch.detect.measures.stacks import main_frames
+from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
 from loaderwatch.detect.text import count, duration, percent, rate, size
 
@@ -56,7 +58,7 @@ WARMING_SIGMAS = 3.0  # standard deviations: for n values without a trend, one i
 
 
 def slowed_down(s: Symptoms) -> Explanation | None:
-    """Explain S10: the storage slowed down for all workers at once; None otherwise."""
+    """Explain S10, the storage slowed down for all workers at once, or S08, what they ask over the network did; None otherwise."""
     change = s.history.change if s.history is not None else None
     machine, workers = s.machine, s.workers
     if change is None:
@@ -72,7 +74,7 @@ def slowed_down(s: Symptoms) -> Explanation | None:
     held = f" Reading is held at about {size(held_at)}/s." if held_at > 0 else ""
     after_s = max(s.step_s, change.before_s / workers)
     who = "all workers" if workers > 1 else "the worker"
-    return Explanation(
+    found = Explanation(
         scenario="S10",
         confidence=0.92,
         because=f"for {duration(ago_s)} now, fetches have taken {rate(factor)} times as long in {who} at once"
@@ -94,6 +96,25 @@ def slowed_down(s: Symptoms) -> Explanation | None:
             ("read from storage per second", machine.read_bytes_per_s, "bytes"),
             ("I/O pressure", machine.psi_io_ratio, "ratio"),
         ),
+    )
+    dumps = s.passing_stacks(LOCK_WAIT)
+    asking = [dump for dump in dumps if waits_in(SOCKET_FUNCTIONS, dump.wchan)]
+    return _answers_slower(found, asking[-1]) if asking and 2 * len(asking) > len(dumps) else found
+
+
+def _answers_slower(found: Explanation, dump: StackDump) -> Explanation:
+    """Return the finding as S08: workers wait for answers from the network, not for a disk."""
+    frame = user_frame(main_frames(dump))
+    return replace(
+        found,
+        scenario="S08",
+        cause="Fetches have become slower in all workers at the same moment, while the batches stayed as large and the CPUs idle: what they"
+        " ask over the network answers slower than before, or is asked in another way."
+        + (f" Worker {dump.worker} was found waiting for it at {frame}, see its stack." if frame else ""),
+        advice="See what changed there: a limit of requests, retries, a cache that expired, a service under load. A request that is written"
+        " in pieces waits some 40 ms for each without TCP_NODELAY. Ask for many samples at once; more workers help as far as the service"
+        " serves them side by side.",
+        stacks=[dump],
     )
 
 

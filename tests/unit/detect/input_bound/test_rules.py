@@ -11,12 +11,14 @@ import pytest
 
 from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.input_bound import rules
+from loaderwatch.detect.input_bound.batch_causes import sampler
 from loaderwatch.detect.input_bound.rules import RULES, Rule, explain
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
+from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import cpus_of
-from loaderwatch.detect.measures.pace import pace_of
+from loaderwatch.detect.measures.pace import pace_of, paces, recent
 from tests.unit.detect import stacks
-from tests.unit.detect.build import RankBuilder, loader, run
+from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.workers import only
 
 
@@ -142,6 +144,20 @@ def test_a_sampler_that_computes_before_each_batch() -> None:
     assert "data.py:42 in hardest" in finding.cause
     assert "num_workers" not in finding.advice
     assert finding.gain_ceiling_ratio == pytest.approx(0.77, abs=0.01)
+
+
+def test_a_wait_that_goes_on_is_no_samplers() -> None:
+    """What is read in it is not known yet."""
+    builder = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(400):
+        builder.fetch(-1, 0.006, cpu=0.5).step(0.0061, 0.04)
+    builder.now_ns += 2 * S
+    builder.open("wait", 2.0, batch=400)
+    window = run(builder)
+    (pace,) = (recent(one, Limits()) for one in paces(window.ranks[0]))
+    assert pace is not None
+    assert pace.open_wait
+    assert sampler(Symptoms(window, pace, cpus_of(window, window.ranks[0]))) is None
 
 
 def test_the_line_at_which_the_training_thread_reads() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loaderwatch.core.facts import AT_WORK
+from loaderwatch.core.facts import AT_WORK, LOCK_WAIT
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect import stacks
@@ -54,6 +54,19 @@ class TestStepChange:
         assert isinstance(evidence["changed so long ago"], float)
         ago_s = (rank.now_ns - changed_ns) / 1e9
         assert evidence["changed so long ago"] == pytest.approx(ago_s, abs=2 * factor * usual + 1)
+
+    @pytest.mark.parametrize(("wchan", "scenario"), [("wait_woken", "S08"), ("folio_wait_bit_common", "S10")])
+    def test_what_is_asked_over_the_network_is_no_storage(self, wchan: str, scenario: str) -> None:
+        rank = healthy(RankBuilder(), 20, fetch=0.08, step=0.05)
+        starve(rank, fetch=1.0, step=0.05, cpu=0.02, seconds=15)
+        watch(rank, 2, cpu=0.02)
+        pids = {int(row["worker"]): int(row["pid"]) for row in rank.rows["processes"]}
+        for worker in (0, 1):
+            rank.stack(worker, pids[worker], stacks.WORKER, why=LOCK_WAIT, wchan=wchan)
+        finding = only(run(rank))
+        assert finding.scenario == scenario
+        assert "in all workers at once" in finding.title
+        assert ("found waiting for it at data.py:42 in load_image" in finding.cause) is (scenario == "S08")
 
     def test_no_spike_is_reported_meanwhile(self) -> None:
         """From the first slow fetches on: at no moment is it a slow sample or jitter."""
