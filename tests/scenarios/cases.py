@@ -94,6 +94,9 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s49_filelock", ("S49",), "input", within_s=50, says=("s49_filelock.py", "in read")),
     Case("s49_manager", ("S49",), "input", within_s=50, says=("in object_of", "multiprocessing.Manager")),
     Case("s49_commits", ("S49",), "input", within_s=60, says=("in store",)),
+    Case(
+        "s08_answers", ("S08",), "input", within_s=60, stacks=1, says=("in all workers at once", "in look_up")
+    ),
     Case("s22_unanswered", ("S22",), "input", within_s=60, stacks=1, says=("the quick ones", "in record")),
     Case("s49_polled", ("S49",), "input", within_s=50, says=("s49_polled.py", "in read", "the others lack")),
     Case("s49_writer", ("S49",), "input", within_s=60, says=("stand still at the same moments", "in read")),
@@ -220,6 +223,15 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s43_straggler", ("S43",), "ranks", ranks=2, rank=1),
     Case("s44_unequal", ("S44",), "ranks", ranks=2, stacks=2, rank=1, says=("now stands in barrier",)),
     Case(
+        "s45_sends",
+        ("S45",),
+        "collectives",
+        ranks=2,
+        stacks=2,
+        within_s=60,
+        says=("in send", "none of them receives", "in pass_on"),
+    ),
+    Case(
         "s45_early_stop",
         ("S45",),
         "collectives",
@@ -318,6 +330,22 @@ CASES: Final[tuple[Case, ...]] = (
     ),
     Case("s53_exit", ("S53",), "stuck", ranks=2, within_s=90, stacks=1, says=("in send_results", "barrier")),
     Case(
+        "s26_line_search",
+        ("S26",),
+        "stuck",
+        within_s=60,
+        stacks=1,
+        says=("one step of its optimizer", "in residual"),
+    ),
+    Case(
+        "s26_pool",
+        ("S26",),
+        "stuck",
+        within_s=60,
+        stacks=1,
+        says=("a pool of processes", "BrokenProcessPool"),
+    ),
+    Case(
         "s26_validation_locked", ("S26",), "stuck", within_s=60, stacks=1, says=("in update_metric", "lock")
     ),
     # ---- a thread of the training process reads the loader ahead
@@ -357,6 +385,15 @@ CASES: Final[tuple[Case, ...]] = (
         says=("not the cause", "at s26_logging.py"),
     ),
     Case("s26_written", ("S26",), "steps", within_s=40, stacks=1, says=("not the cause", "in write_summary")),
+    Case(
+        "s26_looked_for",
+        ("S26",),
+        "steps",
+        within_s=60,
+        stacks=1,
+        says=("not the cause", "in next_settings", "looks there again and again"),
+    ),
+    Case("s27_anew", ("S27",), "steps", within_s=60, stacks=1, says=("compil", "s27_anew.py")),
     Case("s26_posted", ("S26",), "steps", within_s=60, stacks=1, says=("the network", "in post_metrics")),
     Case("s26_piped", ("S26",), "steps", within_s=60, stacks=1, says=("a pipe", "in show_picture")),
     Case(
