@@ -18,7 +18,9 @@ MOST = 1e100
 """Nothing is measured so large: whoever sent it meant harm, and its sums and squares would overflow."""
 TICKS = 8  # moments in a row that are looked at together, to tell a clock from pauses that are each as long
 OUTLIERS = 4.0  # spreads from the median, beyond which a pause counts as no more
-TICKS_RATIO = 0.53
+CLIPPED_RATIO = 0.53
+TICKS_RATIO = 0.55
+MANY_TICKS = 60
 """Of what chance makes of so many. By simulation a clock with jitter has 0.35: of 40 moments 99 % are below 0.51, of 88 below 0.47. Pauses that
 are each as long have 0.9: 1 % are below 0.45 of 40, and below 0.60 of 88."""
 STEADY_RATIO = 0.4  # the slope of each half against that of the whole: what levels off is no leak
@@ -57,13 +59,19 @@ def spread(values: Floats) -> float:
 def by_a_clock(ticks_s: Floats) -> bool:
     """Whether moments follow a clock, so that one that is late is made up for; ``ticks_s`` in seconds and in order, 40 and more.
 
-    Times that add up by chance spread as the root of their number; those between two ticks do not spread further.
+    Times that add up by chance spread as the root of their number; those between two ticks do not spread further. It is looked at in two
+    ways. Sums of clipped times tell by few moments, and a single long pause does not count in them. Medians need more of them, and do
+    not see a start that is behind, nor a tick that comes late and those that make up for it. By simulation of 88 moments, 99 % of
+    clocks and 2 % of pauses that are each as long.
     """
     each_s = np.diff(ticks_s)
     most_s = OUTLIERS * spread(each_s)
-    each_s = np.clip(each_s - median(each_s), -most_s, most_s)  # nothing makes up for a single long pause
-    sums_s = np.convolve(each_s, np.ones(TICKS), "valid")
-    return bool(sums_s.std() < TICKS_RATIO * math.sqrt(TICKS) * each_s.std())
+    clipped_s = np.clip(each_s - median(each_s), -most_s, most_s)
+    sums_s = np.convolve(clipped_s, np.ones(TICKS), "valid")
+    if sums_s.std() < CLIPPED_RATIO * math.sqrt(TICKS) * clipped_s.std():
+        return True
+    together_s = ticks_s[TICKS:] - ticks_s[:-TICKS]
+    return ticks_s.size >= MANY_TICKS and spread(together_s) < TICKS_RATIO * math.sqrt(TICKS) * spread(each_s)
 
 
 def quantile(values: Floats, q: float) -> float:

@@ -24,6 +24,18 @@ def test_moments_that_follow_a_clock_are_told_from_pauses_that_are_each_as_long(
     assert statistics.by_a_clock(one_stop)
 
 
+def test_a_clock_that_is_behind_catches_up() -> None:
+    """At its start, or behind a tick that the machine held up: those that follow come at once until it is as far as it should be."""
+    random = np.random.default_rng(7)
+    held_up = np.where(np.arange(88) % 29 == 20, 0.5, random.exponential(0.001, 88))
+    for behind_s in (0.0, 1.2):
+        now_s, ticks = behind_s, []
+        for number, late_s in enumerate(held_up):
+            now_s = max(now_s + 0.01, 0.16 * number) + late_s
+            ticks.append(now_s)
+        assert statistics.by_a_clock(np.array(ticks))
+
+
 def test_robust_statistics_ignore_the_unknown() -> None:
     values = np.array([1.0, np.nan, 3.0])
     assert (statistics.mean(values), statistics.median(values), statistics.total(values)) == (2.0, 2.0, 4.0)
