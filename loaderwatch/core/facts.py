@@ -189,6 +189,7 @@ class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):
     pid: Int
     phase: PhaseName
     since_ns: Int  # UTC
+    step_since_ns: Int | None = None  # UTC, when the step began that the phase is a part of
     loader: Int | None = None
     epoch: Int | None = None
     batch: Int | None = None

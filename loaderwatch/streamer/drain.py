@@ -121,7 +121,7 @@ def build_span(
     if span is None or rank is None or main is None or main.info is None or span.since_ns == UNKNOWN:
         return None
     names = main.info.phase_names
-    since = _known(span.sample_since_ns)
+    since, step_since = _known(span.sample_since_ns), _known(span.step_since_ns)
     alive = member.alive
     return SpanInfo(
         rank=rank,
@@ -129,6 +129,7 @@ def build_span(
         pid=member.pid,
         phase=cast("PhaseName", span.phase.name.lower()),
         since_ns=span.since_ns + wall_offset_ns,
+        step_since_ns=None if step_since is None else step_since + wall_offset_ns,
         loader=_known(span.loader) if member.worker < 0 else member.ring.identity.loader,
         epoch=_known(span.epoch),
         batch=_known(span.batch),

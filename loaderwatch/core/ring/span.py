@@ -38,11 +38,12 @@ _NOT_BEGUN: Final = (UNKNOWN,) * len(_PHASES)
 _UNDELIVERED: Final = frozenset({Phase.ITER, Phase.WAIT, Phase.TEARDOWN})
 """Phases in which the batch of the span has not been delivered."""
 _PASSES: Final = frozenset({Phase.FORWARD, Phase.BACKWARD})
+_STEP: Final = _PHASES.index(Phase.STEP)
 _OPTIMIZER: Final = _PHASES.index(Phase.OPTIMIZER)
 _AROUND: Final = tuple(
     place for place, phase in enumerate(_PHASES) if phase not in {*_PASSES, Phase.OPTIMIZER}
 )
-"""Places of the phases that an optimizer's step may lie in; one that a later phase has followed was left by an error."""
+"""Places of the phases that an optimizer's step and passes of the model may lie in; of those that are open the last one began last."""
 STEP_FOLLOWS: Final = 1
 STEPS_FOLLOW: Final = 2
 """Flags of ``write_span``: the span's ``step`` (its ``steps``) grows by one with each batch, so that nobody stores it.
@@ -59,6 +60,7 @@ class OpenSpan:
 
     phase: Phase
     since_ns: int
+    step_since_ns: int  # when the step began that the phase is a part of
     loader: int
     epoch: int
     batch: int
@@ -150,7 +152,8 @@ def _open_span(words: tuple[int, ...]) -> OpenSpan:
     ]
     since_ns = max(since)
     phase = _PHASES[since.index(since_ns)]
-    if phase in _PASSES and since[_OPTIMIZER] > max(since[place] for place in _AROUND):
+    around_ns = max(since[place] for place in _AROUND)
+    if phase in _PASSES and since[_OPTIMIZER] > around_ns:
         phase, since_ns = Phase.OPTIMIZER, since[_OPTIMIZER]
     delivered = batch + (phase not in _UNDELIVERED) if batch != UNKNOWN else 0
     batches += delivered
@@ -163,6 +166,7 @@ def _open_span(words: tuple[int, ...]) -> OpenSpan:
     return OpenSpan(
         phase,
         since_ns,
+        around_ns if around_ns == since[_STEP] else UNKNOWN,
         loader,
         epoch,
         batch,

@@ -81,7 +81,9 @@ def _open(rank: RankWindow) -> _Open | None:
     span = rank.span
     if rank.process.state != "live" or span is None or not span.alive or span.traced:
         return None
-    age_s = open_wait_s(rank) if span.phase == "wait" else (rank.made_ns - span.since_ns) / 1e9
+    # In a step the model may be called again and again, as by an evaluation, or by a search that finds no end.
+    since_ns = span.since_ns if span.step_since_ns is None else span.step_since_ns
+    age_s = open_wait_s(rank) if span.phase == "wait" else (rank.made_ns - since_ns) / 1e9
     if age_s < WATCHED_S or span.wchan in _TERMINAL:
         return None
     before_s = history_s(rank, span)
@@ -90,7 +92,7 @@ def _open(rank: RankWindow) -> _Open | None:
     if age_s < max(least_s, WATCHED_FACTOR * float(np.nan_to_num(high(before_s, 0.99)))):
         return None
     dump = stack_of(rank, -1, None)
-    frames = main_frames(dump) if dump is not None and dump.taken_ns > span.since_ns else ()
+    frames = main_frames(dump) if dump is not None and dump.taken_ns > since_ns else ()
     if in_debugger(frames) or not _is_to_go_on(rank, span, frames):
         return None
     return _Open(rank, span, age_s, frames)

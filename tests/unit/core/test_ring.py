@@ -150,22 +150,25 @@ def test_a_closure_is_part_of_the_optimizers_step(tmp_path: Path) -> None:
     """A search that calls the model for ever does not begin anew with each call; a step that an error ended is over with the next."""
     writer, reader = make(tmp_path / "a.ring")
 
-    def said() -> tuple[Phase, int]:
+    def said() -> tuple[Phase, int, int]:
         span = reader.span()
         assert span is not None
-        return span.phase, span.since_ns
+        return span.phase, span.since_ns, span.step_since_ns
 
     writer.set_span(Phase.STEP, 1000, 0, 0, 7, 7, batches=7, steps=7)
+    assert said() == (Phase.STEP, 1000, 1000)
     words = writer.words
     words[SINCE_WORDS[Phase.FORWARD]] = 1050
-    assert said() == (Phase.FORWARD, 1050)
+    assert said() == (Phase.FORWARD, 1050, 1000)
     words[SINCE_WORDS[Phase.OPTIMIZER]] = 1100
     for phase in (Phase.FORWARD, Phase.BACKWARD):
         words[SINCE_WORDS[phase]] = 1200
-        assert said() == (Phase.OPTIMIZER, 1100)
+        assert said() == (Phase.OPTIMIZER, 1100, 1000)
     words[SINCE_WORDS[Phase.STEP]] = 1300
     words[SINCE_WORDS[Phase.FORWARD]] = 1400
-    assert said() == (Phase.FORWARD, 1400)
+    assert said() == (Phase.FORWARD, 1400, 1300)
+    words[SINCE_WORDS[Phase.WAIT]] = 1500
+    assert said() == (Phase.WAIT, 1500, UNKNOWN)
     writer.close()
 
 

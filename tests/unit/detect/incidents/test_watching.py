@@ -62,6 +62,18 @@ def test_every_phase_is_told_within_seconds(phase: str, fields: dict[str, int], 
     assert said(trained().open(phase, 2.5, **fields)) is None  # type: ignore[arg-type]
 
 
+def test_a_step_that_calls_the_model_again_and_again_is_as_old_as_it_is() -> None:
+    """Its passes begin anew; nothing of them says that training gets on."""
+    rank = trained()
+    began_ns = rank.now_ns
+    rank.now_ns += 7 * S
+    rank.stack(-1, 100, stacks.main_in())
+    rank.open("forward", 0.01, loader=0, step=31, step_since_ns=began_ns)
+    assert said(rank) == (
+        "Training has been in step 31 for 7.0 s, at train.py:61 in train_epoch; watching whether it goes on."
+    )
+
+
 def test_a_phase_of_the_users_is_told_by_its_name() -> None:
     rank = trained()
     rank.phase_names = ["checkpoint"]
