@@ -24,7 +24,7 @@ from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.slices import blocks, ends, parts
 from loaderwatch.detect.measures.stacks import beside_model, in_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, rising_fit, trend
-from loaderwatch.detect.slow_step.pauses import CODE
+from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 

@@ -24,10 +24,10 @@ from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.gpu import device_phase_s, gpu_evidence
 from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
+from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import duration, measured, percent, ranks_phrase, singular, size
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
-CODE: Final = "slow-step"
 LATELY: Final = 64
 LEAST_S = 5.0  # of steps, so that a mean utilization means something
 FEW = 10  # readings of the GPU, or events

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from loaderwatch.detect.measures.stacks import loop_over_loader, main_frames, us
 from loaderwatch.detect.measures.statistics import Floats, mean, median
 from loaderwatch.detect.window import RankWindow
 
+CODE: Final = "slow-step"
+"""Of all findings about steps that take longer than they need."""
 LOOK_BACK_S = 60.0
 PAUSE_FACTOR = 4.0  # times the usual step
 PAUSE_S = 0.1

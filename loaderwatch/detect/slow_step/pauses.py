@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.core.facts import LONGER_STEP, StackDump
+from loaderwatch.core.facts import StackDump
 from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
@@ -25,6 +25,7 @@ from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user
 from loaderwatch.detect.measures.statistics import known, median
 from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
+    CODE,
     FEW,
     LOOK_BACK_S,
     PAUSE_FACTOR,
@@ -41,7 +42,6 @@ from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
 LOOKED_FOR: Final = "See who makes what it looks for, and why so late: wait to be told of it (a barrier, an event, a queue), or look more often. "
 LOCKED_OUT: Final = "`lslocks` shows who holds the lock: let it hold it for less long, or take it with LOCK_NB and go on without. "
-CODE: Final = "slow-step"
 ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
 
 
@@ -74,15 +74,11 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _may_pause(rank: RankWindow) -> bool:
-    """Whether a recent step was long, looked at as longer than before, or the collector was at work; cheap, as most ranks are well."""
+    """Whether a recent step was long or the collector was at work; cheap, as most ranks are well."""
     steps = rank.table("steps")
     first = first_at(steps["request_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
     long = bool((steps["step_ns"][first:] >= PAUSE_S * 1e9).any())
-    return (
-        long
-        or bool(rank.table("collections")["request_ns"].size)
-        or bool(rank.passing_stacks.get(LONGER_STEP))
-    )
+    return long or bool(rank.table("collections")["request_ns"].size)
 
 
 def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:

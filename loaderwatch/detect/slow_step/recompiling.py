@@ -15,10 +15,10 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import known, median
+from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import percent
 from loaderwatch.detect.window import RankWindow
 
-CODE: Final = "slow-step"
 FEW_STACKS: Final = 3
 """Stacks that show the compiler, taken seconds apart: the first graphs of a model take no longer together."""
 LEAST_RATIO: Final = 0.3  # of the stacks taken since the first of them

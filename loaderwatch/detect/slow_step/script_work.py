@@ -29,7 +29,7 @@ from loaderwatch.detect.measures.stacks import (
     works_aside,
 )
 from loaderwatch.detect.measures.statistics import median
-from loaderwatch.detect.slow_step.pauses import CODE
+from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import duration, measured, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 

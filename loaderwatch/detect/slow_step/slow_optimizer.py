@@ -20,7 +20,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, known, median
-from loaderwatch.detect.slow_step.pauses import CODE
+from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 

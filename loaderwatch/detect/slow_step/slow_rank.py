@@ -20,10 +20,10 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS, coupling
 from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import duration, percent, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-CODE: Final = "slow-step"
 LARGER_RATIO: Final = 1.3
 """Times the batches of the others, on average, from which on a rank's own are why it works longer."""
 LASTS_RATIO: Final = 0.8

@@ -21,7 +21,7 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame, usual_stack
-from loaderwatch.detect.slow_step.pauses import CODE
+from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import count, duration, measured, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 

@@ -18,10 +18,10 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gpu import device_phase_s
 from loaderwatch.detect.measures.statistics import mean, median, quantile
+from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import count, listing, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
 
-CODE: Final = "slow-step"
 BAD_REASONS: Final[dict[int, str]] = {
     0x08: "hardware slowdown",
     0x20: "software thermal slowdown",
