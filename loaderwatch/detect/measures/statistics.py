@@ -18,11 +18,12 @@ MOST = 1e100
 """Nothing is measured so large: whoever sent it meant harm, and its sums and squares would overflow."""
 TICKS = 8  # moments in a row that are looked at together, to tell a clock from pauses that are each as long
 OUTLIERS = 4.0  # spreads from the median, beyond which a pause counts as no more
+MANY_TICKS = 60  # moments from which on medians tell, too
 CLIPPED_RATIO = 0.53
 TICKS_RATIO = 0.55
-MANY_TICKS = 60
-"""Of what chance makes of so many. By simulation a clock with jitter has 0.35: of 40 moments 99 % are below 0.51, of 88 below 0.47. Pauses that
-are each as long have 0.9: 1 % are below 0.45 of 40, and below 0.60 of 88."""
+"""Of what chance makes of so many, below which it is a clock, by clipped sums and by medians. By simulation of 60, 88 and 150 moments that is told of
+97, 99 and 99.9 % of clocks (with jitter, late ticks, a late start) and of 5, 1 and 0.2 % of pauses that are each as long; of 40 moments of 99 and 4 %
+where nothing holds the clock up."""
 STEADY_RATIO = 0.4  # the slope of each half against that of the whole: what levels off is no leak
 
 
@@ -61,8 +62,7 @@ def by_a_clock(ticks_s: Floats) -> bool:
 
     Times that add up by chance spread as the root of their number; those between two ticks do not spread further. It is looked at in two
     ways. Sums of clipped times tell by few moments, and a single long pause does not count in them. Medians need more of them, and do
-    not see a start that is behind, nor a tick that comes late and those that make up for it. By simulation of 88 moments, 99 % of
-    clocks and 2 % of pauses that are each as long.
+    not see a start that is behind, nor a tick that comes late and those that make up for it.
     """
     each_s = np.diff(ticks_s)
     most_s = OUTLIERS * spread(each_s)
