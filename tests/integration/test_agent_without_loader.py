@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -147,29 +147,22 @@ def test_what_an_agent_does_before_each_step_is_a_wait(rings: RingFolder) -> Non
     assert total(steps, "wait_ns") >= sum(one.reads.taken_ns[-len(steps) :])
 
 
-@pytest.mark.parametrize(("calls", "acts"), [(5, False), (40, True)])
-def test_an_agent_that_plays_between_two_steps_is_told(rings: RingFolder, calls: int, acts: bool) -> None:
+@pytest.mark.parametrize(
+    ("calls", "gaps", "acts"),
+    [(5, (STEPS - 3,), False), (40, (STEPS - 3,), True), (2, range(STEPS), False), (4, range(STEPS), True)],
+    ids=["a few once", "many once", "two in each gap", "some in each gap"],
+)
+def test_an_agent_that_acts_between_steps_is_told(
+    rings: RingFolder, calls: int, gaps: Sequence[int], acts: bool
+) -> None:
+    """Two calls in each gap are a teacher's, or two views of a batch."""
     one = Training()
     loaderwatch.attach()
     for number in range(STEPS):
-        if number == STEPS - 3:
+        if number in gaps:
             with torch.no_grad():
                 for _ in range(calls):
                     one.model(torch.ones(2, 4))
-        one.learn(one.batch())
-        one.step()
-    assert loop_of(rings).acts is acts
-
-
-@pytest.mark.parametrize(("calls", "acts"), [(2, False), (4, True)])
-def test_an_agent_that_acts_between_all_steps_is_told(rings: RingFolder, calls: int, acts: bool) -> None:
-    """Two calls are a teacher's, or two views of a batch."""
-    one = Training()
-    loaderwatch.attach()
-    for _ in range(STEPS):
-        with torch.no_grad():
-            for _ in range(calls):
-                one.model(torch.ones(2, 4))
         one.learn(one.batch())
         one.step()
     assert loop_of(rings).acts is acts
