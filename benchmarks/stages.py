@@ -31,9 +31,9 @@ from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.judge import Judge
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.process import keep_memory_whole
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.window.builder import WindowBuilder
 
 
 class Stages:

@@ -32,12 +32,12 @@ from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.text import count, duration, folded_phrase, rate
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import shape
-from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.queries.settings import what_if_of
 from loaderwatch.server.recordings.analysis import judge_recording, judge_stored
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.recording import SUFFIX, Recording, last_window, redacted
 from loaderwatch.server.recordings.verdict_cache import stored_alerts, stored_verdict
+from loaderwatch.server.window.replay import rebuild
 
 _STACK_LINES = 12
 _WIDTH = 100

@@ -24,8 +24,8 @@ from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.text import count, duration, rate
-from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.recordings.recording import windows
+from loaderwatch.server.window.replay import rebuild
 from loaderwatch.streamer.samplers.host import HostSampler
 
 _WIDTH = 100

@@ -10,9 +10,9 @@ import pytest
 
 from loaderwatch.cli import main
 from loaderwatch.server.live.judge import Judge, detector
-from loaderwatch.server.live.replay import windows
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.window.replay import windows
 from tests.fakes.runs import SECOND
 from tests.fakes.serving import EventReader, ServeProcess
 from tests.fakes.two_runs import following, store_advised

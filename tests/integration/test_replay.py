@@ -14,13 +14,13 @@ from loaderwatch.core.facts import GpuInfo, Loss, StackDump
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.live import replay
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.queries import charts
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.duckdb.runfile import RunFile
 from loaderwatch.server.store.protocol import StoredRun, UnknownRun
+from loaderwatch.server.window import replay
+from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 
 SECONDS = 200

@@ -16,9 +16,9 @@ from loaderwatch.detect.measures.shares import RECENT_S, wait_share
 from loaderwatch.detect.text import percent
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.totals import RunTotals
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.queries.coupling import coupling_of
+from loaderwatch.server.window.builder import WindowBuilder
+from loaderwatch.server.window.totals import RunTotals
 from tests.fakes.runs import envelope
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 

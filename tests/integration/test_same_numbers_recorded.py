@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from loaderwatch.core.answers import RankRow
-from loaderwatch.server.live.replay import rebuild
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.queries.charts import stored_summary
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.window.builder import WindowBuilder
+from loaderwatch.server.window.replay import rebuild
 
 TESTS = Path(__file__).resolve().parents[1]
 DAYS_NS = 10 * 86400 * 10**9

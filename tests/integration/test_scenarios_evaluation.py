@@ -10,7 +10,7 @@ import pytest
 
 from loaderwatch.core import wire
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.window.builder import WindowBuilder
 from tests.scenarios.cases import Case, in_group
 from tests.scenarios.play import Outcome, play
 

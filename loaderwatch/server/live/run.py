@@ -25,10 +25,10 @@ from loaderwatch.server.live.commands import HostCommands
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.heartbeat import Heartbeats
 from loaderwatch.server.live.judge import Detector, Judge, with_its_end
-from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
+from loaderwatch.server.window.builder import WindowBuilder
+from loaderwatch.server.window.replay import rebuild
 
 _log = logging.getLogger(__name__)
 

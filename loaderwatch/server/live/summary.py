@@ -19,9 +19,9 @@ from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.measures.shares import RECENT_S, Use, rows_since
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
-from loaderwatch.server.live.totals import RunTotals
 from loaderwatch.server.store.attempts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
+from loaderwatch.server.window.totals import RunTotals
 
 LOST_AFTER_S: Final = 15.0
 MANY_RANKS: Final = 256

@@ -18,10 +18,10 @@ from loaderwatch.core.answers import Verdict
 from loaderwatch.core.clock import SECOND_NS, wall_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.server.encoding import significant
-from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import Series, Store
+from loaderwatch.server.window.replay import rebuild
 
 DEFAULT_POINTS: Final = 300
 MAX_POINTS: Final = 2000

@@ -20,7 +20,6 @@ from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_o
 from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.judge import limits_of
-from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries.boundaries import boundaries_of
@@ -30,6 +29,7 @@ from loaderwatch.server.queries.gpus import gpus_in
 from loaderwatch.server.queries.settings import what_if_of
 from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts, stored_verdict
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
+from loaderwatch.server.window.replay import rebuild
 
 _LIST_S: Final = 0.3
 

@@ -10,11 +10,11 @@ from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import shape
 from loaderwatch.server.live.judge import Judge, detector
-from loaderwatch.server.live.replay import windows
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.recording import Recording
 from loaderwatch.server.recordings.verdict_cache import state_of
 from loaderwatch.server.store.protocol import Store, StoredAlert
+from loaderwatch.server.window.replay import windows
 
 Judged = tuple[list[Finding], Verdict | None]
 """Findings as the API gives them, newest first, and the verdict as the page would give it; None of a run without a window."""

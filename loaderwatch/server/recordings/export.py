@@ -15,10 +15,10 @@ from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import Columns
-from loaderwatch.server.live.replay import LONGEST_ROW_NS, ended_ns
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.recordings.recording import Recording
 from loaderwatch.server.store.protocol import Rest, Store, StoredEvent, StoredRun
+from loaderwatch.server.window.replay import LONGEST_ROW_NS, ended_ns
 
 DEFAULT_LAST_S: Final = 600.0
 MOST_STORED: Final = 64 * 2**20

@@ -18,8 +18,8 @@ from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.redact import KEY_BYTES, Redaction
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.store.protocol import Rest
+from loaderwatch.server.window.builder import WindowBuilder
 
 SUFFIX: Final = ".lwrec"
 FORMAT: Final = 1

@@ -15,9 +15,9 @@ from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.files import write_atomically
 from loaderwatch.detect.incidents.verdict import last_said, no_news, verdict_of
 from loaderwatch.server.alerts.book import Alert, AlertBook
-from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
+from loaderwatch.server.window.replay import rebuild
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Incident
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
-from loaderwatch.server.live.kept_stacks import PASSING
+from loaderwatch.server.window.kept_stacks import PASSING
 
 T0 = 1_800_000_000 * 10**9
 S = 10**9

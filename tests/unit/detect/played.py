@@ -10,7 +10,7 @@ import numpy as np
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import WINDOW_S, RankWindow
-from loaderwatch.server.live.courses import Courses
+from loaderwatch.server.window.courses import Courses
 from tests.unit.detect.build import T0, RankBuilder, S, loader, run
 
 ENDS_AFTER = {

@@ -12,7 +12,7 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.slow_step.long_steps import find_pauses
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.totals import RunTotals
+from loaderwatch.server.window.totals import RunTotals
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 MODEL_S = 0.002

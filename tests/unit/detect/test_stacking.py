@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from loaderwatch.detect.stacking import VALUES_AT_ONCE, columns_from, grouped, stacked
-from loaderwatch.server.live.row_buffer import RowBuffer, block_of_arrays
+from loaderwatch.server.window.row_buffer import RowBuffer, block_of_arrays
 from tests.unit.detect.build import table
 
 

@@ -15,12 +15,12 @@ import pytest
 from loaderwatch.core.errors import WireError
 from loaderwatch.core.facts import MAX_RANKS
 from loaderwatch.core.wire import decode
-from loaderwatch.server.live.replay import rebuild
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.queries import charts
 from loaderwatch.server.queries.heatmap import heatmap
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
+from loaderwatch.server.window.replay import rebuild
 from tests.fakes.hostile import full_envelope
 
 NUMBERS = [0, 1, -1, 2**31, 2**53, 2**62, 2**63 - 1, -(2**63), MAX_RANKS - 1, 10**18]

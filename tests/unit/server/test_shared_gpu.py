@@ -6,7 +6,7 @@ import numpy as np
 
 from loaderwatch.core.facts import GpuInfo
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, process, table
 
 

@@ -14,7 +14,7 @@ from loaderwatch.detect.crash.unexplained import crash_verdict, ending, unexplai
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Alert
-from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.feed import Feed
 from tests.fakes.runs import SECOND, T0, envelope, process, span, table
 

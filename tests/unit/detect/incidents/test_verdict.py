@@ -15,7 +15,7 @@ from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.text import percent
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.totals import RunTotals
+from loaderwatch.server.window.totals import RunTotals
 from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, run, verdict_now
 

@@ -7,8 +7,8 @@ import pytest
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.totals import RunTotals
 from loaderwatch.server.queries.coupling import coupling_of
+from loaderwatch.server.window.totals import RunTotals
 from tests.unit.detect.build import RankBuilder, S, run
 
 

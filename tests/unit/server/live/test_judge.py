@@ -9,9 +9,9 @@ from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.server.live.judge import Judge
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.recordings.analysis import judge_recording
 from loaderwatch.server.recordings.recording import Recording
+from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps
 
 

@@ -12,9 +12,9 @@ from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live import summary
 from loaderwatch.server.live.summary import state_now, summary_of, use_now
-from loaderwatch.server.live.totals import RunTotals
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.store.protocol import StoredRun
+from loaderwatch.server.window.builder import WindowBuilder
+from loaderwatch.server.window.totals import RunTotals
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
 from tests.unit.detect.build import RankBuilder, run
 

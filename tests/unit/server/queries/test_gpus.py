@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from loaderwatch.core.answers import GpuProcess as Row
 from loaderwatch.core.facts import GpuInfo, GpuProcess, GpuState
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.queries.gpus import gpus_in, gpus_of
+from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope
 
 A = GpuInfo(gpu=0, uuid="GPU-a", name="NVIDIA H100", rank=0)

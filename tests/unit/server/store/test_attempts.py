@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.store.attempts import MOST
 from loaderwatch.server.store.facts import RunFacts
+from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps
 
 

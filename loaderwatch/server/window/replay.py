@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.detect.window import WINDOW_S, Columns, RunWindow
-from loaderwatch.server.live.row_buffer import block_of_arrays
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
+from loaderwatch.server.window.builder import WindowBuilder
+from loaderwatch.server.window.row_buffer import block_of_arrays
 
 CHUNK_NS: Final = 20 * 10**9
 LONGEST_ROW_NS: Final = 24 * 3600 * 10**9

@@ -13,13 +13,13 @@ from loaderwatch.core.facts import GpuState, SpanInfo
 from loaderwatch.core.records import TIME_COLUMN, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import LEARNED_FROM, WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
-from loaderwatch.server.live.courses import Courses
-from loaderwatch.server.live.kept_stacks import KeptStacks
-from loaderwatch.server.live.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
-from loaderwatch.server.live.totals import RunTotals, Totals
 from loaderwatch.server.store.facts import RunFacts
 from loaderwatch.server.store.protocol import PathTotals, RankTotals, StoredRun
 from loaderwatch.server.store.sequence_set import SequenceSet
+from loaderwatch.server.window.courses import Courses
+from loaderwatch.server.window.kept_stacks import KeptStacks
+from loaderwatch.server.window.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
+from loaderwatch.server.window.totals import RunTotals, Totals
 
 _MANY_ROWS: Final = 1_000_000
 """Most rows of a table over all ranks, some 150 MB. A thousand ranks at ten steps a second get the last 100 s."""

@@ -13,9 +13,9 @@ from loaderwatch.core.answers import Clock
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.device_clock import KNOWN_RATIO
 from loaderwatch.detect.measures.critical_path import PathSums
-from loaderwatch.server.live.row_buffer import LAYOUTS, Block
 from loaderwatch.server.store.facts import LOADER_BASE
 from loaderwatch.server.store.protocol import PathTotals, RankTotals
+from loaderwatch.server.window.row_buffer import LAYOUTS, Block
 
 MOST_ITERATIONS: Final = 16_384
 """Iterations, and as many epochs, for which late ranks are compared with the others: half an hour at ten a second."""

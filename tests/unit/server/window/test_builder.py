@@ -7,8 +7,8 @@ from loaderwatch.core.facts import GpuInfo, Loss, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import WINDOW_S
-from loaderwatch.server.live.row_buffer import LAYOUTS, RowBuffer
-from loaderwatch.server.live.window_builder import WindowBuilder
+from loaderwatch.server.window.builder import WindowBuilder
+from loaderwatch.server.window.row_buffer import LAYOUTS, RowBuffer
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 
 

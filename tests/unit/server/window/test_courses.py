@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loaderwatch.detect.course import MOST_SLICES
-from loaderwatch.server.live.courses import MOST_LOADERS, Courses
+from loaderwatch.server.window.courses import MOST_LOADERS, Courses
 from tests.unit.detect.build import RankBuilder, loader, run
 
 

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.live import replay
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.live.totals import MOST_ITERATIONS, Longest
-from loaderwatch.server.live.window_builder import WindowBuilder
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.window import replay
+from loaderwatch.server.window.builder import WindowBuilder
+from loaderwatch.server.window.totals import MOST_ITERATIONS, Longest
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 
 MS = SECOND // 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loaderwatch.core.facts import GPU_IDLE, LOCK_WAIT, LONG_STEP, StackDump
-from loaderwatch.server.live.kept_stacks import MOST_PASSING, MOST_PROCESSES, KeptStacks
+from loaderwatch.server.window.kept_stacks import MOST_PASSING, MOST_PROCESSES, KeptStacks
 
 
 def dump(taken_ns: int, why: str, pid: int = 1, text: str = "text") -> StackDump:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from loaderwatch.server.live.row_buffer import RowBuffer, block_of
+from loaderwatch.server.window.row_buffer import RowBuffer, block_of
 from tests.fakes.runs import table
 
 
