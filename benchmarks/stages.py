@@ -31,9 +31,10 @@ from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.judge import Judge
 from loaderwatch.server.live.summary import summary_of
-from loaderwatch.server.process import keep_memory_whole
+from loaderwatch.server.process import suit_many_ranks
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.window.builder import WindowBuilder
+from loaderwatch.server.window.replay import complete
 
 
 class Stages:
@@ -64,8 +65,7 @@ class Stages:
 def measure(ranks: int, seconds: float, commit_s: float, profiled: str | None = None) -> Stages:
     """Give the parts of a server what ``ranks`` send in ``seconds``."""
     stages, sources, start_ns = Stages(profiled), streamers(ranks, 2), time.time_ns()
-    builder, judge = WindowBuilder(RUN), Judge(RUN)
-    judged: RunWindow | None = None
+    builder, judge = WindowBuilder(RUN, in_part=True), Judge(RUN)
     verdict: Verdict | None = None
     commits = max(1, round(INTERVAL_S / commit_s))
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
@@ -81,11 +81,15 @@ def measure(ranks: int, seconds: float, commit_s: float, profiled: str | None = 
                     store.append(envelopes[first::commits])
             with stages.stage("rows"):
                 builder.add_all(envelopes)
+            with stages.stage("outliers"):
+                builder.choose(())
+                complete(builder, store)
             with stages.stage("window"):
                 window = builder.window()
+            with stages.stage("totals"):
                 totals = builder.totals()
             with stages.stage("summary"):
-                summary = summary_of(window, totals, state="live", verdict=verdict, judged=judged)
+                summary = summary_of(window, totals, state="live", verdict=verdict)
             with stages.stage("encoding"):
                 encode_json(summary)
             if tick % 2:
@@ -94,7 +98,6 @@ def measure(ranks: int, seconds: float, commit_s: float, profiled: str | None = 
                     judge.begin(window, window.now_ns)
                     judge.judge(window, findings, window.now_ns)
                     verdict = verdict_of("live", partial(_as_it_is, window), judge.book.open_alerts())
-                    judged = window
                 with stages.stage("rollups"):
                     store.tidy()
         store.close()
@@ -115,7 +118,7 @@ def main() -> None:
     parser.add_argument("--commit", type=float, default=0.1, help="seconds between commits of the store")
     parser.add_argument("--profile", help="a stage to profile")
     options = parser.parse_args()
-    keep_memory_whole()
+    suit_many_ranks()
     stages = measure(options.ranks, options.seconds, options.commit, options.profile)
     counted_s = options.seconds / 2
     print(f"{options.ranks} ranks, the last {counted_s:g} of {options.seconds:g} s")

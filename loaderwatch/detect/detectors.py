@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
+from loaderwatch.core.answers import Evidence
 from loaderwatch.detect import sample_timeout
 from loaderwatch.detect.crash import caught
 from loaderwatch.detect.crash import detector as crash
@@ -76,4 +79,14 @@ def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
     for detector in DETECTORS:
         for finding in detector(window, limits):
             found.setdefault(finding.key, finding)
+    if window.summed:
+        found = {key: _in_part(finding, window) for key, finding in found.items()}
     return sorted(fold(list(found.values())), key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))
+
+
+def _in_part(finding: Finding, window: RunWindow) -> Finding:
+    """Say of how many ranks a finding about a large run speaks."""
+    looked_at, known = len(window.ranks), len(window.ranks) + len(window.summed)
+    of = f"{looked_at} of {known}: those that stand out, and a sample"
+    evidence = [*finding.evidence, Evidence(label="ranks looked at in detail", value=of, unit="text")]
+    return msgspec.structs.replace(finding, evidence=evidence)

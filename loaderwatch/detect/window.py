@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,6 +130,31 @@ class RankWindow:
         )
 
 
+class SummedRank(NamedTuple):
+    """A rank of a large run of which no rows are at hand, but sums of the last half minute (``server.window.recent_sums``)."""
+
+    rank: int
+    host: str
+    made_ns: int
+    process: ProcessInfo
+    span: SpanInfo | None
+    covered_s: float
+    batches: float
+    steps_per_s: float  # NaN before there was anything to count
+    waited_s: float
+    worked_s: float
+    forward_s: float  # the part of worked_s in the forward pass, and in the backward pass; 0 where no phases are known
+    backward_s: float
+    by_device: bool
+    utilization_ratio: float  # NaN where it is not known
+
+    @property
+    def wait_ratio(self) -> float:
+        """Return the data wait, 0 to 1; NaN before there was anything."""
+        used_s = self.waited_s + self.worked_s
+        return self.waited_s / used_s if used_s > 0 else math.nan
+
+
 @dataclass(frozen=True)
 class HostWindow:
     """The recent past of one host."""
@@ -161,8 +186,10 @@ class HostWindow:
 
 @dataclass(frozen=True)
 class RunWindow:
-    """The recent past of a run, with all its ranks.
+    """The recent past of a run.
 
+    ``ranks`` are all of its ranks, or of a large run those that stand out and a sample of the others (``server.window.detailed``);
+    ``summed`` are the rest. Detectors look at ``ranks``.
     ``now_ns`` is the newest ``made_ns``. ``span_s`` says how far back the tables reach: ``WINDOW_S`` when
     live. The tables ``epoch_begins`` and ``epoch_ends`` are small and should reach over the whole run (the
     newest few hundred epochs of a rank), because an epoch is often longer than any window.
@@ -177,13 +204,19 @@ class RunWindow:
     hosts: Mapping[str, HostWindow]
     attempt: int = 1  # its number; nothing of an earlier attempt is in the window
     attempt_ns: int = 0  # when the attempt began, UTC; 0 for the first one
+    summed: Mapping[int, SummedRank] = field(default_factory=dict)
     shared: dict[str, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
     """What is measured once for all who look at this window, by the name of what measures it; a changed copy begins anew."""
 
     @cached_property
     def world_size(self) -> int:
         """Return how many ranks the run has, including those of which nothing was heard."""
-        return max([len(self.ranks), *(rank.process.world_size for rank in self.ranks.values())])
+        known = len(self.ranks) + len(self.summed)
+        return max([known, *(rank.process.world_size for rank in self.ranks.values())])
+
+    def standing_for(self, ranks: Sequence[int]) -> list[int]:
+        """Return for which ranks some stand: for all of the run where they are all that are looked at, else for themselves."""
+        return sorted([*ranks, *self.summed]) if len(ranks) == len(self.ranks) else list(ranks)
 
     @cached_property
     def ranks_by_host(self) -> Mapping[str, list[RankWindow]]:

@@ -62,9 +62,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         ServeError: the data directory or the port cannot be used, or another server uses them.
     """
     log_to_stderr("%(asctime)s %(levelname)s %(message)s")
-    sys.setswitchinterval(_SWITCH_S)
-    gc.set_threshold(_COLLECT_EVERY)
-    keep_memory_whole()
+    suit_many_ranks()
     certificate = read_certificate(options.ssl_certfile, options.ssl_keyfile)
     _prepare_directory(options)
     with _lock(options):
@@ -243,16 +241,16 @@ class _Server(Server):
         self._say("\n".join(lines))
 
 
-def keep_memory_whole() -> None:
-    """Make glibc take every block of 64 KiB and more from the system, and return it when it is freed.
+def suit_many_ranks() -> None:
+    """Set this interpreter and the C library to what a server of a thousand ranks needs.
 
-    By itself glibc raises that limit to the largest block that was freed. The windows' arrays, which grow and are replaced
-    all the time, then leave holes: with 1,024 ranks the process held twice what was in use.
+    Of the C library it is that glibc takes every block of 64 KiB and more from the system, and returns it when it is freed. By
+    itself it raises that limit to the largest block that was freed. The windows' arrays, which grow and are replaced all the
+    time, then leave holes: with 1,024 ranks the process held twice what was in use.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):  # musl has none
+    sys.setswitchinterval(_SWITCH_S)
+    gc.set_threshold(_COLLECT_EVERY)
+    if sys.platform.startswith("linux") and hasattr(libc := ctypes.CDLL(None), "mallopt"):  # musl has none
         libc.mallopt(_M_MMAP_THRESHOLD, 64 * 1024)
 
 

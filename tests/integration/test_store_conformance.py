@@ -19,6 +19,7 @@ import pytest
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.facts import Loss, StackDump
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
+from loaderwatch.detect.window import LEARNED_FROM
 from loaderwatch.server.store import charts
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
@@ -398,3 +399,32 @@ def test_a_server_that_continues_finds_thesame(both: tuple[Store, Store]) -> Non
     assert mine.path.by_table["steps"][1] > 0
     for name in TABLES:
         assert len(mine.tables[name][TIME_COLUMN[name]]) == len(other.tables[name][TIME_COLUMN[name]]) > 0
+
+
+def test_the_recent_past_of_some_ranks_and_hosts_is_the_same(both: tuple[Store, Store]) -> None:
+    whole = both[0].recall("run-1", 30 * SECOND)
+    ranks = sorted(whole.totals)[:1]
+    hosts = sorted(set(whole.tables["hosts"]["host"]))[:1]
+    for some_ranks, some_hosts in ((ranks, hosts), (ranks, []), ([], hosts), ([99], ["no 'such\\ host"])):
+        mine, other = (store.recent("run-1", 30 * SECOND, some_ranks, some_hosts) for store in both)
+        assert mine.sequences == other.sequences == whole.sequences
+        for name in TABLES:
+            time, found = TIME_COLUMN[name], mine.tables[name]
+            assert found[time].tolist() == other.tables[name][time].tolist()
+            if name == "hosts":
+                kept = np.isin(whole.tables[name]["host"], some_hosts)
+            else:
+                kept = np.isin(whole.tables[name]["rank"], some_ranks)
+            expected = whole.tables[name][time][kept].tolist()
+            # What limits are learned from reaches back from the newest row of these ranks.
+            reaches = (
+                found[time].tolist()[-len(expected) :]
+                if expected and name in LEARNED_FROM
+                else found[time].tolist()
+            )
+            assert reaches == expected or (not expected and name in LEARNED_FROM)
+    few = [store.recall("run-1", 30 * SECOND, most_ranks=1) for store in both]
+    for recall in few:
+        assert recall.tables == {}
+        assert recall.sequences == whole.sequences
+        same(recall.totals, whole.totals)

@@ -247,6 +247,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("server/store/clickhouse", "integration/test_store_conformance.py"): "snapshot",
     ("server/store/duckdb", "integration/test_import.py"): "arrival",
     ("server/store/duckdb", "integration/test_store_duckdb.py"): "files",
+    ("server/window", "integration/test_in_part.py"): "gathered held",
     ("streamer", "integration/test_streamer_run.py"): "__main__ drain rings streamer",
     ("streamer", "unit/streamer/test_upload.py"): "job_stderr server_finder",
     ("streamer/samplers", "unit/streamer/test_gpu_of_a_process.py"): "gpu nvml",

@@ -102,7 +102,7 @@ class Loader(LoaderInfo, frozen=True, kw_only=True):
     rank: int
 
 
-class RankRow(msgspec.Struct, frozen=True, kw_only=True):
+class RankRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A rank now; shares and means are of the last 30 s."""
 
     rank: int

@@ -165,7 +165,7 @@ def _usual_fetch_s(rank: RankWindow, loader: LoaderInfo) -> float:
 def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Finding:
     worst = max(tolls, key=lambda toll: toll.lost_s)
     world = max(len(window.ranks), worst.rank.process.world_size)
-    ranks = sorted(toll.rank.rank for toll in tolls)
+    ranks = window.standing_for(sorted(toll.rank.rank for toll in tolls))
     one = singular(ranks, world)
     parts, cause = parts_of(worst.paid), worst.cause
     saved_s = min(cause.saved_s, worst.cost_s)  # what the device hid is not lost, so it cannot be saved

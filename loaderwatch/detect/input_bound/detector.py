@@ -69,7 +69,7 @@ def _worst(stalls: Sequence[Stall]) -> Stall:
 def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits: Limits) -> Finding:
     worst = _worst(stalls)
     rank, loader, cause = worst.pace.rank, worst.pace.loader, worst.explanation
-    ranks = sorted([stall.pace.rank.rank for stall in stalls] + more)
+    ranks = window.standing_for(sorted([stall.pace.rank.rank for stall in stalls] + more))
     world = window.world_size
     kind = "spikes" if worst.spiky else "steady"
     found = waited_for(worst, window, limits) if not worst.spiky and len(ranks) == 1 < world else None

@@ -42,7 +42,7 @@ def as_dispatch(window: RunWindow, findings: Sequence[Finding], stalls: Sequence
 def lone_reader(window: RunWindow, stalls: Sequence[Stall]) -> RankWindow | None:
     """Return the rank that alone reads while others wait and read nothing; None if there is no such rank."""
     live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
-    if len(live) < 2 or len(live) < max(rank.process.world_size for rank in live):
+    if len(live) < 2 or len(live) + len(window.summed) < max(rank.process.world_size for rank in live):
         return None
     reading = [rank for rank in live if _reads(rank)]
     named = [rank for rank in live if any(DISPATCHER in loader.class_name for loader in rank.process.loaders)]
@@ -75,7 +75,7 @@ def _reads(rank: RankWindow) -> bool:
 def _finding(
     window: RunWindow, base: Finding, reader: RankWindow, worst: Stall, receivers: Sequence[Stall]
 ) -> Finding:
-    world = len(window.ranks)
+    world = len(window.ranks) + len(window.summed)
     pace = worst.pace
     wait_s, step_s = mean(pace.wait_s), pace.mean_step_s
     loader = next((one for one in reader.process.loaders if one.num_workers), None)

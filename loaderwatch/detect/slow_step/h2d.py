@@ -83,7 +83,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     if not found:
         return []
     worst = max(found, key=lambda copies: (copies.proven, copies.lost_s))
-    ranks = sorted({copies.pace.rank.rank for copies in found})
+    ranks = window.standing_for(sorted({copies.pace.rank.rank for copies in found}))
     world = window.world_size
     return [_finding(worst, ranks, world)]
 

@@ -76,7 +76,10 @@ async def ranks(
     attempt: Attempt = None,
 ) -> Response:
     """Return some of a run's ranks as the summary has them: a page of them, or one."""
-    state = await live_answers.run_state(_parts(request), run, attempt)
+    parts = _parts(request)
+    state = await live_answers.run_state(parts, run, attempt)
+    if rank is not None and (live := parts.live.get(run)) is not None:
+        live.attend(rank)
     rows = [] if state.facts is None else state.facts.ranks
     wanted = [row for row in rows if rank is None or row.rank == rank]
     return json_answer(page_of(wanted, sort=sort, down=down, offset=offset, limit=limit, find=find))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,6 +13,9 @@ from loaderwatch.core.wire import Notice, StackRequest
 
 MAX_NOTICES: Final = 100
 """How many lines are kept for a host that does not come back; the oldest are dropped, and the page still shows the alerts."""
+
+AGAIN_S: Final = 10.0
+"""How soon stacks of a rank are asked for again that is looked at because it stands still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +37,19 @@ class HostCommands:
         self._stacks: set[int] = set()
         self._notices: dict[str, deque[Notice]] = {}  # by host
         self._handed_out: dict[str, _HandedOut] = {}  # by stream, with its newest receipt
+        self._asked_at: dict[int, float] = {}  # monotonic, by rank
 
     def want_stacks(self, ranks: Iterable[int]) -> None:
         """Ask for fresh stacks of these ranks."""
         with self._lock:
             self._stacks.update(ranks)
+
+    def want_stacks_again(self, ranks: Iterable[int]) -> None:
+        """Ask for fresh stacks of those of these ranks that this did not ask for within ``AGAIN_S``."""
+        now = time.monotonic()
+        due = [rank for rank in ranks if now - self._asked_at.get(rank, -AGAIN_S) >= AGAIN_S]
+        self._asked_at.update(dict.fromkeys(due, now))
+        self.want_stacks(due)
 
     def leave(self, host: str, notice: Notice) -> None:
         """Add a line for a rank of this host."""

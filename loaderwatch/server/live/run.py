@@ -28,15 +28,15 @@ from loaderwatch.server.live.judge import Detector, Judge, with_its_end
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
 from loaderwatch.server.window.builder import WindowBuilder
-from loaderwatch.server.window.replay import rebuild
+from loaderwatch.server.window.replay import complete, rebuild
 
 _log = logging.getLogger(__name__)
 
 _SAVE_INTERVAL_S: Final = 10.0  # for alerts whose numbers only grow; a change of state is saved at once
-_STACKS_AGAIN_S: Final = 10.0
 _CLOSING_S: Final = (
     2.0  # how often a streamer is sent what to say at the end, since that may come at any time
 )
+_ATTENDED_S: Final = 60.0  # a page asks for its rank again and again
 MAX_INBOX: Final = 4_000
 """How many envelopes wait for a look, some 15 s of a thousand ranks. With more, the run is read from the store instead."""
 
@@ -80,7 +80,7 @@ class LiveRun:
         self._saved_at = 0.0
         self._untold: list[Announcement] = []  # what is not stored yet, and has to be first
         self._commands = HostCommands()
-        self._stacks_asked_at: dict[int, float] = {}
+        self._attended: dict[int, float] = {}  # ranks that somebody looks at, since when last
         self.heard_at = time.monotonic()
         self._heartbeats = Heartbeats()
         self._refused: str | None = None  # why the last envelope is not on disk
@@ -142,10 +142,15 @@ class LiveRun:
     def want_stacks(self, rank: int | None) -> list[int]:
         """Ask for fresh stacks of a rank, or of all; return the ranks asked for."""
         window = self._window
-        known = sorted(window.ranks) if window else [0 if rank is None else rank]
+        known = sorted({*window.ranks, *window.summed}) if window else [0 if rank is None else rank]
         wanted = [r for r in known if rank is None or r == rank]
         self._commands.want_stacks(wanted)
         return wanted
+
+    def attend(self, rank: int | None) -> None:
+        """Note that somebody looks at a rank: of a large run it is looked at in detail then."""
+        if rank is not None:
+            self._attended[rank] = time.monotonic()
 
     def receipt(self, host: str, stream: str, seq: int) -> tuple[list[StackRequest], list[Notice]]:
         """Return the commands for the streamer that sent this envelope."""
@@ -188,6 +193,8 @@ class LiveRun:
             builder.add_all(self._arrived())
             window = self._window
             if window is None or news:
+                builder.choose(self._wanted(judge.book))
+                complete(builder, self._store)
                 window = self._window = builder.window()
                 self._window_bytes = builder.held_bytes()
                 self.undetected = True
@@ -212,7 +219,6 @@ class LiveRun:
             host_lost=self._heartbeats.lost,
             earlier=run.earlier,
             name=run.shown_name,
-            judged=self._judged,
         )
         began_ns = window.started_ns if window.attempt == 1 else window.attempt_ns
         self.took_s = max(0.0, (window.now_ns - began_ns) / 1e9)
@@ -292,6 +298,13 @@ class LiveRun:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
+    def _wanted(self, book: AlertBook) -> set[int]:
+        """Return the ranks that somebody looks at, or that an open finding names."""
+        now = time.monotonic()
+        self._attended = {rank: at for rank, at in self._attended.items() if now - at < _ATTENDED_S}
+        named = (alert.finding.rank for alert in book.open_alerts())
+        return {*self._attended, *(rank for rank in named if rank is not None)}
+
     def _arrived(self) -> Iterator[Envelope]:
         while True:
             try:
@@ -303,7 +316,11 @@ class LiveRun:
     def _load(self) -> tuple[WindowBuilder, Judge]:
         """Load what the store knows of the run, on first use, so that a restarted server continues it."""
         if self._builder is None:
-            self._builder = WindowBuilder(self.run_id) if self._is_new else rebuild(self._store, self.run_id)
+            self._builder = (
+                WindowBuilder(self.run_id, in_part=True)
+                if self._is_new
+                else rebuild(self._store, self.run_id)
+            )
         if self._judge is None:
             self._judge = Judge(self.run_id, () if self._is_new else self._store.alerts(self.run_id))
         return self._builder, self._judge
@@ -320,12 +337,8 @@ class LiveRun:
         hangs = [alert.finding for alert in book.open_alerts() if alert.finding.code == "hung"]
         if not hangs and not somebody_waits(window):
             return
-        now = time.monotonic()
         bare = {finding.rank for finding in hangs if finding.rank is not None and not finding.stacks}
-        for rank in sorted(bare.union(without_stack(window))):
-            if now - self._stacks_asked_at.get(rank, -_STACKS_AGAIN_S) >= _STACKS_AGAIN_S:
-                self._stacks_asked_at[rank] = now
-                self._commands.want_stacks([rank])
+        self._commands.want_stacks_again(sorted(bare.union(without_stack(window))))
 
     def _tell(self, announcements: Sequence[Announcement], window: RunWindow) -> list[Announcement]:
         """Save the alerts, leave lines for the job's stderr, and return what people should be told.
@@ -382,5 +395,5 @@ class LiveRun:
 
     def _host_of(self, rank: int) -> str | None:
         window = self._window
-        found = window.ranks.get(rank) if window else None
+        found = (window.ranks.get(rank) or window.summed.get(rank)) if window else None
         return found.host if found else None

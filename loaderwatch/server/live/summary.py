@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import isnan
 from typing import Final
 
 import msgspec
@@ -14,21 +15,16 @@ from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.detect.measures.critical_path import RankSums, RunUse, lost_s, run_use
+from loaderwatch.detect.measures.critical_path import RankSums, lost_s, run_use
 from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.measures.shares import RECENT_S, Use, rows_since
-from loaderwatch.detect.window import RankWindow, RunWindow, first_at
+from loaderwatch.detect.window import RankWindow, RunWindow, SummedRank, first_at
 from loaderwatch.server.store.attempts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.window.totals import RunTotals
 
 LOST_AFTER_S: Final = 15.0
-MANY_RANKS: Final = 256
-"""Ranks from which on two looks a second share what the detectors' last pass measured over half a minute. Of 1,024 ranks
-that takes 0.1 s of CPU, longer than all else in a look."""
-SHARED_FOR_S: Final = 1.5
-"""For how long, by the hosts' clocks; after that it is measured anew, so that no number on the page is older than 2 s."""
 
 
 def state_now(run: StoredRun, now_ns: int) -> RunStatus:
@@ -39,21 +35,6 @@ def state_now(run: StoredRun, now_ns: int) -> RunStatus:
     if run.state == "live" and now_ns - run.received_ns > LOST_AFTER_S * 1e9:
         return "lost"
     return run.state
-
-
-def use_now(window: RunWindow, judged: RunWindow | None) -> RunUse:
-    """Return where the time of a run went, of many ranks as of the window that was ``judged`` a moment ago.
-
-    Not when ranks have come or ended since. How far they are, what they do and since when is the newest window's all the same.
-    """
-    if judged is None or len(window.ranks) < MANY_RANKS or judged.attempt != window.attempt:
-        return run_use(window)
-    aged_s = (window.now_ns - judged.now_ns) / 1e9
-    same = len(window.ranks) == len(judged.ranks) and all(
-        (before := judged.ranks.get(number)) is not None and before.process.state == rank.process.state
-        for number, rank in window.ranks.items()
-    )
-    return run_use(judged if same and 0 <= aged_s <= SHARED_FOR_S else window)
 
 
 def summary_of(
@@ -67,7 +48,6 @@ def summary_of(
     host_lost: Callable[[str], bool] | None = None,
     earlier: Sequence[Attempt] = (),
     name: str = "",
-    judged: RunWindow | None = None,
 ) -> answers.Summary:
     """Return the answer of ``GET /runs/{run}/summary``.
 
@@ -76,11 +56,18 @@ def summary_of(
     ``costs_s`` is what each alert of the run has cost. ``lost_s`` in the answer is the largest of them, and at least what
     ``lost_s`` of ``critical_path`` finds for data wait and epoch boundaries so far. ``earlier`` are the run's
     earlier attempts; everything else is about the window's attempt. ``name`` is shown in place of the script's.
-    ``judged`` is the window of the detectors' last pass (see ``use_now``).
     """
-    use = use_now(window, judged)
+    use = run_use(window)
     host_lost = host_lost or _behind(window)
-    lost = {host for host in window.ranks_by_host if state == "lost" or host_lost(host)}
+    hosts = {*window.ranks_by_host, *(rank.host for rank in window.summed.values())}
+    lost = {host for host in hosts if state == "lost" or host_lost(host)}
+    rows = [
+        *(
+            _rank_row(window, rank, use.ranks[number], totals, rank.host in lost)
+            for number, rank in window.ranks.items()
+        ),
+        *(_summed_row(rank, totals, rank.host in lost) for rank in window.summed.values()),
+    ]
     gpus = [gpu for host in window.hosts.values() for gpu in host.gpus]
     waited_s = lost_s(_sums_of(window, totals), totals.path)
     return answers.Summary(
@@ -103,7 +90,7 @@ def summary_of(
         started_at=window.started_ns / 1e9,
         last_seen_at=(last_seen_ns or window.now_ns) / 1e9,
         now=window.now_ns / 1e9,
-        world_size=max([len(window.ranks), *(r.process.world_size for r in window.ranks.values())]),
+        world_size=window.world_size,
         hosts=[
             answers.Host(
                 name=host.info.name,
@@ -113,14 +100,14 @@ def summary_of(
             )
             for host in window.hosts.values()
         ],
-        steps=max((_steps(window.ranks[r], totals) for r in window.ranks), default=0),
-        eval_batches=max((totals.eval_batches.get(r, 0) for r in window.ranks), default=0),
+        steps=max((row.step or 0 for row in rows), default=0),
+        eval_batches=max((row.eval_batches for row in rows), default=0),
         steps_per_s=use.steps_per_s,
         data_wait_ratio=use.wait_ratio,
         clock=use.clock,
         known_ratio=use.known_ratio,
         gpu_utilization_ratio=_mean(
-            [ratio for r in window.ranks.values() if (ratio := _utilization(r)) is not None]
+            [row.gpu_utilization_ratio for row in rows if row.gpu_utilization_ratio is not None]
         ),
         gpu_starved_ratio=use.starved_ratio,
         compute_duty_ratio=None if use.wait_ratio is None else 1 - use.wait_ratio,
@@ -137,10 +124,7 @@ def summary_of(
             for number, rank in window.ranks.items()
             for loader in rank.process.loaders
         ],
-        ranks=[
-            _rank_row(window, rank, use.ranks[number], totals, rank.host in lost)
-            for number, rank in window.ranks.items()
-        ],
+        ranks=sorted(rows, key=lambda row: row.rank) if window.summed else rows,
     )
 
 
@@ -181,6 +165,40 @@ def _rank_row(
     )
 
 
+def _summed_row(rank: SummedRank, totals: RunTotals, lost: bool) -> answers.RankRow:
+    """Return the row of a rank of which only sums are known."""
+    process, span, batches = rank.process, rank.span, rank.batches
+    return answers.RankRow(
+        rank=rank.rank,
+        host=rank.host,
+        pid=process.pid,
+        state="lost" if lost and process.state == "live" else process.state,
+        exit=ending(process),
+        watched=not process.tripped,
+        phases_missing=process.phases_missing,
+        step=_steps(rank, totals),
+        eval_batches=totals.eval_batches.get(rank.rank, 0),
+        epoch=span.epoch if span is not None else None,
+        batch=span.batch if span is not None else None,
+        phase=(span.phase_name or span.phase) if span is not None else None,
+        phase_age_s=max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
+        steps_per_s=_known(rank.steps_per_s),
+        data_wait_ratio=_known(rank.wait_ratio),
+        clock="device" if rank.by_device else "loop",
+        known_ratio=None,
+        step_s=rank.worked_s / batches if batches else None,
+        wait_s=rank.waited_s / batches if batches else None,
+        ready_batches=None,
+        gpu=None,
+        gpu_utilization_ratio=_known(rank.utilization_ratio),
+        seen_at=rank.made_ns / 1e9,
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else value
+
+
 def _progress(window: RunWindow) -> answers.Progress | None:
     """Return the framework's progress on the lowest rank that has one; while it trains, our count continues its global step."""
     for _, rank in sorted(window.ranks.items()):
@@ -207,7 +225,7 @@ def _behind(window: RunWindow) -> Callable[[str], bool]:
     return lambda host: window.now_ns - made_ns.get(host, window.now_ns) > LOST_AFTER_S * 1e9
 
 
-def _steps(rank: RankWindow, totals: RunTotals) -> int:
+def _steps(rank: RankWindow | SummedRank, totals: RunTotals) -> int:
     """Return training steps, by the records or by the process's own count, which includes steps whose records were lost."""
     process = rank.process
     if process.steps is not None and process.state != "live":

@@ -141,7 +141,7 @@ def audit_of(parts: Parts, run_id: str) -> list[answers.Advice]:
 
 def what_if_now(parts: Parts, run_id: str, rank: int | None) -> list[answers.WhatIf]:
     """Answer ``GET /runs/{run}/what-if``."""
-    return what_if_of(_window(parts, run_id), rank)
+    return what_if_of(_window(parts, run_id, rank), rank)
 
 
 def coupling_now(parts: Parts, run_id: str) -> answers.Coupling:
@@ -154,13 +154,13 @@ def boundaries(
 ) -> list[answers.LoaderEpochs]:
     """Answer ``GET /runs/{run}/boundaries``."""
     if attempt in (None, parts.store.run(run_id).attempt):
-        return boundaries_of(_window(parts, run_id), rank, limit)
+        return boundaries_of(_window(parts, run_id, rank), rank, limit)
     return boundaries_of(rebuild(parts.store, run_id, attempt).window(), rank, limit)
 
 
 def workers(parts: Parts, run_id: str, rank: int | None) -> list[answers.Worker]:
     """Answer ``GET /runs/{run}/workers``."""
-    window = _window(parts, run_id)
+    window = _window(parts, run_id, rank)
     rows: list[answers.Worker] = []
     for number in sorted(window.ranks):
         if rank is None or rank == number:
@@ -175,7 +175,7 @@ def gpus(parts: Parts, run_id: str, host: str | None, limit: int | None) -> list
 
 def stacks(parts: Parts, run_id: str, rank: int | None) -> list[answers.Stack]:
     """Answer ``GET /runs/{run}/stacks``."""
-    window = _window(parts, run_id)
+    window = _window(parts, run_id, rank)
     return [
         stack_of(stack)
         for number in sorted(window.ranks)
@@ -184,8 +184,11 @@ def stacks(parts: Parts, run_id: str, rank: int | None) -> list[answers.Stack]:
     ]
 
 
-def _window(parts: Parts, run_id: str) -> RunWindow:
+def _window(parts: Parts, run_id: str, rank: int | None = None) -> RunWindow:
+    """Return the run's newest window; a ``rank`` that is asked for is looked at in detail from the next one on."""
     live = parts.live.get(run_id)
+    if live is not None:
+        live.attend(rank)
     window = live.window() if live is not None else None
     return window if window is not None else rebuild(parts.store, run_id).window()
 

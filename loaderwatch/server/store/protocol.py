@@ -165,6 +165,14 @@ class Recall:
     tables: dict[str, Columns]  # ``hosts`` with the extra column ``host``
 
 
+@dataclass(frozen=True)
+class Recent:
+    """The recent past of some ranks of a run, all from one snapshot. Fields are as in ``Recall``."""
+
+    sequences: dict[str, list[tuple[int, int]]]
+    tables: dict[str, Columns]
+
+
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """What an envelope carried besides rows."""
 
@@ -325,14 +333,20 @@ class Store(Protocol):
     def losses(self, run_id: str) -> list[Loss]:
         """Return the records that were lost before they reached the store."""
 
-    def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
+    def recall(
+        self, run_id: str, reach_ns: int, attempt: int | None = None, *, most_ranks: int | None = None
+    ) -> Recall:
         """Return the last ``reach_ns`` of the newest attempt and all its epochs, for a server that continues another's run.
 
-        ``attempt`` selects an earlier attempt, as it was when it ended.
+        ``attempt`` selects an earlier attempt, as it was when it ended. Of a run of more than ``most_ranks`` ranks it has no
+        rows, and only the newest events.
 
         Raises:
             UnknownAttempt
         """
+
+    def recent(self, run_id: str, reach_ns: int, ranks: Sequence[int], hosts: Sequence[str]) -> Recent:
+        """Return the rows of some ranks and hosts in the last ``reach_ns`` of the newest attempt, and all of their epochs."""
 
     def scan(self, run_id: str, table: str, start_ns: int, end_ns: int, *, counted: bool = False) -> Columns:
         """Return rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``.

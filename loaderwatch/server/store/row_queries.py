@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -283,7 +284,31 @@ def events(snapshot: Snapshot, start_ns: int, end_ns: int) -> Iterator[StoredEve
     )
 
 
-def scan(snapshot: Snapshot, table: str, start_ns: int, end_ns: int, *, counted: bool = False) -> Columns:
+@dataclass(frozen=True)
+class Only:
+    """Some ranks and hosts, of which alone rows are asked for."""
+
+    ranks: Sequence[int]
+    hosts: Sequence[str]
+
+    def where(self, table: str) -> tuple[str, list[str]]:
+        """Return the condition on the rows of a table, to be added to others, and the values of its question marks."""
+        if table == "hosts":
+            marks = ", ".join("?" for _ in self.hosts)
+            return (f" AND host IN ({marks})", list(self.hosts)) if marks else (" AND 1 = 0", [])
+        ranks = ", ".join(str(int(rank)) for rank in self.ranks)
+        return (f" AND rank IN ({ranks})", []) if ranks else (" AND 1 = 0", [])
+
+
+def scan(
+    snapshot: Snapshot,
+    table: str,
+    start_ns: int,
+    end_ns: int,
+    *,
+    counted: bool = False,
+    only: Only | None = None,
+) -> Columns:
     """Return rows of a table with start <= time < end, ordered by time; ``counted`` asks for that column, too."""
     time = time_column(table)
     columns = TABLES[table]
@@ -296,9 +321,11 @@ def scan(snapshot: Snapshot, table: str, start_ns: int, end_ns: int, *, counted:
     names += ", host" if table == "hosts" else ""
     counted = counted and "counted" in there
     names += ", counted" if counted else ""
+    which, values = only.where(table) if only is not None else ("", [])
     order = ", ".join([time, *[c.name for c in columns if c.dtype == "i8" and c.name != time][:3]])
     got = snapshot.execute(
-        f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns} ORDER BY {order}"
+        f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns}{which} ORDER BY {order}",
+        values or None,
     ).fetchnumpy()
     result: dict[str, NDArray[Any]] = {
         c.name: integers(got[c.name]) if c.dtype == "i8" else charts.floats(got[c.name]) for c in columns
@@ -310,12 +337,15 @@ def scan(snapshot: Snapshot, table: str, start_ns: int, end_ns: int, *, counted:
     return result
 
 
-def newest_row(snapshot: Snapshot, table: str, end_ns: int) -> int:
+def newest_row(snapshot: Snapshot, table: str, end_ns: int, only: Only | None = None) -> int:
     """Return the time of a table's newest row before ``end_ns``, ns UTC; ``end_ns`` where it has none."""
     if not _stored_columns(snapshot, table):
         return end_ns
     time = time_column(table)
-    found = snapshot.execute(f"SELECT max({time}) FROM {table} WHERE {time} < {end_ns}").fetchone()
+    which, values = only.where(table) if only is not None else ("", [])
+    found = snapshot.execute(
+        f"SELECT max({time}) FROM {table} WHERE {time} < {end_ns}{which}", values or None
+    ).fetchone()
     return end_ns if found is None or found[0] is None else int(found[0])
 
 

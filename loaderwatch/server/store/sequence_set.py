@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 
 
 class SequenceSet:
@@ -42,3 +43,8 @@ class SequenceSet:
             low, high = min(low, lows[first]), max(high, highs[last - 1])
         lows[first:last] = [low]
         highs[first:last] = [high]
+
+    def extend(self, intervals: Iterable[tuple[int, int]]) -> None:
+        """Add inclusive intervals."""
+        for low, high in intervals:
+            self.add(low, high)

@@ -22,6 +22,7 @@ from loaderwatch.server.store.protocol import (
     Grid,
     RankTotals,
     Recall,
+    Recent,
     Series,
     StoredAlert,
     StoredEvent,
@@ -34,6 +35,8 @@ _log: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SPARE_S: Final = 3600.0
+NEWEST_NS: Final = 10 * 10**9
+"""How far back ``recall`` gives events of a run whose rows it leaves out: each host sends its open spans once a second."""
 
 
 class SqlStore(ABC):
@@ -194,10 +197,13 @@ class SqlStore(ABC):
         with self._reading(run_id) as (snapshot, _):
             yield from row_queries.facts(snapshot, limit)
 
-    def recall(self, run_id: str, reach_ns: int, attempt: int | None = None) -> Recall:
+    def recall(
+        self, run_id: str, reach_ns: int, attempt: int | None = None, *, most_ranks: int | None = None
+    ) -> Recall:
         """Return the last ``reach_ns`` of an attempt (None: the newest) and all its epochs, for a server that continues it.
 
-        Of the tables that limits are learned from, it is the last ``reach_ns`` in which there were rows.
+        Of the tables that limits are learned from, it is the last ``reach_ns`` in which there were rows. Of a run of more than
+        ``most_ranks`` ranks it has no rows, which ``recent`` gives of some ranks, and the events of the last ``NEWEST_S``.
         """
 
         def question(snapshot: Snapshot, opened: OpenRun) -> Recall:
@@ -210,28 +216,56 @@ class SqlStore(ABC):
             if end_ns != END_OF_TIME_NS:
                 run = _as_it_ended(run, attempt or 1, snapshot)
             since_ns = max(begin_ns, run.last_seen_ns - reach_ns)
-
-            def first_wanted(table: str) -> int:
-                if table in WHOLE_TABLES:
-                    return begin_ns
-                if table not in LEARNED_FROM:
-                    return since_ns
-                newest_ns = row_queries.newest_row(snapshot, table, end_ns)
-                return max(begin_ns, min(since_ns, newest_ns - reach_ns))
-
+            large = most_ranks is not None and run.world_size > most_ranks
+            events_ns = max(since_ns, run.last_seen_ns - NEWEST_NS) if large else since_ns
             totals = row_queries.totals(snapshot, bounds, None if whole else (begin_ns, end_ns))
             return Recall(
                 run=run,
                 totals=totals,
                 path=row_queries.path_totals(snapshot, (begin_ns, end_ns)) if run.world_size > 1 else None,
                 sequences=sequences,
-                events=list(row_queries.events(snapshot, since_ns, end_ns)),
-                tables={
-                    table: row_queries.scan(snapshot, table, first_wanted(table), end_ns) for table in TABLES
-                },
+                events=list(row_queries.events(snapshot, events_ns, end_ns)),
+                tables={} if large else _last_rows(snapshot, begin_ns, since_ns, end_ns, reach_ns),
             )
 
         return self._read(run_id, question)
+
+    def recent(self, run_id: str, reach_ns: int, ranks: Sequence[int], hosts: Sequence[str]) -> Recent:
+        """Return what ``recall`` does of the newest attempt, the rows of some ranks and hosts only."""
+
+        def question(snapshot: Snapshot, opened: OpenRun) -> Recent:
+            with opened.lock:
+                run = opened.stored_run()
+                sequences = row_queries.sequences(snapshot)
+            since_ns = max(run.attempt_ns, run.last_seen_ns - reach_ns)
+            only = row_queries.Only(ranks, hosts)
+            return Recent(
+                sequences,
+                _last_rows(snapshot, run.attempt_ns, since_ns, END_OF_TIME_NS, reach_ns, only),
+            )
+
+        return self._read(run_id, question)
+
+
+def _last_rows(
+    snapshot: Snapshot,
+    begin_ns: int,
+    since_ns: int,
+    end_ns: int,
+    reach_ns: int,
+    only: row_queries.Only | None = None,
+) -> dict[str, Columns]:
+    """Return the rows since a time, all of the whole tables; of those that limits are learned from at least the last ``reach_ns``."""
+    found = {}
+    for table in TABLES:
+        first_ns = since_ns
+        if table in WHOLE_TABLES:
+            first_ns = begin_ns
+        elif table in LEARNED_FROM:
+            newest_ns = row_queries.newest_row(snapshot, table, end_ns, only)
+            first_ns = max(begin_ns, min(since_ns, newest_ns - reach_ns))
+        found[table] = row_queries.scan(snapshot, table, first_ns, end_ns, only=only)
+    return found
 
 
 def _as_it_ended(run: StoredRun, attempt: int, snapshot: Snapshot) -> StoredRun:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import GpuState, SpanInfo
+from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import TIME_COLUMN, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.window import LEARNED_FROM, WINDOW_S, HostWindow, RankWindow, RunWindow, first_at
+from loaderwatch.detect.window import (
+    LEARNED_FROM,
+    WINDOW_S,
+    HostWindow,
+    RankWindow,
+    RunWindow,
+    SummedRank,
+)
 from loaderwatch.server.store.facts import RunFacts
 from loaderwatch.server.store.protocol import PathTotals, RankTotals, StoredRun
 from loaderwatch.server.store.sequence_set import SequenceSet
 from loaderwatch.server.window.courses import Courses
-from loaderwatch.server.window.kept_stacks import KeptStacks
-from loaderwatch.server.window.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of, block_of_arrays
-from loaderwatch.server.window.totals import RunTotals, Totals
+from loaderwatch.server.window.detailed import LARGE, MOST_RANKS, Detailed, by_host
+from loaderwatch.server.window.gathered import SUMMED, Gathered, by_rank
+from loaderwatch.server.window.held import HeldHost, HeldRank
+from loaderwatch.server.window.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of_arrays
+from loaderwatch.server.window.totals import RunTotals, Totals, of_training
 
 _MANY_ROWS: Final = 1_000_000
-"""Most rows of a table over all ranks, some 150 MB. A thousand ranks at ten steps a second get the last 100 s."""
+"""Most rows of a table over all ranks, some 150 MB."""
 _NO_TABLES: Final = {name: rows for name, rows in NO_ROWS.items() if name != "hosts"}
 _WHOLE_ROWS: Final = 10_000
 _KEEP_NS: Final = int((WINDOW_S + 15) * 1e9)
@@ -31,81 +39,27 @@ _WINDOW_NS: Final = int(WINDOW_S * 1e9)
 _HOST_ROWS: Final = 2_000
 
 
-@dataclass
-class _Rank:
-    buffers: dict[str, RowBuffer] = field(default_factory=dict)
-    stacks: KeptStacks = field(default_factory=KeptStacks)
-    span: SpanInfo | None = None
-    workers: list[SpanInfo] = field(default_factory=list)
-    last_workers: list[SpanInfo] = field(default_factory=list)  # the newest spans of workers
-
-
-@dataclass
-class _Host:
-    buffer: RowBuffer
-    made_ns: int = 0
-    ranks: set[int] = field(default_factory=set)  # the ranks of its newest spans
-    gpu_states: list[GpuState] = field(default_factory=list)
-    looked_ns: int = 0  # when these were
-
-
-class _Gathered:
-    """The rows of one envelope of each of several hosts, all of one attempt and with the same loaders uncounted."""
-
-    def __init__(self) -> None:
-        self.hosts: set[str] = set()
-        self.since_ns = 0
-        self.uncounted: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self.said: list[SpanInfo] = []  # with the number of steps that the process counts itself
-        self.of_hosts: list[tuple[str, Block]] = []
-        self._tables: dict[str, list[Mapping[str, bytes]]] = {}
-
-    def fits(self, facts: RunFacts) -> bool:
-        """Whether what was gathered counts in the same way by these facts."""
-        return not self.hosts or (
-            self.since_ns == facts.attempt_ns
-            and (
-                self.uncounted is facts.uncounted_loaders()
-                or np.array_equal(self.uncounted, facts.uncounted_loaders())
-            )
-        )
-
-    def take(self, envelope: Envelope, facts: RunFacts, *, count_as_said: bool) -> None:
-        """Gather the rows of an envelope that these facts have taken; ``count_as_said`` where it is its host's newest."""
-        self.hosts.add(envelope.host.name)
-        self.since_ns, self.uncounted = facts.attempt_ns, facts.uncounted_loaders()
-        for table, columns in envelope.tables.items():
-            if table == "hosts":
-                self.of_hosts.append((envelope.host.name, block_of(table, columns)))
-            elif columns["rank"]:
-                self._tables.setdefault(table, []).append(columns)
-        if count_as_said:
-            self.said += [span for span in envelope.spans if span.worker < 0 and span.steps]
-
-    def blocks(self) -> Iterator[tuple[str, Block]]:
-        """Yield each table with all of its rows, those of lower ranks first as far as hosts hold neighbours."""
-        for table, parts in self._tables.items():
-            yield table, block_of(table, *sorted(parts, key=_first_rank))
-
-
-def _first_rank(columns: Mapping[str, bytes]) -> int:
-    return int.from_bytes(columns["rank"][:8], "little", signed=True)
-
-
 class WindowBuilder:
-    """Gathers the envelopes of one run. It is not thread-safe, but its windows may be read in any thread."""
+    """Gathers the envelopes of one run. It is not thread-safe, but its windows may be read in any thread.
 
-    def __init__(self, run_id: str) -> None:
+    With ``in_part`` only some hosts of a large run are looked at in detail (see ``detailed``): ``choose`` says which, ``fill`` gives
+    the past of those that are new. Else all of them are.
+    """
+
+    def __init__(self, run_id: str, *, in_part: bool = False) -> None:
         self.run_id = run_id
         self.facts = RunFacts()
-        self._ranks: dict[int, _Rank] = {}
-        self._hosts: dict[str, _Host] = {}
+        self._ranks: dict[int, HeldRank] = {}
+        self._hosts: dict[str, HeldHost] = {}
         self._courses = Courses()
         self._totals = Totals()
-        self._gathered = _Gathered()
+        self._gathered = Gathered()
         self._seen: dict[str, SequenceSet] = {}
         self._first_ns = 0
         self._lost_records = 0
+        self._in_part = in_part
+        self._detailed: Detailed | None = None  # None: all are
+        self._everyone: list[SummedRank] | None = None  # of a large run, since the newest envelope
 
     # -- in
 
@@ -124,14 +78,25 @@ class WindowBuilder:
                 self._take_gathered()
             self.add_facts(envelope)
             newest = envelope.made_ns == self._host(envelope.host.name).made_ns
-            self._gathered.take(envelope, self.facts, count_as_said=newest)
+            self._gathered.take(envelope, self.facts, keep=self._keeps(envelope), count_as_said=newest)
         self._take_gathered()
+        self._everyone = None
+
+    def _keeps(self, envelope: Envelope) -> bool:
+        """Whether the rows of an envelope are kept; else they are summed only."""
+        if self._in_part and self._detailed is None:
+            many = len(self.facts.processes) > LARGE or any(p.world_size > LARGE for p in envelope.processes)
+            self._detailed = self._begin_parts() if many else None
+        if self._detailed is None:
+            return True
+        self._detailed.meet(envelope.host.name, envelope.processes, late=envelope.seq > 1)
+        return self._detailed.keeps(envelope)
 
     def _take_gathered(self) -> None:
         """Take in the rows of the envelopes that came since the last time, as one block for each table."""
-        gathered, self._gathered = self._gathered, _Gathered()
-        for table, block in gathered.blocks():
-            self._add_block(table, block, gathered.since_ns, gathered.uncounted)
+        gathered, self._gathered = self._gathered, Gathered()
+        for table, block, keep in gathered.blocks():
+            self._add_block(table, block, gathered.since_ns, gathered.uncounted, keep=keep)
         for host, block in gathered.of_hosts:
             self.add_rows("hosts", block, host)
         for span in gathered.said:
@@ -148,7 +113,7 @@ class WindowBuilder:
         self._first_ns = min(self._first_ns or envelope.made_ns, envelope.made_ns)
         host = self._host(envelope.host.name)
         if envelope.made_ns >= host.made_ns:
-            host.made_ns = envelope.made_ns
+            host.made_ns, host.stream = envelope.made_ns, envelope.stream
             self._take_spans(host, envelope.spans)
         if envelope.gpu_states and envelope.made_ns >= host.looked_ns:
             host.gpu_states, host.looked_ns = envelope.gpu_states, envelope.made_ns
@@ -172,31 +137,27 @@ class WindowBuilder:
         uncounted: NDArray[np.int64],
         *,
         count: bool = True,
+        keep: bool = True,
+        sums: bool = True,
     ) -> None:
-        times = block[LAYOUTS[table].time]
-        if len(times) and times.min() < since_ns:  # older rows are an earlier attempt's
-            block = block[:, times >= since_ns]
-        if not block.shape[1]:
+        block, firsts = by_rank(table, block, since_ns)
+        if not len(firsts):
             return
-        ranks = block[0]
-        if not bool((ranks[1:] >= ranks[:-1]).all()):
-            block = block[:, np.argsort(ranks, kind="stable")]
-            ranks = block[0]
-        if ranks[0] < 0:  # a GPU that nobody here uses has no rank
-            block = block[:, first_at(ranks, 0) :]
-            ranks = block[0]
-            if not len(ranks):
-                return
-        firsts = np.flatnonzero(np.concatenate(([True], ranks[1:] != ranks[:-1])))
-        self._totals.take(table, block, uncounted, count=count)
+        if sums and table in SUMMED:
+            counted = of_training(table, block, uncounted)
+            self._totals.take(table, block, counted, firsts, count=count)
+            if self._detailed is not None and count:
+                self._detailed.recent.take(table, block, counted, firsts)
+        if not keep:
+            return
         times = block[LAYOUTS[table].time]
         back = np.flatnonzero(times[1:] < times[:-1]) + 1
         ordered = bool(
             np.isin(back, firsts).all()
         )  # a rank's rows may begin before those of the one in front end
-        begins, numbers = firsts.tolist(), ranks[firsts].tolist()
+        begins, numbers = firsts.tolist(), block[0, firsts].tolist()
         limit = 0
-        for number, first, last in zip(numbers, begins, [*begins[1:], len(ranks)], strict=True):
+        for number, first, last in zip(numbers, begins, [*begins[1:], block.shape[1]], strict=True):
             buffers = self._rank(number).buffers
             buffer = buffers.get(table)
             if buffer is None:
@@ -229,12 +190,85 @@ class WindowBuilder:
             self._rank(rank)
         self._totals.seed(totals, path)
         for stream, intervals in sequences.items():
-            seen = self._seen.setdefault(stream, SequenceSet())
-            for low, high in intervals:
-                seen.add(low, high)
+            self._seen.setdefault(stream, SequenceSet()).extend(intervals)
+        if self._in_part and self.facts.world_size > LARGE:
+            self._detailed = self._begin_parts()
+            self._detailed.lacking = set(self._detailed.hosts)
+
+    # -- in part
+
+    def choose(self, wanted: Collection[int]) -> None:
+        """Choose anew which hosts of a large run are looked at in detail.
+
+        ``wanted`` are ranks that somebody asks for or that an open finding names. See ``lacking``.
+        """
+        if self._detailed is None:
+            return
+        everyone = self._everyone = self._summarized()
+        now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
+        self._drop(self._detailed.choose(everyone, wanted, now_ns / 1e9))
+
+    def lacking(self) -> tuple[list[int], list[str]]:
+        """Return the ranks and hosts that are looked at in detail and whose past has to be given by ``fill`` first."""
+        hosts = set() if self._detailed is None else self._detailed.lacking
+        return sorted(by_host(self.facts.rank_hosts, hosts)) if hosts else [], sorted(hosts)
+
+    def fill(
+        self, tables: Iterable[tuple[str, Block, str]], sequences: Mapping[str, Sequence[tuple[int, int]]]
+    ) -> None:
+        """Give the hosts that lack it their past: rows of tables, those of ``hosts`` with the host's name.
+
+        ``sequences`` are by stream the envelopes whose rows these are. Other rows of theirs come with envelopes.
+        """
+        if self._detailed is None:
+            return
+        self._detailed.fill({name: host.stream for name, host in self._hosts.items()}, sequences)
+        for table, block, host in tables:
+            if table == "hosts":
+                self.add_rows(table, block, host)
+            else:
+                self._add_block(
+                    table, block, self.facts.attempt_ns, self.facts.uncounted_loaders(), sums=False
+                )
+
+    def _begin_parts(self) -> Detailed:
+        detailed = Detailed()
+        processes: dict[str, list[ProcessInfo]] = {}
+        for rank, host in self.facts.rank_hosts.items():
+            processes.setdefault(host, []).append(self.facts.processes[rank])
+        for host, of_host in processes.items():
+            detailed.meet(host, of_host)
+        self._drop(processes.keys() - detailed.hosts)
+        return detailed
+
+    def _drop(self, hosts: Collection[str]) -> None:
+        """Drop the rows of hosts that are not looked at in detail any more."""
+        for rank in by_host(self.facts.rank_hosts, hosts):
+            self._rank(rank).buffers = {}
+        for name in hosts:
+            self._host(name).buffer = RowBuffer("hosts", _HOST_ROWS)
+
+    def _summarized(self) -> list[SummedRank]:
+        """Return what sums tell of every rank of a large run, in order."""
+        processes = sorted(self.facts.processes.items())
+        hosts = [self.facts.rank_hosts[rank] for rank, _ in processes]
+        made_ns = [self._hosts[host].made_ns if host in self._hosts else 0 for host in hosts]
+        assert self._detailed is not None
+        rates = self._detailed.recent.rates([rank for rank, _ in processes], made_ns)
+        return [
+            SummedRank(rank, host, made, process, self._rank(rank).span, *measured)
+            for (rank, process), host, made, measured in zip(
+                processes,
+                hosts,
+                made_ns,
+                zip(*(values.tolist() for values in rates), strict=True),
+                strict=True,
+            )
+        ]
 
     def _begin_again(self) -> None:
         """Begin a new attempt: rows, spans and totals of the attempt before are dropped."""
+        self._detailed = self._everyone = None
         began_ns = self._first_ns = self.facts.attempt_ns
         earlier, self._ranks, self._courses = self._ranks, {}, Courses()
         self._totals = Totals()
@@ -247,24 +281,25 @@ class WindowBuilder:
                 if len(rows[TIME_COLUMN[table]]):  # these rows came before their process was described
                     self.add_rows(table, block_of_arrays(table, rows), "")
 
-    def _rank(self, rank: int) -> _Rank:
+    def _rank(self, rank: int) -> HeldRank:
         found = self._ranks.get(rank)
         if found is None:
-            found = self._ranks[rank] = _Rank()
+            found = self._ranks[rank] = HeldRank()
         return found
 
-    def _host(self, name: str) -> _Host:
+    def _host(self, name: str) -> HeldHost:
         found = self._hosts.get(name)
         if found is None:
-            found = self._hosts[name] = _Host(RowBuffer("hosts", _HOST_ROWS))
+            found = self._hosts[name] = HeldHost(RowBuffer("hosts", _HOST_ROWS))
         return found
 
     def _limit(self, table: str) -> int:
         if table in WHOLE_TABLES:
             return _WHOLE_ROWS
-        return min(20_000, max(1_000, _MANY_ROWS // max(1, self.facts.world_size)))
+        ranks = self.facts.world_size if self._detailed is None else MOST_RANKS
+        return min(20_000, max(1_000, _MANY_ROWS // max(1, ranks)))
 
-    def _take_spans(self, host: _Host, spans: list[SpanInfo]) -> None:
+    def _take_spans(self, host: HeldHost, spans: list[SpanInfo]) -> None:
         for number in host.ranks:
             rank = self._rank(number)
             rank.span, rank.workers = None, []
@@ -299,10 +334,14 @@ class WindowBuilder:
         after_ns = max(now_ns - _WINDOW_NS, began_ns)
         ranks: dict[int, RankWindow] = {}
         reach_ns = self._first_ns
+        everyone = [] if self._detailed is None else self._everyone or self._summarized()
+        known = set(self._hosts) if self._detailed is None else self._detailed.hosts
         # Rows that came before their process was described wait for that.
         for number, process in sorted(self.facts.processes.items()):
-            rank = self._rank(number)
             host = self.facts.rank_hosts[number]
+            if self._detailed is not None and host not in known:
+                continue
+            rank = self._rank(number)
             tables = dict(_NO_TABLES)
             for name, buffer in rank.buffers.items():
                 tables[name] = buffer.rows((began_ns or None) if name in WHOLE_TABLES else after_ns)
@@ -336,7 +375,7 @@ class WindowBuilder:
                 looked_ns=host.looked_ns or None,
             )
             for name, host in self._hosts.items()
-            if name in self.facts.hosts
+            if name in known and name in self.facts.hosts
         }
         return RunWindow(
             run_id=self.run_id,
@@ -348,4 +387,5 @@ class WindowBuilder:
             hosts=hosts,
             attempt=self.facts.attempt,
             attempt_ns=began_ns,
+            summed={one.rank: one for one in everyone if one.host not in known},
         )

@@ -13,9 +13,12 @@ from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.detect.window import WINDOW_S, Columns, RunWindow
 from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
 from loaderwatch.server.window.builder import WindowBuilder
-from loaderwatch.server.window.row_buffer import block_of_arrays
+from loaderwatch.server.window.detailed import LARGE
+from loaderwatch.server.window.row_buffer import Block, block_of_arrays
 
 CHUNK_NS: Final = 20 * 10**9
+REACH_NS: Final = int((WINDOW_S + 10) * 1e9)
+"""How much of a run's past a window needs, and some more."""
 LONGEST_ROW_NS: Final = 24 * 3600 * 10**9
 
 ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
@@ -95,17 +98,33 @@ def rebuild(store: Store, run_id: str, attempt: int | None = None) -> WindowBuil
     """Return a builder with the run's last minutes and its totals, so that a restarted server continues where the last stopped.
 
     Envelopes that are in the store may be added to it again, since it knows them. ``attempt`` selects an earlier attempt.
+    A large run is looked at in part.
 
     Raises:
         UnknownRun, StoreError, UnknownAttempt
     """
-    recall = store.recall(run_id, int((WINDOW_S + 10) * 1e9), attempt)
-    builder = WindowBuilder(run_id)
+    most_ranks = LARGE if attempt is None else None
+    recall = store.recall(run_id, REACH_NS, attempt, most_ranks=most_ranks)
+    builder = WindowBuilder(run_id, in_part=most_ranks is not None)
     builder.seed(recall.run, recall.totals, recall.sequences, recall.path)
     _add_events(builder, recall.events)
     for table, columns in recall.tables.items():
         _feed(builder, table, columns, count=False)
+    complete(builder, store)
     return builder
+
+
+def complete(builder: WindowBuilder, store: Store) -> None:
+    """Give a builder the past of the hosts that it has begun to look at in detail.
+
+    Raises:
+        UnknownRun, StoreError
+    """
+    ranks, hosts = builder.lacking()
+    if hosts:
+        recent = store.recent(builder.run_id, REACH_NS, ranks, hosts)
+        blocks = [block for table, columns in recent.tables.items() for block in _blocks(table, columns)]
+        builder.fill(blocks, recent.sequences)
 
 
 def _add_events(builder: WindowBuilder, events: list[StoredEvent]) -> None:
@@ -114,15 +133,21 @@ def _add_events(builder: WindowBuilder, events: list[StoredEvent]) -> None:
 
 
 def _feed(builder: WindowBuilder, table: str, columns: Columns, *, count: bool) -> None:
+    for _, block, host in _blocks(table, columns):
+        builder.add_rows(table, block, host, count=count)
+
+
+def _blocks(table: str, columns: Columns) -> Iterator[tuple[str, Block, str]]:
+    """Yield a table's rows as a builder takes them, those of ``hosts`` by host."""
     if not len(columns[TIME_COLUMN[table]]):
         return
     if table != "hosts":
-        builder.add_rows(table, block_of_arrays(table, columns), "", count=count)
+        yield table, block_of_arrays(table, columns), ""
         return
     names = columns["host"]
     for name in dict.fromkeys(names.tolist()):
         mine = {column.name: columns[column.name][names == name] for column in TABLES[table]}
-        builder.add_rows(table, block_of_arrays(table, mine), name, count=count)
+        yield table, block_of_arrays(table, mine), name
 
 
 class _Arrivals:

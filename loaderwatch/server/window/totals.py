@@ -26,6 +26,8 @@ _DURATIONS: Final = {
     "epoch_ends": "teardown_ns",
 }
 """What a row of a table has all ranks wait, if no other rank takes longer."""
+TABLES: Final = tuple(_DURATIONS)
+"""The tables whose rows are summed."""
 
 
 @dataclass(frozen=True)
@@ -90,24 +92,27 @@ class Totals:
         self._ranks: dict[int, _Sums] = {}
         self._longest = {table: Longest() for table in _DURATIONS}
 
-    def take(self, table: str, block: Block, uncounted: NDArray[np.int64], *, count: bool = True) -> None:
-        """Take in rows of a table, grouped by rank. With ``count`` false they are in the sums already.
+    def take(
+        self,
+        table: str,
+        block: Block,
+        counted: NDArray[np.bool_],
+        firsts: NDArray[np.int64],
+        *,
+        count: bool = True,
+    ) -> None:
+        """Take in rows of a table, grouped by rank: ``firsts`` are the rows with which another rank begins.
 
-        ``uncounted`` are the loaders that do not train, as numbers rank * LOADER_BASE + loader.
+        ``counted`` are the rows of training loaders (``of_training``). With ``count`` false they are in the sums already.
         """
         if table not in _DURATIONS:
             return
-        at = LAYOUTS[table].index
-        counted = np.ones(block.shape[1], dtype=bool)
-        if len(uncounted):
-            counted &= ~np.isin(block[0] * LOADER_BASE + block[at["loader"]], uncounted)
-        firsts = np.flatnonzero(np.concatenate(([True], block[0, 1:] != block[0, :-1])))
         if table == "steps":
-            on_main = block[at["off_main_thread"]] != 1
+            on_main = block[LAYOUTS[table].index["off_main_thread"]] != 1
             evaluated = ~counted & on_main
             if count and evaluated.any():
                 self._count_evaluation(block[0], evaluated, firsts)
-            counted &= on_main
+            counted = counted & on_main
         self._follow(table, block if counted.all() else block[:, counted], count)
         if count:
             self._add(table, block, counted, firsts)
@@ -206,6 +211,17 @@ class Totals:
         keys = (loader << 56) | (epoch << 36) | batch
         durations = np.maximum(0, block[at[_DURATIONS[table]]])  # UNKNOWN is negative
         self._longest[table].take(keys[told], durations[told], block[LAYOUTS[table].time][told], count)
+
+
+def of_training(table: str, block: Block, uncounted: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which rows are of loaders that train, shape (rows,); all of a table that names no loader.
+
+    ``uncounted`` are the loaders that do not, as numbers rank * LOADER_BASE + loader.
+    """
+    at = LAYOUTS[table].index
+    if not len(uncounted) or "loader" not in at:
+        return np.ones(block.shape[1], dtype=bool)
+    return ~np.isin(block[0] * LOADER_BASE + block[at["loader"]], uncounted)
 
 
 class Longest:

@@ -179,8 +179,7 @@ class RunFile(OpenRun):
             self.newest_ns, self.first_ns, self.received_ns = rest.newest_ns, rest.first_ns, rest.received_ns
             self._streams = {}
             for stream, intervals in rest.sequences.items():
-                for low, high in intervals:
-                    self._streams.setdefault(stream, SequenceSet()).add(low, high)
+                self._streams.setdefault(stream, SequenceSet()).extend(intervals)
             self._compact_acked()
             self.save_alerts(rest.alerts)
             self.label(rest.labels)

@@ -8,10 +8,7 @@ import pytest
 
 from loaderwatch.core.facts import GpuInfo, ProcessState, Progress
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.measures.critical_path import run_use
-from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.live import summary
-from loaderwatch.server.live.summary import state_now, summary_of, use_now
+from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.totals import RunTotals
@@ -246,25 +243,3 @@ def test_ranks_that_do_not_go_in_step_are_averaged() -> None:
         quick.step(0.001, 0.074)
     found = summary_of(run(slow, quick), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
     assert found.data_wait_ratio == pytest.approx((2 / 3 + 0.013) / 2, abs=0.02)
-
-
-def test_looks_at_many_ranks_share_what_was_measured_a_moment_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until it is too old, and not when a rank has ended since: a run of few ranks, or of others, is measured itself."""
-    monkeypatch.setattr(summary, "MANY_RANKS", 2)
-
-    def at(seconds: float, ranks: int = 2, state: ProcessState = "live") -> RunWindow:
-        builders = [RankBuilder(number, ranks) for number in range(ranks)]
-        for builder in builders:
-            for _ in range(20 + int(10 * seconds)):
-                builder.step(0.02, 0.08)
-            builder.state = state
-        return run(*builders)
-
-    judged = at(0.0)
-    assert use_now(at(1.0), judged) is run_use(judged)
-    for window in (at(2.0), at(1.0, ranks=3), at(1.0, state="finished"), at(-1.0)):
-        assert use_now(window, judged) is run_use(window)
-    assert use_now(judged, None) is run_use(judged)
-    monkeypatch.setattr(summary, "MANY_RANKS", 3)
-    newer = at(1.0)
-    assert use_now(newer, judged) is run_use(newer)
