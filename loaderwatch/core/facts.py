@@ -181,7 +181,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
         return bool(training) and all(training)
 
 
-class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):
+class SpanInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The open span of a process at the moment the envelope was made. None where not known."""
 
     rank: Rank
@@ -210,7 +210,7 @@ class SpanInfo(msgspec.Struct, frozen=True, kw_only=True):
     traced: bool | None = None  # a debugger is attached
 
 
-class GpuInfo(msgspec.Struct, frozen=True, kw_only=True):
+class GpuInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One GPU of the host."""
 
     gpu: Int
@@ -246,7 +246,7 @@ class GpuState(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[GpuProcess] = []
 
 
-class HostInfo(msgspec.Struct, frozen=True, kw_only=True):
+class HostInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Facts of the host, which hardly change."""
 
     name: HostName
@@ -281,6 +281,14 @@ SCRIPT_WORK: Final = "script's own work"
 """Why a stack was taken of a training process in a step, outside of the model and the optimizer, where much of its time goes."""
 LONGER_STEP: Final = "longer step"
 """Why a stack was taken of a training process in its model or its optimizer, since its steps take longer than they did."""
+HELD_RATIO: Final = 0.2
+"""Share of a second, 0 to 1, in which a training thread neither runs nor lacks a CPU, and what the other threads of its process use of a
+core meanwhile, both at least, where one of them may hold the interpreter. On a full machine it is no more than that."""
+WOKEN_PER_S: Final = 60.0
+"""How often such a thread is woken per second of that, at least, to ask for the interpreter's lock again: 200 times by CPython's
+interval of 5 ms (``sys.getswitchinterval``), if nobody else keeps it from running."""
+INTERPRETER_HELD: Final = "interpreter held"
+"""Why a stack was taken of a training process whose training thread another one seems to keep from running."""
 AT_WORK: Final = "reader at work"
 """Why a stack was taken of a process that computed on a sample while the loop waited for data: a worker, or the training process."""
 

@@ -313,6 +313,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "timer_wait",  # 1 while its main thread sleeps for a set time, else 0
         "holds_file_lock",  # 1 while it holds a file lock that excludes others, else 0
         "answer_wait",  # 1 while its main thread waits for another process or machine (a socket, a pipe, a child), else 0
+        "children_ended",  # as the three before: processes that it started, that have ended, and that it has not waited for
     ),
 }
 """Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
@@ -371,6 +372,7 @@ LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
             "timer_wait",
             "holds_file_lock",
             "answer_wait",
+            "children_ended",
         }
     ),
 }

@@ -26,7 +26,7 @@ from loaderwatch.detect.hang.excuses import (
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.hang.reasons import blocked, producer_gone, thread_silent
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
-from loaderwatch.detect.measures.children import children_work
+from loaderwatch.detect.measures.children import children_ended, children_work
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import (
     QUIET_NS,
@@ -55,7 +55,7 @@ from loaderwatch.detect.measures.stacks import (
     waits_for_thread,
     waits_on_queue,
 )
-from loaderwatch.detect.text import duration
+from loaderwatch.detect.text import count, duration
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
@@ -294,6 +294,11 @@ def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> str:
             if _works(item)
             else " It waits for its compilers, and nobody compiles: none of its children or of this host computes."
         )
+    if ended := _lost_children(item):
+        text += (
+            f" {count(ended, 'process')} that it started {'has' if ended == 1 else 'have'} ended, and nobody has asked for"
+            f" {'its' if ended == 1 else 'their'} exit code: what {'it was' if ended == 1 else 'they were'} to send does not come."
+        )
     if waits_in_kernel(rank, span) and not frames:
         text += " No stack of it can be taken: in such a wait it takes no signal."
     if span.phase == "outside":
@@ -301,6 +306,13 @@ def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> str:
     if saving(frames):
         text += f" It has not returned from saving for {duration(item.age_s)}."
     return text
+
+
+def _lost_children(item: Stuck) -> int:
+    """Return how many processes that it started are gone, where it waits for something that may be theirs to give."""
+    wchan = item.span.wchan  # not known of a process that has just been ended
+    waits = wchan is None or waits_in(PIPE_FUNCTIONS, wchan) or waits_in(SOCKET_FUNCTIONS, wchan)
+    return children_ended(item.rank, item.span.pid) if waits and is_still(item) else 0
 
 
 def _works(item: Stuck) -> bool:
@@ -342,6 +354,12 @@ def _advice(item: Stuck, reason: Explanation, *, saves: bool, known: bool) -> st
         return (
             "Look whether the loss is a number (torch.isfinite): a search does not end where it is NaN. Bound it: max_iter and max_eval of"
             " LBFGS, a least step size in a search of your own."
+        )
+    if _lost_children(item):
+        return (
+            f"`ps --ppid {item.span.pid}` shows it as <defunct>; its own output, or `dmesg` where it was killed, says why it ended. Close the"
+            " child's ends of a pipe in the parent after the start, so that recv() fails when the child is gone; or poll() with a timeout"
+            " and look at is_alive()."
         )
     long = ' If it is meant to take long, put it in `with loaderwatch.phase("…")`.'
     if known:

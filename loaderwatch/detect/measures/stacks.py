@@ -332,6 +332,18 @@ def thread_places(text: str) -> list[Frame]:
     return list(dict.fromkeys(frame for frame in found if frame is not None))
 
 
+def working_thread(text: str) -> tuple[Frame, ...] | None:
+    """Return the stack of a thread that the user has started and that computes in Python: it ends in the user's own code."""
+    for stack in threads(text):
+        if (
+            stack[-1].function == "_bootstrap"
+            and not stack[0].library
+            and "<module>" not in {f.function for f in stack}
+        ):
+            return stack
+    return None
+
+
 def in_loop_of(frames: Sequence[Frame], calls: Sequence[Call]) -> bool | None:
     """Whether the thread is in a loop that comes to the training loader again; None where no such loop is known.
 

@@ -18,7 +18,7 @@ from loaderwatch.streamer.samplers.procfs import Stat, parse_stat, parse_status
 MOST_THREADS: Final = 512
 MOST_CHILDREN: Final = 256
 NOT_LOOKED: Final[Values] = dict.fromkeys(
-    ("threads_switches_per_s", "children_switches_per_s", "children_cpu_ratio")
+    ("threads_switches_per_s", "children_switches_per_s", "children_cpu_ratio", "children_ended")
 )
 
 
@@ -28,6 +28,7 @@ class _Count:
 
     cpu_ns: int
     switches: int
+    has_ended: bool = False  # and nobody has waited for it
 
 
 _Key = tuple[str, int]
@@ -45,7 +46,7 @@ class ChildrenSampler:
         self._at_ns: int | None = None
 
     def look(self, now_ns: int, apart: Collection[int]) -> Values:
-        """Return what has been done per second since the last call; nothing is known in the first one.
+        """Return what has been done per second since the last call, of which nothing is known in the first one.
 
         ``apart`` are descendants that are told of elsewhere: the workers of the loaders.
         """
@@ -56,10 +57,13 @@ class ChildrenSampler:
         children = None if found is None else dict(self._each(found))
         before = (self._threads, self._children, self._at_ns)
         self._threads, self._children, self._at_ns = threads, children, now_ns
+        values: Values = dict(NOT_LOOKED)
+        if children is not None:
+            values["children_ended"] = float(sum(count.has_ended for count in children.values()))
         if before[2] is None or now_ns <= before[2]:
-            return NOT_LOOKED
+            return values
         elapsed_ns = now_ns - before[2]
-        values: Values = NOT_LOOKED | {"threads_switches_per_s": _most(threads, before[0]) * 1e9 / elapsed_ns}
+        values["threads_switches_per_s"] = _most(threads, before[0]) * 1e9 / elapsed_ns
         if children is not None and before[1] is not None:
             values["children_switches_per_s"] = _most(children, before[1]) * 1e9 / elapsed_ns
             values["children_cpu_ratio"] = _spent_ns(children, before[1]) / elapsed_ns
@@ -105,7 +109,10 @@ class ChildrenSampler:
             except OSError:
                 continue  # it has ended
             if stat is not None:
-                yield (name, stat.start_ticks), _Count(stat.cpu_ns, status.voluntary_switches or 0)
+                yield (
+                    (name, stat.start_ticks),
+                    _Count(stat.cpu_ns, status.voluntary_switches or 0, stat.state == "Z"),
+                )
 
 
 _NOTHING: Final = _Count(0, 0)

@@ -138,3 +138,25 @@ COMPILING = """Current thread 0x00007f2b28a4b740 (most recent call first):
   File "/home/me/project/train.py", line 61 in train_epoch
   File "/home/me/project/train.py", line 99 in <module>
 """
+
+_SCORER = """Thread 0x00007f4767b486c0 (most recent call first):
+  File "/home/me/project/train.py", line 66 in edit_distance
+  File "/home/me/project/train.py", line 71 in <genexpr>
+  File "/home/me/project/train.py", line 71 in score
+  File "/usr/lib/python3.11/concurrent/futures/thread.py", line 58 in run
+  File "/usr/lib/python3.11/threading.py", line 982 in run
+  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap
+
+"""
+SCORER = _SCORER + main_in("_conv_forward", "_call_impl", user="train")
+"""A pool's thread computes in Python, and the training thread is in its model."""
+SCORER_AWAITED = (
+    _SCORER
+    + """Current thread 0x00007f2b28a4b740 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 327 in wait
+  File "/usr/lib/python3.11/concurrent/futures/_base.py", line 451 in result
+  File "/home/me/project/train.py", line 61 in train
+  File "/home/me/project/train.py", line 99 in <module>
+"""
+)
+"""The same thread, for whose result the training thread waits."""

@@ -738,6 +738,16 @@ class TestNotHung:
         (finding,) = detect(run(builder.half_a_minute()))
         assert finding.severity == severity
 
+    @pytest.mark.parametrize(("ended", "named"), [(1.0, True), (0.0, False)])
+    def test_a_pipe_of_a_child_that_has_ended(self, ended: float, named: bool) -> None:
+        """The other end is open in this process, too, so that the pipe does not say so."""
+        builder = trained().open("step", 40.0, wchan="unix_stream_read_generic", os_state="S")
+        builder.stack(-1, 100, stacks.main_in(user="hard_examples"))
+        builder.helpers = {"children_ended": ended, "children_cpu_ratio": 0.0, "children_switches_per_s": 0.0}
+        finding = only(run(builder.half_a_minute()))
+        assert ("1 process that it started has ended" in finding.cause) is named
+        assert ("is_alive()" in finding.advice) is named
+
     def test_a_save_that_polls(self) -> None:
         """It waits for a lock file or a mount, and looks again and again: not a byte is written."""
         builder = trained().open("outside", 40.0).stack(-1, 100, stacks.SAVE)

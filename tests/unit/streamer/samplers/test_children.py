@@ -14,7 +14,12 @@ from loaderwatch.streamer.samplers.children import NOT_LOOKED, ChildrenSampler
 from tests.waiting import wait_until
 
 SECOND = 10**9
-NOTHING = {"threads_switches_per_s": 0.0, "children_switches_per_s": 0.0, "children_cpu_ratio": 0.0}
+NOTHING = {
+    "threads_switches_per_s": 0.0,
+    "children_switches_per_s": 0.0,
+    "children_cpu_ratio": 0.0,
+    "children_ended": 0.0,
+}
 
 
 def write(
@@ -44,13 +49,14 @@ def test_threads_and_descendants_without_the_workers(tmp_path: Path) -> None:
 
     sampler = ChildrenSampler(1, tmp_path)
     at(0)
-    assert sampler.look(0, {20}) == NOT_LOOKED, "no rates yet"
+    assert sampler.look(0, {20}) == NOT_LOOKED | {"children_ended": 0.0}, "no rates yet"
     at(2)
     values = sampler.look(2 * SECOND, {20})
     assert values == {
         "threads_switches_per_s": 8.0,
         "children_switches_per_s": 5.0,
         "children_cpu_ratio": 0.5,
+        "children_ended": 0.0,
     }
     assert sampler.look(3 * SECOND, {20}) == NOTHING
 
@@ -99,3 +105,23 @@ def test_a_real_child_that_computes(busy_child: int) -> None:
 
     wait_until("the child's CPU time", computes)
     assert sampler.look(now + SECOND, {busy_child})["children_cpu_ratio"] == 0.0
+
+
+@pytest.mark.skipif(
+    not Path(f"/proc/self/task/{os.getpid()}/children").exists(), reason="a kernel that lists no children"
+)
+def test_a_real_child_that_has_ended_and_nobody_asked() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    try:
+        sampler, now = ChildrenSampler(os.getpid()), 0
+        sampler.look(now, ())
+
+        def ended() -> bool:
+            nonlocal now
+            now += SECOND
+            return sampler.look(now, ())["children_ended"] == 1.0
+
+        wait_until("the end of the child", ended)
+    finally:
+        child.wait()
+    assert sampler.look(now + SECOND, ())["children_ended"] == 0.0
