@@ -24,6 +24,7 @@ from loaderwatch.detect.running_out import cushion, descriptors, disk, drift, he
 from loaderwatch.detect.slow_step import (
     growing_steps,
     h2d,
+    held_interpreter,
     pauses,
     sawtooth,
     script_work,
@@ -51,6 +52,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     growing_steps.detect,
     slow_optimizer.detect,
     waiting_loops.detect,
+    held_interpreter.detect,
     script_work.detect,
     pauses.detect,
     sawtooth.detect,

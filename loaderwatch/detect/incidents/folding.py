@@ -232,6 +232,11 @@ def _one_machine(one: Finding, other: Finding) -> bool:
     return same and one.key < other.key  # the first loader speaks for all
 
 
+def _one_interpreter(steps: Finding, waits: Finding) -> bool:
+    """Whether the thread that slows down the steps makes the loop wait for batches that lie ready, too."""
+    return steps.scenario == waits.scenario == "S14" and _same_rank(steps, waits)
+
+
 _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("crashed", "running-out"): _crash_of_what_ran_out,
     ("crashed", "hung"): _same_rank,
@@ -245,6 +250,7 @@ _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("slow-step", "hung"): _pauses,
     ("slow-step", "slow-step"): _own_work,
     ("slow-step", "gpu-sawtooth"): _proven_cause,
+    ("slow-step", "input-bound"): _one_interpreter,
     ("gpu-sawtooth", "slow-step"): _swings,
     ("input-bound", "gpu-sawtooth"): _waited_for,
     ("input-bound", "hung"): _wait_that_may_hang,

@@ -15,6 +15,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import STARVED_PART
+from loaderwatch.detect.measures.children import ELSEWHERE, interpreter_held
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.statistics import quantile, ratio
 from loaderwatch.detect.text import count, cpu_count, duration, percent, rate
@@ -241,6 +242,20 @@ def crowd(s: Symptoms) -> Explanation | None:
 
 def starved_training_thread(s: Symptoms) -> Explanation:
     """Explain S14: batches lie ready, and the training thread is kept from taking them."""
+    held = interpreter_held(s.pace.rank)
+    if held is not None:
+        return Explanation(
+            scenario="S14",
+            confidence=0.85,
+            because=f"batches lie ready, but another thread of its own process computes in Python at {held.frame} and holds the interpreter"
+            f" ({duration(s.wait_s)} per batch)",
+            cause=f"{rate(s.ready)} batches lie ready on average and unpacking needs little CPU, yet next() takes {duration(s.wait_s)}: the"
+            f" training thread neither ran nor lacked a CPU for {duration(held.blocked_s)} of the last {duration(held.looked_s)}, and asked for"
+            f" the interpreter's lock {round(held.woken_per_s)} times a second.",
+            advice=ELSEWHERE,
+            gain_ceiling_ratio=s.gain(s.step_s),
+            stacks=[held.dump],
+        )
     why = (
         "other programs hold the CPUs"
         if neighbours(s.cpus)

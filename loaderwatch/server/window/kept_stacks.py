@@ -9,6 +9,7 @@ from loaderwatch.core.facts import (
     AT_WORK,
     BETWEEN_STEPS,
     GPU_IDLE,
+    INTERPRETER_HELD,
     LOCK_WAIT,
     LONGER_STEP,
     SCRIPT_WORK,
@@ -18,7 +19,16 @@ from loaderwatch.core.facts import (
 MOST_PROCESSES = 128
 MOST_PASSING = 6
 """Of each reason in ``PASSING``. They are few, and no other kind replaces them."""
-PASSING: Final = (GPU_IDLE, LOCK_WAIT, ANSWER_WAIT, BETWEEN_STEPS, AT_WORK, SCRIPT_WORK, LONGER_STEP)
+PASSING: Final = (
+    GPU_IDLE,
+    LOCK_WAIT,
+    ANSWER_WAIT,
+    BETWEEN_STEPS,
+    AT_WORK,
+    SCRIPT_WORK,
+    LONGER_STEP,
+    INTERPRETER_HELD,
+)
 """Why stacks are taken of what is over in a moment and comes again."""
 
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from loaderwatch.core.facts import ANSWER_WAIT, AT_WORK, BETWEEN_STEPS, LOCK_WAIT, LONGER_STEP, SCRIPT_WORK
+from loaderwatch.core.facts import (
+    ANSWER_WAIT,
+    AT_WORK,
+    BETWEEN_STEPS,
+    INTERPRETER_HELD,
+    LOCK_WAIT,
+    LONGER_STEP,
+    SCRIPT_WORK,
+)
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
 from loaderwatch.streamer.stack_moments.busy_readers import BusyReaders
+from loaderwatch.streamer.stack_moments.held_interpreter import HeldInterpreter
 from loaderwatch.streamer.stack_moments.locked_workers import LockedWorkers
 from loaderwatch.streamer.stack_moments.longer_steps import LongerSteps
 from loaderwatch.streamer.stack_moments.script_work import ScriptWork
@@ -35,6 +44,7 @@ class SlowLoops:
         self._step_loops = StepLoops()
         self._script_work = ScriptWork()
         self._longer_steps = LongerSteps()
+        self._held_interpreter = HeldInterpreter()
 
     def due(
         self,
@@ -61,5 +71,6 @@ class SlowLoops:
             (BETWEEN_STEPS, self._step_loops.due(roster, usual_ns, now_ns)),
             (SCRIPT_WORK, self._script_work.due(roster, now_ns)),
             (LONGER_STEP, self._longer_steps.due(roster, usual_ns, now_ns)),
+            (INTERPRETER_HELD, self._held_interpreter.due(roster, readings, now_ns)),
         ):
             yield from (Moment(rank, why, None) for rank in ranks)

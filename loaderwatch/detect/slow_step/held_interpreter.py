@@ -1,0 +1,68 @@
+"""S14 within steps: another thread of the process computes in Python and holds the interpreter, code ``slow-step``.
+
+Scores in a pool of threads, a writer that encodes, a monitor: each of PyTorch's operators gives the interpreter's lock back and has
+to get it again, and a thread that computes in Python lets go of it every 5 ms only (``sys.getswitchinterval``). So the training
+thread is neither on a CPU nor without one, and is woken some hundred times a second to ask for the lock again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.children import ELSEWHERE, Held, interpreter_held
+from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.text import duration, measured, percent
+from loaderwatch.detect.window import RunWindow
+
+
+def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+    """Return at most one finding, that of the rank that loses most by it; the others wait for it."""
+    found = [
+        (share, held)
+        for rank in window.ranks.values()
+        if rank.process.state == "live"
+        and (held := interpreter_held(rank)) is not None
+        and (share := _lost_s(held) / held.looked_s) >= limits.input_warning_ratio
+    ]
+    if not found:
+        return []
+    share, worst = max(found, key=lambda one: one[0])
+    return [_finding(worst, min(1.0, share), limits)]
+
+
+def _lost_s(held: Held) -> float:
+    """Return what it cost outside of waits for data, which are told of elsewhere."""
+    waited_s = sum(float(np.nansum(pace.since(held.since_ns).wait_s)) for pace in paces(held.rank))
+    return max(0.0, held.blocked_s - waited_s)
+
+
+def _finding(found: Held, share: float, limits: Limits) -> Finding:
+    rank, lost_s = found.rank, _lost_s(found)
+    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
+    return Finding(
+        key=f"{CODE}:S14",
+        code=CODE,
+        scenario="S14",
+        severity="critical" if share >= limits.input_critical_ratio else "warning",
+        confidence=0.85,
+        began_ns=rank.made_ns - int(found.looked_s * 1e9),
+        title=f"{who} loses {percent(share)} of its time {measured(found.looked_s)} to another thread of its own process, which computes"
+        f" in Python at {found.frame} and holds the interpreter; the data loader is not the cause.",
+        cause=f"The training thread neither ran nor lacked a CPU for {duration(found.blocked_s)}, and asked for the interpreter's lock"
+        f" {round(found.woken_per_s)} times a second: each of PyTorch's operators has to get it back, up to 5 ms each time.",
+        advice=ELSEWHERE,
+        evidence=known_evidence(
+            ("lost to the other thread", lost_s, "s"),
+            ("CPU of the other threads", found.others_ratio, "ratio"),
+            ("training thread woken per second", found.woken_per_s, "count"),
+        ),
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.process.pid,
+        lost_s=lost_s,
+        gain_ceiling_ratio=share,
+        stacks=[found.dump],
+    )
