@@ -4,14 +4,14 @@ A metric over all that was seen so far, a log that is written anew with each ste
 first, and most of the time an hour later. That is the part of a step that is neither copy nor model nor optimizer. A model
 grows as well: by hooks that are registered again and again, a bank that it keeps, a graph that reaches back into earlier steps. Its part
 counts only while batches are as large as before, so that longer sequences or larger batches are no growth, and while the rest of
-the step is not slowed down alike. Where the phases are not timed, or an accelerator works through the step while the loop goes
-on, nothing is said.
+the step is not slowed down alike. Where no model is watched, that holds of the whole step, beside its optimizer. Where an accelerator works
+through the step while the loop goes on, nothing is said.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -49,12 +49,16 @@ STAGES_PART: Final = 0.6
 """So much of a rise, and more, in so few jumps is a change at some moments, or that of a model that is made larger in stages."""
 
 
+Part: TypeAlias = Literal["script", "model", "step"]
+"""What has grown: the script's own part, the forward and the backward pass, or the step as a whole, of which no parts are known."""
+
+
 @dataclass(frozen=True)
 class GrownStep:
     """What a part of a step took at first and takes now, in seconds."""
 
     pace: Pace
-    of_model: bool  # the forward and the backward pass; else the script's own part
+    part: Part
     first_s: float
     last_s: float
     step_s: float  # a whole step now
@@ -88,18 +92,26 @@ def _grown(rank: RankWindow, pace: Pace) -> GrownStep | None:
 
 
 def _of(pace: Pace, slices: Course) -> GrownStep | None:
-    return _grown_part(pace, slices, of_model=False) or _grown_part(pace, slices, of_model=True)
+    found = (_grown_part(pace, slices, part) for part in ("script", "model", "step"))
+    return next((grown for grown in found if grown is not None), None)
 
 
-def _grown_part(pace: Pace, slices: Course, *, of_model: bool) -> GrownStep | None:
-    part_s = slices.model_s if of_model else slices.script_s
+def _grown_part(pace: Pace, slices: Course, part: Part) -> GrownStep | None:
+    if part == "step":
+        # As a whole a step is judged only where its parts are not known, but for the optimizer's.
+        known = np.isfinite(slices.script_s).any() or np.isfinite(slices.model_s).any()
+        part_s, rest_s = slices.step_s, slices.optimizer_s
+        if known or not np.isfinite(rest_s).any():
+            return None
+    else:
+        part_s = slices.model_s if part == "model" else slices.script_s
+        rest_s = slices.step_s - part_s
     first_s, last_s = ends(part_s)
     if not 0 < first_s <= last_s / GROWN_RATIO:
         return None
     # Other programs slow down all parts alike: beside them only the one in terms of the other tells.
-    rest_s = slices.step_s - part_s
     of_rest = np.divide(part_s, rest_s, out=np.full(part_s.size, np.nan), where=rest_s > 0)
-    if of_model:
+    if part != "script":
         first, last = ends(of_rest)
         if not (last >= REST_RATIO * first and _same_size(slices)):
             return None
@@ -108,7 +120,7 @@ def _grown_part(pace: Pace, slices: Course, *, of_model: bool) -> GrownStep | No
     over = np.maximum(0.0, part_s - first_s) / slices.step_s
     return GrownStep(
         pace=pace,
-        of_model=of_model,
+        part=part,
         first_s=first_s,
         last_s=last_s,
         step_s=ends(slices.step_s)[1],
@@ -150,7 +162,21 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
     dump = _stack(found)
     frame = user_frame(main_frames(dump))
     lately = f", lately at {frame}" if frame else ""
-    if found.of_model:
+    if found.part == "step":
+        labels = "step", "step before"
+        title = (
+            f"{who} loses {percent(found.share)} of its time to steps that take longer and longer{lately}, while batches stay as large:"
+            f" {duration(found.first_s)} {duration(found.span_s)} ago, {duration(found.last_s)} now; the data loader is not the cause."
+        )
+        cause = (
+            f"A step has risen steadily, from {duration(found.first_s)} to {duration(found.last_s)}, while the optimizer's part of it has"
+            " not. No model is watched, so that its passes are not told from the rest."
+        )
+        advice = (
+            "Look for what is kept from step to step: a tensor that still has its graph (detach() it), retain_graph=True, hooks that are"
+            " registered again and again, a list that is walked in each step. Pass model= to loaderwatch.attach() to see which part grows."
+        )
+    elif found.part == "model":
         labels = "pass of the model", "pass of the model before"
         title = (
             f"{who} loses {percent(found.share)} of its time to a model whose pass takes longer from step to step{lately}, while batches"
@@ -194,7 +220,7 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
         evidence=known_evidence(
             (labels[0], found.last_s, "s"),
             (labels[1], found.first_s, "s"),
-            ("step", found.step_s, "s"),
+            ("step", found.step_s if found.part != "step" else None, "s"),
             ("seen for", found.span_s, "s"),
         ),
         rank=rank.rank,
@@ -208,6 +234,8 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
 
 def _stack(found: GrownStep) -> StackDump | None:
     stacks = found.pace.rank.passing_stacks
-    if found.of_model:
+    if found.part == "step":
+        return usual_stack(stacks.get(LONGER_STEP, []))
+    if found.part == "model":
         return usual_stack([dump for dump in stacks.get(LONGER_STEP, []) if in_model(main_frames(dump))])
     return usual_stack(beside_model(stacks.get(SCRIPT_WORK, [])))

@@ -1,4 +1,7 @@
-"""When a stack of a training process is worth its signal: in its model or its optimizer, once steps take longer than they did."""
+"""When a stack of a training process is worth its signal: in its model or its optimizer, once steps take longer than they did.
+
+Where no model is watched, that is anywhere in a step.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,8 @@ class LongerSteps:
                 continue
             shortest_ns = self._shortest_ns[main.pid] = min(step_ns, self._shortest_ns.get(main.pid, step_ns))
             span = main.ring.span()
-            inside = span is not None and span.phase in PARTS
+            parts = PARTS if main.info.has_model else (*PARTS, Phase.STEP)
+            inside = span is not None and span.phase in parts
             if inside and step_ns >= LONGER * shortest_ns and self._budget.take(rank, now_ns):
                 found.append(rank)
         return found

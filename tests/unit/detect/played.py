@@ -91,12 +91,14 @@ def read(
                     "gpu_waits", loader=0, request_ns=rank.now_ns, starved_ns=int(max(0.0, wait - 0.0005) * S),
                     gpu_step_ns=int(step * S), slack_ns=int(slack_s(now) * S),
                 )  # fmt: skip
-            phases = {}
+            phases: dict[str, int] = {}
             if model_s is not None:
                 whole_s = model_s(now)
                 last_s = whole_s / 3 if optimizer_s is None else optimizer_s(now)
-                phases = dict.fromkeys(("forward_ns", "backward_ns"), int((whole_s - last_s) / 2 * S))
+                phases |= dict.fromkeys(("forward_ns", "backward_ns"), int((whole_s - last_s) / 2 * S))
                 phases["optimizer_ns"] = int(last_s * S)
+            elif optimizer_s is not None:
+                phases["optimizer_ns"] = int(optimizer_s(now) * S)
             rank.step(wait, step, ready=ready, **phases)
             now += wait + step
             dispatch(batch + ahead, now - step)

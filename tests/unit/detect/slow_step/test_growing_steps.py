@@ -162,3 +162,47 @@ def test_the_line_of_the_model() -> None:
     builder.now_ns += S
     _, last = grown(played((builder, waits_at_s)))[-1]
     assert "in keep_histogram, while batches" in last.title
+
+
+def unwatched(
+    step_s: Callable[[float], float],
+    batch_bytes: Callable[[float], int] = lambda at_s: 1_000_000,
+    other: float = 0.0,
+) -> list[Finding]:
+    """Two minutes of steps of which only the optimizer's part is known, on a machine that slows down by ``other`` per second."""
+
+    def slowed(at_s: float) -> float:
+        return 1 + other * at_s
+
+    builder = read(
+        120,
+        quick,
+        lambda at_s: slowed(at_s) * (step_s(at_s) + 0.004),
+        optimizer_s=lambda at_s: slowed(at_s) * 0.004,
+        batch_bytes=batch_bytes,
+    )
+    builder[0].stack(-1, 100, stacks.main_in(user="inner_loop"), why=LONGER_STEP)
+    return [finding for _, finding in played(builder).found if "longer and longer" in finding.title]
+
+
+def test_steps_that_grow_where_no_model_is_watched() -> None:
+    found = unwatched(lambda at_s: 0.03 + at_s / 400)
+    last = found[-1]
+    assert (last.scenario, last.severity) == ("S26", "warning")
+    assert ", lately at train.py:61 in inner_loop, while batches stay as large" in last.title
+    assert "retain_graph=True" in last.advice
+    assert "Pass model= to loaderwatch.attach()" in last.advice
+
+
+@pytest.mark.parametrize(
+    ("step_s", "fields"),
+    [
+        pytest.param(lambda at_s: 0.03 + at_s / 400, {"batch_bytes": lambda at_s: int(1e6 + 5e4 * at_s)}, id="longer-sequences"),
+        pytest.param(lambda at_s: 0.03, {"other": 0.05}, id="a-machine-that-slows"),
+        pytest.param(lambda at_s: 0.03 * (1 + at_s // 30), {}, id="in-stages"),
+    ],
+)  # fmt: skip
+def test_steps_that_are_meant_to_take_longer(
+    step_s: Callable[[float], float], fields: dict[str, Any]
+) -> None:
+    assert unwatched(step_s, **fields) == []

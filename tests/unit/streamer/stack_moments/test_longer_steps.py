@@ -16,14 +16,19 @@ MS = 1_000_000
 
 
 def asked(
-    steps_ms: list[float], phase: Phase = Phase.FORWARD, *, alive: bool = True, cuda: bool = False
+    steps_ms: list[float],
+    phase: Phase = Phase.FORWARD,
+    *,
+    alive: bool = True,
+    cuda: bool = False,
+    model: bool = True,
 ) -> list[int]:
     """The seconds in which rank 3 was asked, whose usual step took so long."""
     main = SimpleNamespace(
         pid=7,
         alive=alive,
         ring=SimpleNamespace(span=lambda: SimpleNamespace(phase=phase)),
-        info=SimpleNamespace(cuda=cuda),
+        info=SimpleNamespace(cuda=cuda, has_model=model),
     )
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
     steps, found = LongerSteps(), []
@@ -41,6 +46,11 @@ def test_it_is_asked_once_its_steps_take_twice_as_long(phase: Phase) -> None:
     seconds = asked(GROWS, phase)
     assert seconds[:3] == [20, 21, 22]
     assert len(seconds) < len(OF_A_PART_APART_NS)
+
+
+def test_anywhere_in_a_step_where_no_model_is_watched() -> None:
+    assert asked(GROWS, Phase.STEP, model=False)[0] == 20
+    assert asked(GROWS, Phase.WAIT, model=False) == []
 
 
 def test_it_is_asked_a_handful_of_times_an_hour() -> None:
