@@ -105,9 +105,13 @@ def _differ(positions: list[Position]) -> bool:
 
 def _desync(positions: list[Position]) -> Finding:
     """Explain S46, an exchange of buffers against something else, or S45, other collectives that differ."""
+    lines = {str(user_frame(position.frames) or "") for position in positions if position.collective}
+    # The same collective from two lines is two: none of them is complete.
+    apart = len(lines) > 1 and "" not in lines and len({position.stands for position in positions}) == 1
     groups: dict[str, list[int]] = {}
     for position in positions:
-        groups.setdefault(position.stands, []).append(position.number)
+        place = f"{position.stands} at {user_frame(position.frames)}" if apart else position.stands
+        groups.setdefault(place, []).append(position.number)
     places = listing([f"{names(numbers)} in {place}" for place, numbers in groups.items()])
     odd = places_of(positions)[0].position
     age_s = max(position.age_s for position in positions)

@@ -61,6 +61,20 @@ def test_all_on_one_side_of_an_exchange(side: str, other: str) -> None:
     )
 
 
+def test_one_collective_from_two_lines_is_two() -> None:
+    """Each rank calls the same function, and one of them another time than the other."""
+    one, other = (
+        stacks.main_in("all_reduce", user=user) for user in ("tell_of_overflow", "average_gradients")
+    )
+    finding = only(run(stuck(0, other), stuck(1, one)))
+    assert finding.title == (
+        "The ranks wait for each other in different places: rank 0 in all_reduce at train.py:61 in average_gradients and rank 1 in"
+        " all_reduce at train.py:61 in tell_of_overflow, for 40 s."
+    )
+    alike = only(run(stuck(0, one), stuck(1, one)))
+    assert alike.title == "Both ranks have stood still in all_reduce for 40 s."
+
+
 def test_a_send_that_meets_no_receiver() -> None:
     finding = only(run(stuck(0, stacks.main_in("send")), stuck(1, BARRIER)))
     assert "rank 0 in send and rank 1 in barrier" in finding.title
