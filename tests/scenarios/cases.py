@@ -232,6 +232,20 @@ CASES: Final[tuple[Case, ...]] = (
         says=("in send", "none of them receives", "in pass_on"),
     ),
     Case(
+        "s45_overflow",
+        ("S45",),
+        "collectives",
+        ranks=2,
+        stacks=2,
+        within_s=60,
+        says=(
+            "rank 1 in all_reduce at",
+            "in tell_of_overflow",
+            "rank 0 in all_reduce at",
+            "in average_gradients",
+        ),
+    ),
+    Case(
         "s45_early_stop",
         ("S45",),
         "collectives",
@@ -346,6 +360,14 @@ CASES: Final[tuple[Case, ...]] = (
         says=("a pool of processes", "BrokenProcessPool"),
     ),
     Case(
+        "s26_miner",
+        ("S26",),
+        "stuck",
+        within_s=60,
+        stacks=1,
+        says=("in hard_examples", "1 process that it started has ended", "is_alive()"),
+    ),
+    Case(
         "s26_validation_locked", ("S26",), "stuck", within_s=60, stacks=1, says=("in update_metric", "lock")
     ),
     # ---- a thread of the training process reads the loader ahead
@@ -423,6 +445,22 @@ CASES: Final[tuple[Case, ...]] = (
         says=("a model whose pass takes longer", "in forward", "bank"),
     ),
     Case(
+        "s26_history",
+        ("S26",),
+        "steps",
+        within_s=75,
+        stacks=1,
+        says=("steps that take longer and longer", "in step", "retain_graph=True"),
+    ),
+    Case(
+        "s14_telemetry",
+        ("S14",),
+        "steps",
+        within_s=60,
+        stacks=1,
+        says=("another thread of its own process", "in sort_into_bins"),
+    ),
+    Case(
         "s26_scored",
         ("S26",),
         "steps",
@@ -458,6 +496,14 @@ CASES: Final[tuple[Case, ...]] = (
         "evaluation",
         within_s=40,
         says=("Evaluation waits for data", "For val_loader, the evaluation loader: Set num_workers="),
+    ),
+    Case(
+        "s55_beams",
+        ("S55",),
+        "steps",
+        within_s=60,
+        remark=True,
+        says=("of the run", "evaluate less often"),
     ),
     Case("s55_slow_validation", group="evaluation", name="n20_validation_inside", args=("--quick",)),
     # ---- what runs out, before and after

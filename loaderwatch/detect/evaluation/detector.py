@@ -1,6 +1,6 @@
-"""Evaluation that waits for its data: S55, code ``slow-evaluation``.
+"""Evaluation that waits for its data, or that takes much of the run: S55, code ``slow-evaluation``.
 
-It is judged apart from training, by its share of the run.
+It is judged apart from training, by its share of the run. What it computes may be meant: of that a remark is all that is said.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ CRITICAL_RATIO = 0.5  # it waits for longer than training and it take together
 FLOOR_S = 1.0  # seconds of data wait in all passes together below which nothing is reported
 ALONE_S = 30.0  # seconds of waiting from which a single pass may be an alert
 FEW_ROWS = 6  # batches beyond those read ahead that a pass needs for its steady state to be judged
+MUCH_RATIO = 0.4  # share of the run in evaluation itself that is worth a remark
+MUCH_S = 20.0  # of evaluation in all, at least, for that
 START_PART = 0.5  # share of the waiting from which the start of the workers is the cause
 
 
@@ -70,12 +72,15 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             continue
         for loader in rank.process.loaders:
             passes = passes_of(rank, loader) if loader.role != "train" else None
-            if passes is None or not _worth_a_word(passes, limits):
+            if passes is None or not (_worth_a_word(passes, limits) or _takes_much(passes)):
                 continue
             other = worst.get(loader.loader)
-            if other is None or other.lost_s < passes.lost_s:
+            if other is None or (other.lost_s, other.evaluating_s) < (passes.lost_s, passes.evaluating_s):
                 worst[loader.loader] = passes
-    found = (_finding(window, passes) for _, passes in sorted(worst.items()))
+    found = (
+        (_finding(window, passes) if _worth_a_word(passes, limits) else None) or _remark(window, passes)
+        for _, passes in sorted(worst.items())
+    )
     return [finding for finding in found if finding is not None]
 
 
@@ -119,6 +124,10 @@ def _worth_a_word(passes: Passes, limits: Limits) -> bool:
         and passes.wait_ratio >= limits.input_warning_ratio
         and passes.share >= REMARK_RATIO
     )
+
+
+def _takes_much(passes: Passes) -> bool:
+    return passes.evaluating_s >= max(MUCH_S, MUCH_RATIO * passes.elapsed_s)
 
 
 def _severity(passes: Passes) -> Severity:
@@ -168,6 +177,38 @@ def _finding(window: RunWindow, passes: Passes) -> Finding | None:
         lost_s=passes.lost_s,
         gain_ceiling_ratio=gain,
         gain_of="run",
+    )
+
+
+def _remark(window: RunWindow, passes: Passes) -> Finding | None:
+    """Return a remark on evaluation that takes much of the run by what it computes; None where it does not."""
+    if not _takes_much(passes):
+        return None
+    rank, loader = passes.rank, passes.loader
+    world = max(len(window.ranks), rank.process.world_size)
+    who = f"{ranks_phrase([rank.rank], world)}: evaluation" if world > 1 else "Evaluation"
+    each_s, share = (
+        passes.evaluating_s / passes.passes,
+        min(1.0, ratio(passes.evaluating_s, passes.elapsed_s)),
+    )
+    return Finding(
+        key=f"{CODE}:{loader.loader}",
+        code=CODE,
+        scenario=SCENARIO,
+        severity="info",
+        confidence=0.6,
+        began_ns=passes.began_ns,
+        title=f"{who} takes {percent(share)} of the run ({loader.name}): {duration(each_s)} in each of {count(passes.passes, 'pass', 'passes')}.",
+        cause=f"It waits for data {percent(passes.wait_ratio)} of that time; the rest is its own work, in which training stands still.",
+        advice="If so much is not meant: evaluate less often or on fewer samples, or on a checkpoint in a process of its own. Where it generates"
+        " text, bound the length, keep the cache of keys and values, and see that it ends at its end token.",
+        evidence=[
+            Evidence(label="share of the run", value=share, unit="ratio"),
+            Evidence(label="evaluation passes", value=passes.passes, unit="count"),
+            Evidence(label="time in evaluation", value=passes.evaluating_s, unit="s"),
+        ],
+        rank=rank.rank,
+        host=rank.host,
     )
 
 

@@ -36,7 +36,8 @@ class ScriptWork:
                 self._looks.pop(rank, None)
                 continue
             looks = self._looks.setdefault(rank, deque(maxlen=LOOKS))
-            looks.append(span.phase is Phase.STEP)
+            evaluates = any(each.loader == span.loader and each.role != "train" for each in main.info.loaders)
+            looks.append(span.phase is Phase.STEP and not evaluates)
             often = len(looks) == LOOKS and sum(looks) >= OWN_RATIO * LOOKS
             if looks[-1] and often and self._budget.take(rank, now_ns):
                 found.append(rank)

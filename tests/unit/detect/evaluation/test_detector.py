@@ -131,3 +131,25 @@ def test_only_an_evaluation_of_which_something_was_seen() -> None:
 def test_it_needs_a_floor() -> None:
     assert FLOOR_S > 0
     assert not detect(run(evaluated(num_workers=0, train_s=0.5, passes=1, wait=0.04)))
+
+
+def test_evaluation_that_computes_for_much_of_the_run_is_a_remark() -> None:
+    def beams(sentence_s: float, rounds: int = 4) -> list[Finding]:
+        rank = RankBuilder(loaders=[loader(), loader(**VAL)])
+        rank.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 100)
+        for number in range(rounds):
+            for _ in range(120):
+                rank.fetch(0, 0.02, cpu=0.1).step(0.0, 0.05, ready=4)
+            rank.batch[1], rank.epoch[1] = 0, number
+            rank.add("epoch_begins", loader=1, epoch=number, iter_ns=S // 100)
+            for _ in range(10):
+                rank.fetch(0, 0.001, cpu=0.1, loader=1).step(0.001, sentence_s, loader=1)
+            rank.add("epoch_ends", loader=1, epoch=number, batches=10, ended_by=EndedBy.EXHAUSTED)
+        return detect(run(rank))
+
+    (finding,) = beams(0.8)
+    assert (finding.code, finding.scenario, finding.severity) == ("slow-evaluation", "S55", "info")
+    assert finding.title == "Evaluation takes 57 % of the run (val_loader): 8.0 s in each of 4 passes."
+    assert "evaluate less often" in finding.advice
+    assert beams(0.3) == []  # a third of the run
+    assert beams(0.8, rounds=2) == []  # it has not gone on for long

@@ -13,13 +13,17 @@ from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS
 from loaderwatch.streamer.stack_moments.script_work import LOOKS, ScriptWork
 
 
-def asked(*phases: Phase, alive: bool = True, model: bool = True, optimizer: bool = True) -> list[int]:
+def asked(
+    *phases: Phase, alive: bool = True, model: bool = True, optimizer: bool = True, role: str = "train"
+) -> list[int]:
     """The seconds in which rank 3 was asked, of looks that found it in these phases."""
-    span = SimpleNamespace(phase=phases[0])
+    span = SimpleNamespace(phase=phases[0], loader=1)
     main = SimpleNamespace(
         alive=alive,
         ring=SimpleNamespace(span=lambda: span),
-        info=SimpleNamespace(has_model=model, has_optimizer=optimizer),
+        info=SimpleNamespace(
+            has_model=model, has_optimizer=optimizer, loaders=[SimpleNamespace(loader=1, role=role)]
+        ),
     )
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
     work, found = ScriptWork(), []
@@ -48,7 +52,8 @@ def test_it_is_asked_a_handful_of_times_an_hour() -> None:
         (OWN_IN_THREE, {"model": False}),  # all of a step would be its own
         (OWN_IN_THREE, {"optimizer": False}),
         (OWN_IN_THREE, {"alive": False}),
+        (OWN_IN_THREE, {"role": "eval"}),  # a metric of the evaluation
     ],
 )
-def test_others_are_not(phases: list[Phase], fields: dict[str, bool]) -> None:
+def test_others_are_not(phases: list[Phase], fields: dict[str, Any]) -> None:
     assert asked(*phases, **fields) == []
