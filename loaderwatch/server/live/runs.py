@@ -159,6 +159,9 @@ class LiveRuns:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        for work in self._working:  # its next look would find the threads shut
+            work.cancel()
+        await asyncio.gather(*self._working, return_exceptions=True)
         loop = asyncio.get_running_loop()
         await asyncio.gather(
             *(loop.run_in_executor(self._threads, live.close) for live in self._runs.values()),
