@@ -25,6 +25,9 @@ _ITEM_BYTES: Final = 600  # what a process, loader, span or the like takes in me
 
 TIDY_EVERY_S: Final = 1.0
 MAX_UNKNOWN_SAID: Final = 100
+MOST_WAITING_BYTES: Final = 256 * 2**20
+"""Memory of envelopes that wait for the disk. With a quarter of it four thousand ranks, whose commits take a second, were told to come
+again so often that taking in what then came again was most of the work, and it never got less."""
 REST: Final = 4.0
 """Times the duration of a commit from its end until the next one begins. Half of what a commit of a thousand ranks costs it costs with
 however few rows, so many small ones a second are the dearest way to store them."""
@@ -73,7 +76,7 @@ class Ingest:
         store: Store,
         *,
         commit_interval_s: float = 0.1,
-        max_waiting_bytes: int = 64 * 2**20,
+        max_waiting_bytes: int = MOST_WAITING_BYTES,
         admit: Callable[[Envelope, int], None] | None = None,
     ) -> None:
         """Make an ingest. ``admit(envelope, bytes)`` raises for a sender that has used its share; the sender gets that error."""

@@ -14,10 +14,12 @@ from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
 from loaderwatch.server.access.rate_limits import TooMany
 from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.ingest import Busy, IngestCounts
+from loaderwatch.server.live.commands import envelope_s
 from loaderwatch.server.parts import Parts
 
-MAX_CONCURRENT: Final = 256
-"""How many requests are read or stored at once; each holds MAX_ENVELOPE_BYTES at most, and usually a few KiB."""
+MAX_CONCURRENT: Final = 2048
+"""How many requests are read or stored at once: one of each host of a large run while a commit lasts. What they hold is bounded by
+MAX_READING_BYTES, and in ``server.ingest``."""
 MAX_READING_BYTES: Final = 128 * 2**20
 
 router = APIRouter()
@@ -89,6 +91,7 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
             notices=notices,
             notifies=live.notifies,
             closing=live.closing_for(host),
+            envelope_s=envelope_s(0 if live.summary is None else live.summary.world_size),
         )
     )
 

@@ -255,7 +255,7 @@ def test_what_waits_counts_as_what_it_is_in_memory(tmp_path: Path) -> None:
 
     async def play() -> None:
         store = Slow(tmp_path)
-        ingest = Ingest(store)
+        ingest = Ingest(store, max_waiting_bytes=64 * 2**20)
         ingest.start()
         lost = [Loss(what="", rank=0, count=1, t_ns=0)] * 98_000
         heavy = [encode(envelope(number, losses=lost, tables={})) for number in range(1, 4)]
