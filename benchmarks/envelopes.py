@@ -19,21 +19,30 @@ SECOND: Final = 10**9
 RANKS_PER_STREAMER: Final = 8
 INTERVAL_S: Final = 0.5
 PER_S: Final = 10
-STEPS: Final = int(PER_S * INTERVAL_S)
-"""Of each rank, in one envelope: the last one ends when the envelope is made, the others every 100 ms before."""
 RUN: Final = "bench"
 
 
 class Streamer:
-    """Makes the envelopes of one host. Times move on; the other values are drawn once."""
+    """Makes the envelopes of one host. Times move on; the other values are drawn once.
 
-    def __init__(self, number: int, ranks: Sequence[int], world_size: int, workers: int) -> None:
+    Of each rank's steps in an envelope the last one ends when it is made, the others every 100 ms before.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        ranks: Sequence[int],
+        world_size: int,
+        workers: int,
+        interval_s: float = INTERVAL_S,
+    ) -> None:
         random = np.random.default_rng(number)
         self.name = f"host-{number:03d}"
         self.workers = workers
         self.ranks = list(ranks)
         self.seq = 0
-        count = STEPS
+        self.interval_s = interval_s
+        self.steps = count = int(PER_S * interval_s)
         each = np.repeat(np.array(self.ranks), count)
         self._offsets = np.tile(np.arange(count) * SECOND // PER_S, len(self.ranks))
         wait = random.integers(10**6, 4 * 10**7, len(each))
@@ -121,7 +130,7 @@ class Streamer:
     def envelope(self, made_ns: int) -> Envelope:
         """What ended within the interval before ``made_ns``."""
         self.seq += 1
-        times = self._offsets + (made_ns - int(INTERVAL_S * SECOND))
+        times = self._offsets + (made_ns - int(self.interval_s * SECOND))
         stamps = times.tobytes()
         batch = (times // (SECOND // PER_S)).tobytes()
         tables = {
@@ -129,7 +138,7 @@ class Streamer:
             "gpus": {**self._gpus, "t_ns": stamps},
             "fetches": {**self._fetches, "request_ns": stamps, "ordinal": batch},
         }
-        if self.seq % 2:
+        if self.seq % 2 or self.interval_s >= 1:
             tables["processes"] = {
                 **self._processes,
                 "t_ns": np.full(len(self._alive), made_ns).tobytes(),
@@ -145,8 +154,8 @@ class Streamer:
                 loader=0,
                 epoch=0,
                 batch=self.seq,
-                steps=self.seq * STEPS,
-                batches=self.seq * STEPS,
+                steps=self.seq * self.steps,
+                batches=self.seq * self.steps,
             )
             for i, (rank, worker) in enumerate(self._alive)
         ]
@@ -166,7 +175,8 @@ class Streamer:
     @property
     def rows(self) -> float:
         """Rows of an envelope, on average."""
-        return 3 * len(self.ranks) * PER_S * INTERVAL_S + (len(self._alive) + 1) / 2
+        seldom = 2 if self.interval_s < 1 else 1
+        return 3 * len(self.ranks) * self.steps + (len(self._alive) + 1) / seldom
 
 
 def _columns(table: str, rows: int, **given: Any) -> dict[str, bytes]:
@@ -178,9 +188,9 @@ def _columns(table: str, rows: int, **given: Any) -> dict[str, bytes]:
     return packed
 
 
-def streamers(ranks: int, workers: int) -> list[Streamer]:
-    """Enough of them for so many ranks."""
+def streamers(ranks: int, workers: int, interval_s: float = INTERVAL_S) -> list[Streamer]:
+    """Enough of them for so many ranks, each of which sends an envelope every ``interval_s``."""
     return [
-        Streamer(i, range(first, min(first + RANKS_PER_STREAMER, ranks)), ranks, workers)
+        Streamer(i, range(first, min(first + RANKS_PER_STREAMER, ranks)), ranks, workers, interval_s)
         for i, first in enumerate(range(0, ranks, RANKS_PER_STREAMER))
     ]

@@ -29,10 +29,11 @@ from typing import Any, Final
 import psutil
 
 from benchmarks.client import Connection, follow, page_queries, quantiles
-from benchmarks.envelopes import INTERVAL_S, PER_S, RUN, STEPS, Streamer, streamers
+from benchmarks.envelopes import PER_S, RUN, Streamer, streamers
 from benchmarks.meter import Meter
 from benchmarks.serving import TOKEN, serving, store_at
 from loaderwatch.core.wire import MAX_TOGETHER, encode, join
+from loaderwatch.server.live.commands import envelope_s
 
 WARM_UP_S: Final = 3.0
 STEADY_S: Final = 300.0
@@ -65,10 +66,11 @@ async def stream(streamer: Streamer, port: int, begin: float, seconds: float, me
     connection = Connection(port, TOKEN)
     first = streamer.ranks[0]
     unseen = measured.unseen[first] = deque()
-    number, total = 0, int(seconds / INTERVAL_S)
+    interval_s, steps = streamer.interval_s, streamer.steps
+    number, total = 0, int(seconds / interval_s)
     try:
         while number < total:
-            due = begin + (number + first % 128 / 128) * INTERVAL_S  # spread over the interval
+            due = begin + (number + first % 1024 / 1024) * interval_s  # spread over the interval
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             made = time.monotonic()
             bodies: list[bytes] = []
@@ -77,10 +79,10 @@ async def stream(streamer: Streamer, port: int, begin: float, seconds: float, me
                 measured.late.append(late)
                 bodies.append(encode(streamer.envelope(time.time_ns() - int(late * 1e9))))
                 unseen.extend(
-                    (streamer.seq * STEPS - back, due - back / PER_S) for back in reversed(range(STEPS))
+                    (streamer.seq * steps - back, due - back / PER_S) for back in reversed(range(steps))
                 )
                 number += 1
-                due += INTERVAL_S
+                due += interval_s
             body, sent = join(bodies), time.monotonic()
             while True:
                 status, _ = await connection.ask("POST", "/api/v1/ingest", body)
@@ -143,7 +145,10 @@ async def _drive(port: int, pid: int, ranks: int, workers: int, seconds: float) 
     ]
     try:
         await asyncio.gather(
-            *(stream(s, port, begin, seconds, measured) for s in streamers(ranks, workers)),
+            *(
+                stream(s, port, begin, seconds, measured)
+                for s in streamers(ranks, workers, envelope_s(ranks))
+            ),
             _look(port, ranks, begin + seconds, measured),
         )
         await asyncio.sleep(1.5)
@@ -192,7 +197,7 @@ def measure(ranks: int, workers: int, seconds: float, store: str) -> list[Line]:
 def _lines(
     measured: Measured, wall: float, generator: float, stored: int, ranks: int, seconds: float
 ) -> list[Line]:
-    offered = int(seconds / INTERVAL_S) * len(measured.unseen)
+    offered = int(seconds / envelope_s(ranks)) * len(measured.unseen)
     taken = measured.statuses.get(200, 0)
     first, middle, last = _thirds(measured.memory_bytes)
     lines = [

@@ -4,7 +4,7 @@
     python -m benchmarks.stages --ranks 1024 --seconds 60 --profile detectors   # and what in a stage takes it
 
 Envelopes of so many seconds are made as streamers make them and given to the parts of the server in its own rhythm: stored
-every ``--commit`` seconds, looked at twice and judged once a second. HTTP is not in it, nor what threads lose to each other:
+every ``--commit`` seconds, looked at as often as they come and judged once a second at most. HTTP is not in it, nor what threads lose to each other:
 ``benchmarks/ingest.py`` has the whole. What the first half takes is not counted, since its windows are still growing.
 """
 
@@ -22,13 +22,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from benchmarks.envelopes import INTERVAL_S, RUN, SECOND, streamers
+from benchmarks.envelopes import RUN, SECOND, streamers
 from loaderwatch.core import wire
 from loaderwatch.core.answers import Verdict
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.encoding import encode_json
+from loaderwatch.server.live.commands import envelope_s
 from loaderwatch.server.live.judge import Judge
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.process import suit_many_ranks
@@ -64,15 +65,16 @@ class Stages:
 
 def measure(ranks: int, seconds: float, commit_s: float, profiled: str | None = None) -> Stages:
     """Give the parts of a server what ``ranks`` send in ``seconds``."""
-    stages, sources, start_ns = Stages(profiled), streamers(ranks, 2), time.time_ns()
+    interval_s = envelope_s(ranks)
+    stages, sources, start_ns = Stages(profiled), streamers(ranks, 2, interval_s), time.time_ns()
     builder, judge = WindowBuilder(RUN, in_part=True), Judge(RUN)
     verdict: Verdict | None = None
-    commits = max(1, round(INTERVAL_S / commit_s))
+    commits = max(1, round(interval_s / commit_s))
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
         store = DuckDBStore(Path(folder))
-        for tick in range(int(seconds / INTERVAL_S)):
-            stages.counting = 2 * tick * INTERVAL_S >= seconds
-            made_ns = start_ns + int((tick + 1) * INTERVAL_S * SECOND)
+        for tick in range(int(seconds / interval_s)):
+            stages.counting = 2 * tick * interval_s >= seconds
+            made_ns = start_ns + int((tick + 1) * interval_s * SECOND)
             payloads = [wire.encode(source.envelope(made_ns)) for source in sources]
             with stages.stage("decode"):
                 envelopes = [wire.decode(payload) for payload in payloads]
@@ -92,7 +94,7 @@ def measure(ranks: int, seconds: float, commit_s: float, profiled: str | None = 
                 summary = summary_of(window, totals, state="live", verdict=verdict)
             with stages.stage("encoding"):
                 encode_json(summary)
-            if tick % 2:
+            if tick % 2 or interval_s >= 1:
                 with stages.stage("detectors"):
                     findings = detect(window)
                     judge.begin(window, window.now_ns)

@@ -76,6 +76,12 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     final: bool = False  # every process of the run on this host has ended
 
 
+ENVELOPE_S: Final = 0.5
+"""How often a stream sends an envelope, unless a receipt says otherwise."""
+SLOWEST_ENVELOPES_S: Final = 5.0
+"""No stream sends them less often, whatever a receipt says: a host counts as lost after 15 s of silence."""
+
+
 class StackRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The server wants fresh stacks of a rank and its workers."""
 
@@ -106,6 +112,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     notices: list[Notice] = []
     notifies: bool = False  # this server has the addresses that the run gave
     closing: Closing | None = None  # as of now, now and then
+    envelope_s: float = ENVELOPE_S  # how often the stream should send an envelope
 
 
 _COLUMN_NAMES: Final = {

@@ -13,7 +13,7 @@ from loaderwatch.core.language import say
 from loaderwatch.core.records import Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.system import boot_id
-from loaderwatch.core.wire import Envelope, encode, pack_table
+from loaderwatch.core.wire import ENVELOPE_S, SLOWEST_ENVELOPES_S, Envelope, encode, pack_table
 from loaderwatch.streamer.drain import Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
@@ -40,7 +40,6 @@ from loaderwatch.streamer.upload import Uploader
 log = logging.getLogger(__name__)
 
 TICK_NS: Final = SECOND_NS // 4
-ENVELOPE_NS: Final = SECOND_NS // 2
 SAMPLE_NS: Final = SECOND_NS
 CHECK_NS: Final = 5 * SECOND_NS
 SETTLED_NS: Final = 2 * SECOND_NS
@@ -103,6 +102,7 @@ class Streamer:
         self._files = RunFiles(settings, run_id, rings)
         self._host_rows: list[Row] = []
         self._next_sample_ns = self._next_envelope_ns = 0
+        self._envelope_ns = int(ENVELOPE_S * SECOND_NS)
         self._redaction: Redaction | None = None
         self._succession = Succession(settings, run_id, self._state.run_name)
         self._next_check_ns = monotonic_ns() + CHECK_NS // 2
@@ -172,7 +172,7 @@ class Streamer:
         for rank in self._idle_gpus.due(self._gpus.used(), self._in_step, now):
             self._stacks.request(rank, roster, monotonic_ns(), GPU_IDLE, workers=False)
         if now >= self._next_envelope_ns:
-            self._next_envelope_ns = max(self._next_envelope_ns + ENVELOPE_NS, now)
+            self._next_envelope_ns = max(self._next_envelope_ns + self._envelope_ns, now)
             if roster.mains:
                 self._send_envelope()
                 roster.retire(now)
@@ -290,6 +290,7 @@ class Streamer:
             for notice in receipt.notices:
                 self._write_to_rank(notice.rank, notice.text)
             self._files.take(receipt)
+            self._envelope_ns = int(min(max(receipt.envelope_s, ENVELOPE_S), SLOWEST_ENVELOPES_S) * SECOND_NS)
         for troubles in (self._uploader.troubles, self._finder.troubles, self._files.troubles):
             while troubles:
                 self._write_to_rank(self._voice(), f"loaderwatch: {troubles.popleft().text}")

@@ -54,7 +54,13 @@ def test_an_envelope_becomes_a_run_on_the_page(tmp_path: Path) -> None:
         feed = Feed()
         receipt = access.send(feed.envelope(steps=20))
         receipt.pop("closing")  # None or not: the run's first look comes before this answer or after it
-        assert receipt == {"stored_seq": 1, "stack_requests": [], "notices": [], "notifies": False}
+        assert receipt == {
+            "stored_seq": 1,
+            "stack_requests": [],
+            "notices": [],
+            "notifies": False,
+            "envelope_s": 0.5,
+        }
         (run,) = access.get("/runs")
         assert (run["run_id"], run["name"], run["state"], run["hosts"]) == (
             "run-1",

@@ -144,3 +144,21 @@ def test_a_streamer_nobody_needs_ends(data_dir: Path) -> None:
         assert second.wait(PATIENCE_S) == 0
         wait_for(lambda: not it.streamer_pids())
         assert not it.folder.exists()
+
+
+def test_envelopes_come_as_often_as_a_receipt_says(data_dir: Path) -> None:
+    """And no record is missing: each envelope has what came since the one before."""
+    with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
+        it.write(period_s=0.02)
+        it.stream()
+        receiver.wait_for(lambda: receiver.envelopes)
+
+        def apart_s(said_s: float) -> float:
+            receiver.extra = {"envelope_s": said_s}  # with each receipt
+            newest = receiver.in_order()[-2:]
+            return (newest[-1].made_ns - newest[0].made_ns) / 1e9
+
+        receiver.wait_for(lambda: apart_s(2.0) >= 1.9)
+        receiver.wait_for(lambda: apart_s(1000.0) >= 4.9)  # a server that errs: no host falls silent for that
+        batches = receiver.column("steps", "batch")
+        assert batches == list(range(len(batches)))

@@ -1,4 +1,4 @@
-"""Commands for the streamers of a run (stacks to take, lines to write), which go out with receipts."""
+"""Commands for the streamers of a run (stacks to take, lines to write, how often to send), which go out with receipts."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.core.wire import Notice, StackRequest
+from loaderwatch.core.wire import ENVELOPE_S, Notice, StackRequest
 
 MAX_NOTICES: Final = 100
 """How many lines are kept for a host that does not come back; the oldest are dropped, and the page still shows the alerts."""
 
 AGAIN_S: Final = 10.0
 """How soon stacks of a rank are asked for again that is looked at because it stands still."""
+
+
+ENVELOPES: Final = ((2048, 2.0), (1024, 1.0))
+"""For runs of more ranks than the first number, how often their streams are to send an envelope, in s. What an envelope costs beside its
+rows, a request, its spans, a look at it, is half of what a server of a thousand ranks does."""
+
+
+def envelope_s(world_size: int) -> float:
+    """Return how often the streams of a run should send an envelope, in s."""
+    return next((seconds for ranks, seconds in ENVELOPES if world_size > ranks), ENVELOPE_S)
 
 
 @dataclass(frozen=True, slots=True)

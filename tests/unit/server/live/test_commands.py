@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from loaderwatch.core.wire import Notice
-from loaderwatch.server.live.commands import MAX_NOTICES, HostCommands
+import time
+
+import pytest
+
+from loaderwatch.core.wire import ENVELOPE_S, SLOWEST_ENVELOPES_S, Notice
+from loaderwatch.server.live.commands import AGAIN_S, MAX_NOTICES, HostCommands, envelope_s
 
 LINE = Notice(rank=0, text="[hung] Rank 0 hangs")
 
@@ -46,3 +50,24 @@ def test_lines_for_a_host_that_stays_away_are_bounded() -> None:
         commands.leave("gpu01", Notice(rank=0, text=str(number)))
     texts = _texts(commands, 1)
     assert (len(texts), texts[-1]) == (MAX_NOTICES, str(3 * MAX_NOTICES - 1))
+
+
+def test_streams_of_large_runs_send_less_often() -> None:
+    assert [envelope_s(ranks) for ranks in (0, 1, 1024)] == [ENVELOPE_S] * 3
+    assert ENVELOPE_S < envelope_s(1025) < envelope_s(10_240) <= SLOWEST_ENVELOPES_S
+
+
+def test_stacks_of_a_standstill_are_asked_for_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    commands = HostCommands()
+
+    def asked(seq: int) -> list[int]:
+        commands.want_stacks_again([0])
+        return [request.rank for request in commands.hand_out("gpu01", "gpu01-1", seq, _host_of)[0]]
+
+    assert asked(1) == [0]
+    now += AGAIN_S / 2
+    assert asked(2) == []
+    now += AGAIN_S
+    assert asked(3) == [0]
