@@ -138,6 +138,7 @@ class SummedRank(NamedTuple):
     made_ns: int
     process: ProcessInfo
     span: SpanInfo | None
+    gpu: int | None
     covered_s: float
     batches: float
     steps_per_s: float  # NaN before there was anything to count

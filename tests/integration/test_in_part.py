@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from loaderwatch.core.facts import GpuInfo
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.crash.unexplained import unexplained_death
@@ -55,6 +56,7 @@ def second(seq: int, *, late: bool, dead: bool = False) -> list[Envelope]:
                 stream=f"stream{number}",
                 host=f"host{number}",
                 processes=[process(rank, WORLD, **({"state": "crashed", "exit": "uncaught ValueError: bad batch"} if dead and rank == DEAD else {})) for rank in ranks],
+                gpus=[GpuInfo(gpu=rank % PER_HOST, uuid=f"GPU-{rank}", name="a GPU", rank=rank) for rank in ranks],
                 spans=[span(rank, T0 + seq * SECOND - 50 * MS, epoch=0, batch=10 * seq, steps=10 * seq) for rank in ranks if not (dead and rank == DEAD)],
                 tables={
                     "steps": joined(rows),
@@ -102,8 +104,9 @@ def test_what_is_looked_at_is_all_there(store: DuckDBStore) -> None:
                     number,
                     name,
                 )
-    for host, looked_at in window.hosts.items():
-        assert looked_at.hosts["t_ns"].tolist() == whole.hosts[host].hosts["t_ns"].tolist()
+    assert window.hosts.keys() == whole.hosts.keys()
+    for host in window.ranks_by_host:
+        assert window.hosts[host].hosts["t_ns"].tolist() == whole.hosts[host].hosts["t_ns"].tolist()
     assert played.part.totals() == played.whole.totals()
 
 
@@ -123,7 +126,7 @@ def test_the_summary_has_every_rank_as_if_all_were_looked_at(store: DuckDBStore)
         )
         assert row.data_wait_ratio == pytest.approx(known.data_wait_ratio, abs=0.02)
         assert row.steps_per_s == pytest.approx(known.steps_per_s, rel=0.05)
-    assert (mine.steps, mine.world_size) == (other.steps, other.world_size)
+    assert (mine.steps, mine.world_size, mine.hosts) == (other.steps, other.world_size, other.hosts)
     assert mine.data_wait_ratio == pytest.approx(other.data_wait_ratio, abs=0.02)
     assert mine.goodput_ratio == pytest.approx(other.goodput_ratio, abs=0.02)
     assert mine.lost_s == pytest.approx(other.lost_s, rel=0.01)

@@ -189,7 +189,7 @@ def _summed_row(rank: SummedRank, totals: RunTotals, lost: bool) -> answers.Rank
         step_s=rank.worked_s / batches if batches else None,
         wait_s=rank.waited_s / batches if batches else None,
         ready_batches=None,
-        gpu=None,
+        gpu=rank.gpu,
         gpu_utilization_ratio=_known(rank.utilization_ratio),
         seen_at=rank.made_ns / 1e9,
     )

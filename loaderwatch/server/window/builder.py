@@ -26,6 +26,7 @@ from loaderwatch.server.window.courses import Courses
 from loaderwatch.server.window.detailed import LARGE, MOST_RANKS, Detailed, by_host
 from loaderwatch.server.window.gathered import SUMMED, Gathered, by_rank
 from loaderwatch.server.window.held import HeldHost, HeldRank
+from loaderwatch.server.window.outliers import scarcity
 from loaderwatch.server.window.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of_arrays
 from loaderwatch.server.window.totals import RunTotals, Totals, of_training
 
@@ -206,12 +207,19 @@ class WindowBuilder:
             return
         everyone = self._everyone = self._summarized()
         now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
-        self._drop(self._detailed.choose(everyone, wanted, now_ns / 1e9))
+        scarce = {
+            name: how for name, host in self._hosts.items() if (how := scarcity(host.buffer.rows())) >= 1.0
+        }
+        self._drop(self._detailed.choose(everyone, wanted, now_ns / 1e9, scarce))
 
     def lacking(self) -> tuple[list[int], list[str]]:
-        """Return the ranks and hosts that are looked at in detail and whose past has to be given by ``fill`` first."""
-        hosts = set() if self._detailed is None else self._detailed.lacking
-        return sorted(by_host(self.facts.rank_hosts, hosts)) if hosts else [], sorted(hosts)
+        """Return the ranks and the hosts whose past has to be given by ``fill`` first, since they are looked at in detail.
+
+        Rows of hosts are always kept, so that only a restarted server lacks them.
+        """
+        lacking = set() if self._detailed is None else self._detailed.lacking
+        hosts = sorted(name for name in lacking if not len(self._host(name).buffer))
+        return sorted(by_host(self.facts.rank_hosts, lacking)) if lacking else [], hosts
 
     def fill(
         self, tables: Iterable[tuple[str, Block, str]], sequences: Mapping[str, Sequence[tuple[int, int]]]
@@ -245,8 +253,6 @@ class WindowBuilder:
         """Drop the rows of hosts that are not looked at in detail any more."""
         for rank in by_host(self.facts.rank_hosts, hosts):
             self._rank(rank).buffers = {}
-        for name in hosts:
-            self._host(name).buffer = RowBuffer("hosts", _HOST_ROWS)
 
     def _summarized(self) -> list[SummedRank]:
         """Return what sums tell of every rank of a large run, in order."""
@@ -255,8 +261,9 @@ class WindowBuilder:
         made_ns = [self._hosts[host].made_ns if host in self._hosts else 0 for host in hosts]
         assert self._detailed is not None
         rates = self._detailed.recent.rates([rank for rank, _ in processes], made_ns)
+        gpus = {gpu.rank: gpu.gpu for of_host in self.facts.gpus.values() for gpu in of_host}
         return [
-            SummedRank(rank, host, made, process, self._rank(rank).span, *measured)
+            SummedRank(rank, host, made, process, self._rank(rank).span, gpus.get(rank), *measured)
             for (rank, process), host, made, measured in zip(
                 processes,
                 hosts,
@@ -335,7 +342,7 @@ class WindowBuilder:
         ranks: dict[int, RankWindow] = {}
         reach_ns = self._first_ns
         everyone = [] if self._detailed is None else self._everyone or self._summarized()
-        known = set(self._hosts) if self._detailed is None else self._detailed.hosts
+        known = set() if self._detailed is None else self._detailed.hosts
         # Rows that came before their process was described wait for that.
         for number, process in sorted(self.facts.processes.items()):
             host = self.facts.rank_hosts[number]
@@ -375,7 +382,7 @@ class WindowBuilder:
                 looked_ns=host.looked_ns or None,
             )
             for name, host in self._hosts.items()
-            if name in known and name in self.facts.hosts
+            if name in self.facts.hosts
         }
         return RunWindow(
             run_id=self.run_id,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 from typing import Final
 
 from loaderwatch.core.facts import ProcessInfo
@@ -80,13 +81,20 @@ class Detailed:
             self._filled.setdefault(stream, SequenceSet()).extend(sequences.get(stream, ()))
         self.lacking = set()
 
-    def choose(self, ranks: Sequence[SummedRank], wanted: Collection[int], now_s: float) -> set[str]:
+    def choose(
+        self,
+        ranks: Sequence[SummedRank],
+        wanted: Collection[int],
+        now_s: float,
+        scarce: Mapping[str, float] = MappingProxyType({}),
+    ) -> set[str]:
         """Choose anew at ``now_s`` (UTC), by what all ranks of the run do; return the hosts that are let go.
 
-        ``wanted`` are ranks that somebody asks for or that an open finding names.
+        ``wanted`` are ranks that somebody asks for or that an open finding names, ``scarce`` the hosts on which something
+        runs out, with how much they stand out by that.
         """
         sizes = Counter(rank.host for rank in ranks)
-        scores: dict[str, float] = {}
+        scores = {host: how for host, how in scarce.items() if host in sizes}
         for rank, score in zip(ranks, standing_out(ranks).tolist(), strict=True):
             if rank.rank in wanted:
                 score = inf

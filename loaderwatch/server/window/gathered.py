@@ -41,18 +41,16 @@ class Gathered:
         )
 
     def take(self, envelope: Envelope, facts: RunFacts, *, keep: bool, count_as_said: bool) -> None:
-        """Gather the rows of an envelope that these facts have taken, those to ``keep`` and those to sum only.
+        """Gather the rows of an envelope that these facts have taken, those to ``keep`` and those to sum only; of hosts all are kept.
 
         ``count_as_said`` where it is its host's newest.
         """
         self.hosts.add(envelope.host.name)
         self.since_ns, self.uncounted = facts.attempt_ns, facts.uncounted_loaders()
         for table, columns in envelope.tables.items():
-            if not keep and table not in SUMMED:
-                continue
             if table == "hosts":
                 self.of_hosts.append((envelope.host.name, block_of(table, columns)))
-            elif columns["rank"]:
+            elif columns["rank"] and (keep or table in SUMMED):
                 self._tables.setdefault((table, keep), []).append(columns)
         if count_as_said:
             self.said += [span for span in envelope.spans if span.worker < 0 and span.steps]

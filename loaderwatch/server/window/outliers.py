@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import isfinite, nan
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.detect.window import SummedRank
+from loaderwatch.detect.window import Columns, SummedRank
 
 Floats = NDArray[np.float64]
 
@@ -26,11 +27,21 @@ BEHIND_S: Final = 5.0
 """A host is behind of which nothing newer was heard for so long."""
 FEW: Final = 0.05
 """Ranks stand out that stand where at most this share of all does."""
-_STATE, _HOST, _PLACE = (
-    5.0,
-    3.0,
-    2.0,
-)  # a dead rank comes before a silent host, and that before one that stands
+SCARCE_RATIO: Final = 0.7
+"""A host is worth a look of whose memory, shared memory, or disk that fills so much is gone. What is foretold earlier, a leak at its
+beginning, is foretold later there."""
+_RUN_OUT: Final = (
+    "memory_available_bytes",
+    "memory_total_bytes",
+    "memory_used_bytes",
+    "memory_limit_bytes",
+    "shm_used_bytes",
+    "shm_total_bytes",
+    "filling_disk_free_bytes",
+    "filling_disk_total_bytes",
+)
+_STATE, _HOST, _PLACE = 5.0, 3.0, 2.0
+"""A dead rank comes before a silent host, and that before one that stands."""
 
 
 def standing_out(ranks: Sequence[SummedRank]) -> Floats:
@@ -96,3 +107,21 @@ def _stands_at(rank: SummedRank) -> tuple[object, ...] | None:
     if span is None or rank.process.state != "live" or rank.made_ns - span.since_ns < STANDS_S * 1e9:
         return None
     return span.phase, span.phase_name, span.loader, span.epoch, span.batch, span.steps
+
+
+def scarcity(host: Columns) -> float:
+    """Return how much of what a host can run out of is gone, in terms of what is worth a look; from 1 on it is."""
+    if not len(host["t_ns"]):
+        return 0.0
+    newest = {name: float(host[name][-1]) for name in _RUN_OUT}
+    gone = (
+        1 - _part(newest["memory_available_bytes"], newest["memory_total_bytes"]),
+        _part(newest["memory_used_bytes"], newest["memory_limit_bytes"]),
+        _part(newest["shm_used_bytes"], newest["shm_total_bytes"]),
+        1 - _part(newest["filling_disk_free_bytes"], newest["filling_disk_total_bytes"]),
+    )
+    return max((part for part in gone if isfinite(part)), default=0.0) / SCARCE_RATIO
+
+
+def _part(of: float, whole: float) -> float:
+    return of / whole if whole > 0 else nan

@@ -121,7 +121,7 @@ def complete(builder: WindowBuilder, store: Store) -> None:
         UnknownRun, StoreError
     """
     ranks, hosts = builder.lacking()
-    if hosts:
+    if ranks:
         recent = store.recent(builder.run_id, REACH_NS, ranks, hosts)
         blocks = [block for table, columns in recent.tables.items() for block in _blocks(table, columns)]
         builder.fill(blocks, recent.sequences)

@@ -93,3 +93,10 @@ def test_a_host_that_has_more_ranks_than_fit_is_looked_at_alone() -> None:
     detailed = Detailed()
     detailed.choose(everybody, (), NOW_S)
     assert detailed.hosts == {"one"}
+
+
+def test_a_host_on_which_something_runs_out_comes_too() -> None:
+    detailed = introduced()
+    detailed.choose(ranks(), (), NOW_S, {"host3": 1.2, "gone": 9.0})
+    assert "host3" in detailed.hosts
+    assert "gone" not in detailed.hosts

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from loaderwatch.core.records import TABLES
 from loaderwatch.detect.window import SummedRank
-from loaderwatch.server.window.outliers import standing_out
+from loaderwatch.server.window.outliers import scarcity, standing_out
 from tests.fakes.runs import SECOND, T0, process, span
 
 RANKS = 1000
@@ -20,7 +21,7 @@ def ranks(**odd: dict[int, Any]) -> list[SummedRank]:
         jitter = random.normal(0, 0.01)
         facts: dict[str, Any] = {
             "rank": rank, "host": f"host{rank // 8}", "made_ns": T0, "process": process(rank, RANKS),
-            "span": span(rank, T0 - SECOND // 20, epoch=1, batch=77, steps=500), "covered_s": 30.0, "batches": 300.0, "steps_per_s": 10.0,
+            "span": span(rank, T0 - SECOND // 20, epoch=1, batch=77, steps=500), "gpu": 0, "covered_s": 30.0, "batches": 300.0, "steps_per_s": 10.0,
             "waited_s": 0.6 * (1 + jitter), "worked_s": 29.4 * (1 + jitter), "forward_s": 9.0 * (1 + jitter), "backward_s": 18.0 * (1 + jitter),
             "by_device": False, "utilization_ratio": 0.9 + jitter,
         }  # fmt: skip
@@ -80,3 +81,21 @@ def test_ranks_that_go_on_do_not_stand_out_by_where_they_are() -> None:
         for rank in range(RANKS)
     }
     assert out(ranks(span=places)) == []
+
+
+def test_a_host_on_which_something_runs_out_is_worth_a_look() -> None:
+    names = [column.name for column in TABLES["hosts"]]
+
+    def host(**newest: float) -> dict[str, Any]:
+        return {name: np.array([np.nan, newest.get(name, np.nan)]) for name in names}
+
+    assert scarcity(host()) == 0.0
+    assert scarcity({name: np.zeros(0) for name in names}) == 0.0
+    assert scarcity(host(memory_available_bytes=60e9, memory_total_bytes=64e9)) < 1.0
+    for scarce in (
+        {"memory_available_bytes": 5e9, "memory_total_bytes": 64e9},
+        {"memory_used_bytes": 15e9, "memory_limit_bytes": 16e9},
+        {"shm_used_bytes": 60e6, "shm_total_bytes": 64e6},
+        {"filling_disk_free_bytes": 5e9, "filling_disk_total_bytes": 100e9},
+    ):
+        assert scarcity(host(**scarce)) > 1.0
