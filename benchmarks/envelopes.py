@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from loaderwatch.core.facts import GpuInfo, HostInfo, LoaderInfo, ProcessInfo, SpanInfo
+from loaderwatch.core.facts import GpuInfo, HostInfo, LoaderInfo, PhaseName, ProcessInfo, SpanInfo
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
 
@@ -40,7 +40,8 @@ class Streamer:
         self.name = f"host-{number:03d}"
         self.workers = workers
         self.ranks = list(ranks)
-        self.seq = 0
+        self.seq = self._done = 0
+        self._stands: tuple[int, int] | None = None
         self.interval_s = interval_s
         self.steps = count = int(PER_S * interval_s)
         each = np.repeat(np.array(self.ranks), count)
@@ -127,6 +128,10 @@ class Streamer:
         ]
         self._host = HostInfo(name=self.name, cpus=64, usable_cpus=64.0)
 
+    def stand(self, since_ns: int, odd: int) -> None:
+        """Let no step end from a time on: one rank waits for its batch, and all others for that rank, in backward."""
+        self._stands = self._stands or (since_ns, odd)
+
     def envelope(self, made_ns: int) -> Envelope:
         """What ended within the interval before ``made_ns``."""
         self.seq += 1
@@ -144,18 +149,22 @@ class Streamer:
                 "t_ns": np.full(len(self._alive), made_ns).tobytes(),
             }
             tables["hosts"] = _columns("hosts", 1, t_ns=made_ns, cpu_ratio=0.5, usable_cpus=64.0)
+        if self._stands is None:
+            self._done = self.seq
+        else:
+            del tables["steps"], tables["fetches"]
         spans = [
             SpanInfo(
                 rank=rank,
                 worker=worker,
                 pid=1000 + i,
-                phase="step" if worker < 0 else "fetch",
-                since_ns=made_ns - 10**7,
+                phase=self._phase(rank, worker),
+                since_ns=made_ns - 10**7 if self._stands is None else self._stands[0],
                 loader=0,
                 epoch=0,
-                batch=self.seq,
-                steps=self.seq * self.steps,
-                batches=self.seq * self.steps,
+                batch=self._done,
+                steps=self._done * self.steps,
+                batches=self._done * self.steps,
             )
             for i, (rank, worker) in enumerate(self._alive)
         ]
@@ -171,6 +180,13 @@ class Streamer:
             spans=spans,
             tables=tables,
         )
+
+    def _phase(self, rank: int, worker: int) -> PhaseName:
+        if worker >= 0:
+            return "fetch"
+        if self._stands is None:
+            return "step"
+        return "wait" if rank == self._stands[1] else "backward"
 
     @property
     def rows(self) -> float:

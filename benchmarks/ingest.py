@@ -2,6 +2,7 @@
 
     python benchmarks/ingest.py --ranks 256 --seconds 60
     python benchmarks/ingest.py --ranks 1024 --seconds 600
+    python benchmarks/ingest.py --ranks 1024 --seconds 60 --hang   # and how long after its limit a standstill is told
     python benchmarks/ingest.py --ranks 256 --seconds 60 --store clickhouse
     python benchmarks/ingest.py --ranks 1024 --seconds 600 --store clickhouse://user:password@host:8123/empty_database
 
@@ -42,6 +43,10 @@ HELD: Final = 0.99
 EVENT_P95_S: Final = 1.5
 QUERY_P50_S: Final = 0.1
 GROWTH: Final = 1.10
+STANDS_S: Final = 60.0
+LIMIT_S: Final = 30.0
+"""The limit of a hang in what the benchmark sends, whose phases all take less than a tenth of that (``detect.limits``)."""
+TOLD_S: Final = 3.0
 
 
 @dataclass
@@ -53,23 +58,34 @@ class Measured:
     shown: list[float] = field(default_factory=list)  # step to event
     late: list[float] = field(default_factory=list)  # the generator behind its own schedule
     statuses: dict[int, int] = field(default_factory=dict)
+    offered: int = 0
     rows: float = 0.0
     payload_bytes: int = 0
     cpu_ratio: list[float] = field(default_factory=list)
     memory_bytes: list[int] = field(default_factory=list)
     unseen: dict[int, deque[tuple[int, float]]] = field(default_factory=dict)
     """By first rank of a streamer: count of steps, when it was reached."""
+    stood_at: float | None = None  # when all ranks came to stand (monotonic)
+    told: float | None = None  # from their limit to the alert
 
 
-async def stream(streamer: Streamer, port: int, begin: float, seconds: float, measured: Measured) -> None:
-    """Send what one host's streamer does, for so long."""
+async def stream(
+    streamer: Streamer,
+    port: int,
+    begin: float,
+    seconds: float,
+    measured: Measured,
+    odd: int | None = None,
+) -> None:
+    """Send what one host's streamer does, for so long; then, with ``odd``, what it sends while all ranks wait for that one."""
     connection = Connection(port, TOKEN)
     first = streamer.ranks[0]
     unseen = measured.unseen[first] = deque()
     interval_s, steps = streamer.interval_s, streamer.steps
-    number, total = 0, int(seconds / interval_s)
+    number, goes_on = 0, int(seconds / interval_s)
+    total = goes_on if odd is None else goes_on + int(STANDS_S / interval_s)
     try:
-        while number < total:
+        while number < total and measured.told is None:
             due = begin + (number + first % 1024 / 1024) * interval_s  # spread over the interval
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             made = time.monotonic()
@@ -77,10 +93,16 @@ async def stream(streamer: Streamer, port: int, begin: float, seconds: float, me
             while number < total and due <= made and len(bodies) < MAX_TOGETHER:
                 late = made - due
                 measured.late.append(late)
-                bodies.append(encode(streamer.envelope(time.time_ns() - int(late * 1e9))))
-                unseen.extend(
-                    (streamer.seq * steps - back, due - back / PER_S) for back in reversed(range(steps))
-                )
+                made_ns = time.time_ns() - int(late * 1e9)
+                if number >= goes_on and odd is not None:
+                    measured.stood_at = measured.stood_at or due - interval_s
+                    streamer.stand(made_ns - int(interval_s * 1e9), odd)
+                bodies.append(encode(streamer.envelope(made_ns)))
+                measured.offered += 1
+                if number < goes_on:
+                    unseen.extend(
+                        (streamer.seq * steps - back, due - back / PER_S) for back in reversed(range(steps))
+                    )
                 number += 1
                 due += interval_s
             body, sent = join(bodies), time.monotonic()
@@ -115,6 +137,22 @@ async def _look(port: int, ranks: int, until: float, measured: Measured) -> None
         connection.close()
 
 
+async def _await_alert(port: int, measured: Measured) -> None:
+    """Look for the alert of the standstill, as often as it matters."""
+    connection = Connection(port, TOKEN)
+    try:
+        while measured.stood_at is None or time.monotonic() < measured.stood_at + STANDS_S:
+            await asyncio.sleep(0.2)
+            if measured.stood_at is None or time.monotonic() < measured.stood_at + LIMIT_S:
+                continue
+            _, body = await connection.ask("GET", f"/api/v1/runs/{RUN}/findings")
+            if any(one["code"] == "hung" and one["severity"] != "info" for one in json.loads(body)):
+                measured.told = time.monotonic() - measured.stood_at - LIMIT_S
+                return
+    finally:
+        connection.close()
+
+
 async def _watch(port: int, measured: Measured) -> None:
     def seen(now: float, steps: dict[int, int]) -> None:
         for rank, unseen in measured.unseen.items():
@@ -136,7 +174,7 @@ async def _meter(meter: Meter, measured: Measured) -> None:
         measured.memory_bytes.append(read.memory_bytes)
 
 
-async def _drive(port: int, pid: int, ranks: int, workers: int, seconds: float) -> Measured:
+async def _drive(port: int, pid: int, ranks: int, workers: int, seconds: float, hang: bool) -> Measured:
     measured = Measured()
     begin = time.monotonic() + 0.5
     others = [
@@ -146,10 +184,11 @@ async def _drive(port: int, pid: int, ranks: int, workers: int, seconds: float) 
     try:
         await asyncio.gather(
             *(
-                stream(s, port, begin, seconds, measured)
+                stream(s, port, begin, seconds, measured, ranks // 3 if hang else None)
                 for s in streamers(ranks, workers, envelope_s(ranks))
             ),
             _look(port, ranks, begin + seconds, measured),
+            *([_await_alert(port, measured)] if hang else []),
         )
         await asyncio.sleep(1.5)
         for task in others:
@@ -173,13 +212,13 @@ class Line:
     over: bool | None = None
 
 
-def measure(ranks: int, workers: int, seconds: float, store: str) -> list[Line]:
+def measure(ranks: int, workers: int, seconds: float, store: str, *, hang: bool = False) -> list[Line]:
     """Start a server, drive it, stop it."""
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
         directory = Path(folder)
         with store_at(store, directory) as (address, engine), serving(directory, address) as server:
             own, began = psutil.Process().cpu_times(), time.monotonic()
-            measured = asyncio.run(_drive(server.port, server.pid, ranks, workers, seconds))
+            measured = asyncio.run(_drive(server.port, server.pid, ranks, workers, seconds, hang))
             wall, now = time.monotonic() - began, psutil.Process().cpu_times()
             generator = (now.user + now.system - own.user - own.system) / wall
             files = list((directory / "runs").glob("*")) if address is None else []
@@ -187,6 +226,10 @@ def measure(ranks: int, workers: int, seconds: float, store: str) -> list[Line]:
             of_engine = None if engine is None else sum(engine.cpu_times()[:2]) / wall
         said = server.log.read_text()[-2000:]
     lines = _lines(measured, wall, generator, stored, ranks, seconds)
+    if hang:
+        said_s = "nothing was said" if measured.told is None else f"{measured.told:.1f} s"
+        late = measured.told is None or measured.told > TOLD_S
+        lines.append(Line("limit to alert", measured.told, said_s, f"at most {TOLD_S:g} s", late))
     if of_engine is not None:
         lines.append(Line("engine CPU", of_engine, f"{of_engine:.0%} of one core, its start included"))
     if "Traceback" in said:
@@ -197,17 +240,19 @@ def measure(ranks: int, workers: int, seconds: float, store: str) -> list[Line]:
 def _lines(
     measured: Measured, wall: float, generator: float, stored: int, ranks: int, seconds: float
 ) -> list[Line]:
-    offered = int(seconds / envelope_s(ranks)) * len(measured.unseen)
+    offered = measured.offered
     taken = measured.statuses.get(200, 0)
     first, middle, last = _thirds(measured.memory_bytes)
     lines = [
-        Line("envelopes offered", offered, f"{offered / seconds:.1f}/s"),
+        Line("envelopes offered", offered, f"{offered}"),
         Line(
             "envelopes acknowledged",
             taken,
-            f"{taken / max(seconds, wall - 2.0):.1f}/s, {taken / offered:.1%} of those offered",
+            f"{taken / max(seconds, wall - 2.0):.1f}/s, {taken / max(1, offered):.1%} of those offered",
             f"{HELD:.0%} of them, as fast as they come",
-            taken < offered * HELD or wall > seconds * 1.02 + 4.0 or set(measured.statuses) != {200},
+            taken < offered * HELD
+            or (measured.stood_at is None and wall > seconds * 1.02 + 4.0)
+            or set(measured.statuses) != {200},
         ),
         Line("answers", measured.statuses, str(measured.statuses)),
         Line("rows", measured.rows, f"{measured.rows / seconds:.0f}/s"),
@@ -271,8 +316,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--workers", type=int, default=2, help="DataLoader workers of each rank")
     parser.add_argument("--store", default="duckdb", help="duckdb, clickhouse, or an address as for serve")
+    parser.add_argument(
+        "--hang", action="store_true", help="then let all ranks stand, and wait for the alert"
+    )
     options = parser.parse_args()
-    lines = measure(options.ranks, options.workers, options.seconds, options.store)
+    lines = measure(options.ranks, options.workers, options.seconds, options.store, hang=options.hang)
     print(f"{options.ranks} ranks x {PER_S} steps/s and as many GPUs at {PER_S} Hz, {options.seconds:.0f} s")
     for line in lines:
         verdict = {None: "", True: f"OVER: {line.budget}", False: f"within: {line.budget}"}[line.over]
