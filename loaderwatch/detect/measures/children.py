@@ -29,6 +29,8 @@ LOOK_BACK_S: Final = 30.0
 LEAST_S: Final = 6.0
 """So many seconds of the last thirty are of that kind, at least."""
 FEW_STACKS: Final = 2
+ASLEEP_PART: Final = 0.25
+"""Of what it is blocked, 0 to 1, the part from which on it sleeps for a set time instead, by looks of one a second at its kernel function."""
 ELSEWHERE: Final = (
     "Do that work in a process of its own (ProcessPoolExecutor, multiprocessing), or with code that lets go of the interpreter (NumPy,"
     " PyTorch, a compiled library). Fewer or shorter runs of it help as well; more threads do not."
@@ -103,6 +105,8 @@ def interpreter_held(rank: RankWindow) -> Held | None:
         )
     if float(took_s[held].sum()) < LEAST_S:
         return None
+    if float(np.nansum(rows["timer_wait"][mine][1:][held])) > ASLEEP_PART * float(blocked[held].sum()):
+        return None  # it sleeps for some milliseconds at a time, as a loop does that looks for something
     dumps = [dump for dump in _stacks(rank) if _shows(dump)]
     looked_s = float(took_s.sum())
     if len(dumps) < FEW_STACKS:

@@ -55,6 +55,7 @@ def beside(
     woken: float = 160.0,
     stacks_of: str = stacks.SCORER,
     seconds: int = 30,
+    asleep: float = 0.0,
 ) -> RankBuilder:
     """Seconds in which the threads of a training process ran for so much, and of which two stacks were taken."""
     builder = RankBuilder()
@@ -67,6 +68,7 @@ def beside(
             main_cpu_ratio=main,
             run_delay_ratio=lacked,
             voluntary_switches=second * woken,
+            timer_wait=asleep,
         )
     for _ in range(2):
         builder.stack(-1, 100, stacks_of, why=INTERPRETER_HELD)
@@ -88,6 +90,7 @@ def test_a_thread_that_holds_the_interpreter() -> None:
         {"others": 0.05},  # nobody else computes
         {"lacked": 0.85},  # a full machine
         {"woken": 5.0},  # it waits for something else
+        {"asleep": 1.0},  # a loop that polls
         {"seconds": 4},
         {"stacks_of": stacks.main_in("_call_impl")},  # no other thread in Python: it is a library's
     ],
