@@ -74,6 +74,8 @@ def _send(access: Access) -> None:
 def _send_with_device_clock(access: Access) -> None:
     """A loop that waits 200 ms of each 250; its GPU has work for most of that, until half a minute ago: then it has none left."""
     feed = Feed("on-device")
+    # Whole seconds: else the newest may hold only the wait of an iteration, of which the GPU lacks a larger part than of all.
+    feed.started_ns -= feed.started_ns % SECOND
     times = [feed.started_ns + n * SECOND // 4 for n in range(236)]
     dry = [n >= 120 for n in range(236)]
     common = [
