@@ -301,7 +301,8 @@ class LiveRun:
     def _wanted(self, book: AlertBook) -> set[int]:
         """Return the ranks that somebody looks at, or that an open finding names."""
         now = time.monotonic()
-        self._attended = {rank: at for rank, at in self._attended.items() if now - at < _ATTENDED_S}
+        attended = self._attended.copy()  # threads that answer a page add to it meanwhile
+        self._attended = {rank: at for rank, at in attended.items() if now - at < _ATTENDED_S}
         named = (alert.finding.rank for alert in book.open_alerts())
         return {*self._attended, *(rank for rank in named if rank is not None)}
 
