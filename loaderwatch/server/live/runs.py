@@ -38,6 +38,7 @@ _DETECT_YIELD_S: Final = 0.5  # how long a pass of the detectors waits at most f
 _QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
 _LINGER_S: Final = 60.0  # how long an ended run stays in memory
 FORGET_S: Final = 900.0  # how long a lost run stays in memory
+_STOP_S: Final = 2.0  # how long looks and passes that are under way are waited for
 _THREADS: Final = 3
 
 _T = TypeVar("_T")
@@ -159,9 +160,8 @@ class LiveRuns:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        for work in self._working:  # its next look would find the threads shut
-            work.cancel()
-        await asyncio.gather(*self._working, return_exceptions=True)
+        if self._working:  # what a pass finds is told, and its look finds the threads there
+            await asyncio.wait(self._working, timeout=_STOP_S)
         loop = asyncio.get_running_loop()
         await asyncio.gather(
             *(loop.run_in_executor(self._threads, live.close) for live in self._runs.values()),
