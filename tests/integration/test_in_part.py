@@ -179,6 +179,9 @@ def test_a_restarted_server_goes_on_in_part(store: DuckDBStore) -> None:
         played.go_on(second(seq, late=True))
     again = rebuild(store, "run-1")
     window = again.window()
+    last = summary_of(window, again.totals(), state="live")
+    assert all(row.steps_per_s == pytest.approx(10.0, rel=0.1) for row in last.ranks)
+    assert all((row.seen_at or 0) > T0 / 1e9 for row in last.ranks)
     assert PER_HOST <= len(window.ranks) <= MOST_RANKS
     after = second(25, late=True)
     store.append(after)

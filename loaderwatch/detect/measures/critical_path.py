@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -172,14 +173,20 @@ def _run_use(window: RunWindow) -> RunUse:
     ranks = {number: measured[number] for number in window.ranks}
     uses = [ranks[number] for number in counted(window)]
     clocks = {use.clock for use in uses}
+    # Of ranks in step all are as quick; else those that stand out, and are looked at, must not weigh more than the others.
+    others = (
+        []
+        if in_step
+        else [(_number(r.steps_per_s), _part(r.worked_s, r.covered_s)) for r in window.summed.values()]
+    )
     return RunUse(
         ranks=ranks,
         clock=clocks.pop() if len(clocks) == 1 else "mixed" if clocks else "loop",
         known_ratio=_known_ratio(uses),
         wait_ratio=_wait_ratio(window, together, uses),
         starved_ratio=_starved_ratio(window, together, uses),
-        goodput_ratio=_mean([use.goodput_ratio for use in uses]),
-        steps_per_s=_mean([use.steps_per_s for use in uses]),
+        goodput_ratio=_mean([use.goodput_ratio for use in uses] + [goodput for _, goodput in others]),
+        steps_per_s=_mean([use.steps_per_s for use in uses] + [speed for speed, _ in others]),
     )
 
 
@@ -250,6 +257,8 @@ def _wait_ratio(window: RunWindow, together: Coupling | None, uses: list[Use]) -
     if not used_s > 0:
         return None
     if together is None or not together.in_step:
+        waited_s += sum(rank.waited_s for rank in window.summed.values())
+        used_s += sum(rank.waited_s + rank.worked_s for rank in window.summed.values())
         return min(1.0, waited_s / used_s)
     looped_s = max(use.wait_s + use.step_s for use in uses)
     open_s = [open_wait_s(rank) for rank in window.ranks.values() if waits_for_training(rank)]
@@ -280,3 +289,11 @@ def _known_ratio(uses: list[Use]) -> float | None:
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _part(of_s: float, whole_s: float) -> float | None:
+    return min(1.0, of_s / whole_s) if whole_s > 0 else None

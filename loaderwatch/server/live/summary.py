@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isnan
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -131,7 +131,6 @@ def summary_of(
 def _rank_row(
     window: RunWindow, rank: RankWindow, use: Use, totals: RunTotals, lost: bool
 ) -> answers.RankRow:
-    span = rank.span
     newest = rows_since(rank, _recent_ns(rank))
     wait_ns, step_ns, ready = (
         newest.steps[name][newest.late][newest.inside] for name in ("wait_ns", "step_ns", "ready")
@@ -139,19 +138,7 @@ def _rank_row(
     host = window.hosts.get(rank.host)
     gpu = next((g.gpu for g in host.gpus if g.rank == rank.rank), None) if host is not None else None
     return answers.RankRow(
-        rank=rank.rank,
-        host=rank.host,
-        pid=rank.process.pid,
-        state="lost" if lost and rank.process.state == "live" else rank.process.state,
-        exit=ending(rank.process),
-        watched=not rank.process.tripped,
-        phases_missing=rank.process.phases_missing,
-        step=_steps(rank, totals),
-        eval_batches=totals.eval_batches.get(rank.rank, 0),
-        epoch=span.epoch if span is not None else None,
-        batch=span.batch if span is not None else None,
-        phase=(span.phase_name or span.phase) if span is not None else None,
-        phase_age_s=max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
+        **_standing(rank, totals, lost),
         steps_per_s=use.steps_per_s,
         data_wait_ratio=use.wait_ratio,
         clock=use.clock,
@@ -161,27 +148,14 @@ def _rank_row(
         ready_batches=int(ready[-1]) if len(ready) and ready[-1] != UNKNOWN else None,
         gpu=gpu,
         gpu_utilization_ratio=_utilization(rank),
-        seen_at=rank.made_ns / 1e9,
     )
 
 
 def _summed_row(rank: SummedRank, totals: RunTotals, lost: bool) -> answers.RankRow:
     """Return the row of a rank of which only sums are known."""
-    process, span, batches = rank.process, rank.span, rank.batches
+    batches = rank.batches
     return answers.RankRow(
-        rank=rank.rank,
-        host=rank.host,
-        pid=process.pid,
-        state="lost" if lost and process.state == "live" else process.state,
-        exit=ending(process),
-        watched=not process.tripped,
-        phases_missing=process.phases_missing,
-        step=_steps(rank, totals),
-        eval_batches=totals.eval_batches.get(rank.rank, 0),
-        epoch=span.epoch if span is not None else None,
-        batch=span.batch if span is not None else None,
-        phase=(span.phase_name or span.phase) if span is not None else None,
-        phase_age_s=max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
+        **_standing(rank, totals, lost),
         steps_per_s=_known(rank.steps_per_s),
         data_wait_ratio=_known(rank.wait_ratio),
         clock="device" if rank.by_device else "loop",
@@ -191,8 +165,28 @@ def _summed_row(rank: SummedRank, totals: RunTotals, lost: bool) -> answers.Rank
         ready_batches=None,
         gpu=rank.gpu,
         gpu_utilization_ratio=_known(rank.utilization_ratio),
-        seen_at=rank.made_ns / 1e9,
     )
+
+
+def _standing(rank: RankWindow | SummedRank, totals: RunTotals, lost: bool) -> dict[str, Any]:
+    """Return the fields of a row that say what a rank is and where it stands."""
+    process, span = rank.process, rank.span
+    return {
+        "rank": rank.rank,
+        "host": rank.host,
+        "pid": process.pid,
+        "state": "lost" if lost and process.state == "live" else process.state,
+        "exit": ending(process),
+        "watched": not process.tripped,
+        "phases_missing": process.phases_missing,
+        "step": _steps(rank, totals),
+        "eval_batches": totals.eval_batches.get(rank.rank, 0),
+        "epoch": span.epoch if span is not None else None,
+        "batch": span.batch if span is not None else None,
+        "phase": (span.phase_name or span.phase) if span is not None else None,
+        "phase_age_s": max(0.0, (rank.made_ns - span.since_ns) / 1e9) if span is not None else None,
+        "seen_at": rank.made_ns / 1e9,
+    }
 
 
 def _known(value: float) -> float | None:

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.facts import ProcessInfo, SpanInfo
+from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import TIME_COLUMN, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import (
@@ -123,10 +123,11 @@ class WindowBuilder:
         if count:
             self._lost_records += sum(loss.count for loss in envelope.losses)
 
-    def add_rows(self, table: str, block: Block, host: str, *, count: bool = True) -> None:
-        """Take in rows of a table. With ``count`` false they are in the totals already."""
+    def add_rows(self, table: str, block: Block, host: str, *, count: bool = True, sums: bool = True) -> None:
+        """Take in rows of a table. With ``count`` false they are in the totals already, with ``sums`` false in all sums."""
         if table != "hosts":
-            self._add_block(table, block, self.facts.attempt_ns, self.facts.uncounted_loaders(), count=count)
+            uncounted = self.facts.uncounted_loaders()
+            self._add_block(table, block, self.facts.attempt_ns, uncounted, count=count, sums=sums)
         elif block.shape[1]:
             self._host(host).buffer.extend(block)
 
@@ -228,25 +229,23 @@ class WindowBuilder:
 
         ``sequences`` are by stream the envelopes whose rows these are. Other rows of theirs come with envelopes.
         """
-        if self._detailed is None:
-            return
-        self._detailed.fill({name: host.stream for name, host in self._hosts.items()}, sequences)
+        if self._detailed is not None:
+            self._detailed.fill({name: host.stream for name, host in self._hosts.items()}, sequences)
         for table, block, host in tables:
-            if table == "hosts":
-                self.add_rows(table, block, host)
-            else:
-                self._add_block(
-                    table, block, self.facts.attempt_ns, self.facts.uncounted_loaders(), sums=False
-                )
+            self.add_rows(table, block, host, sums=False)
+
+    def add_sums(self, table: str, block: Block) -> None:
+        """Take in rows of a large run for the sums of the last half minute alone; they are in the totals already."""
+        block, firsts = by_rank(table, block, self.facts.attempt_ns)
+        if self._detailed is not None and len(firsts):
+            counted = of_training(table, block, self.facts.uncounted_loaders())
+            self._detailed.recent.take(table, block, counted, firsts)
 
     def _begin_parts(self) -> Detailed:
         detailed = Detailed()
-        processes: dict[str, list[ProcessInfo]] = {}
         for rank, host in self.facts.rank_hosts.items():
-            processes.setdefault(host, []).append(self.facts.processes[rank])
-        for host, of_host in processes.items():
-            detailed.meet(host, of_host)
-        self._drop(processes.keys() - detailed.hosts)
+            detailed.meet(host, (self.facts.processes[rank],))
+        self._drop(set(self.facts.rank_hosts.values()) - detailed.hosts)
         return detailed
 
     def _drop(self, hosts: Collection[str]) -> None:
@@ -258,8 +257,10 @@ class WindowBuilder:
         """Return what sums tell of every rank of a large run, in order."""
         processes = sorted(self.facts.processes.items())
         hosts = [self.facts.rank_hosts[rank] for rank, _ in processes]
-        made_ns = [self._hosts[host].made_ns if host in self._hosts else 0 for host in hosts]
-        assert self._detailed is not None
+        now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
+        made_ns = [self._hosts[host].made_ns if host in self._hosts else now_ns for host in hosts]
+        if self._detailed is None:
+            return []
         rates = self._detailed.recent.rates([rank for rank, _ in processes], made_ns)
         gpus = {gpu.rank: gpu.gpu for of_host in self.facts.gpus.values() for gpu in of_host}
         return [
@@ -341,7 +342,7 @@ class WindowBuilder:
         after_ns = max(now_ns - _WINDOW_NS, began_ns)
         ranks: dict[int, RankWindow] = {}
         reach_ns = self._first_ns
-        everyone = [] if self._detailed is None else self._everyone or self._summarized()
+        everyone = self._everyone or self._summarized()
         known = set() if self._detailed is None else self._detailed.hosts
         # Rows that came before their process was described wait for that.
         for number, process in sorted(self.facts.processes.items()):

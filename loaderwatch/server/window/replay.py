@@ -14,11 +14,15 @@ from loaderwatch.detect.window import WINDOW_S, Columns, RunWindow
 from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.detailed import LARGE
+from loaderwatch.server.window.recent_sums import SECONDS
+from loaderwatch.server.window.recent_sums import TABLES as SUMMED_TABLES
 from loaderwatch.server.window.row_buffer import Block, block_of_arrays
 
 CHUNK_NS: Final = 20 * 10**9
 REACH_NS: Final = int((WINDOW_S + 10) * 1e9)
 """How much of a run's past a window needs, and some more."""
+SUMMED_AT_ONCE_NS: Final = 4 * 10**9
+"""Of how many ns rows of all ranks are in memory at once."""
 LONGEST_ROW_NS: Final = 24 * 3600 * 10**9
 
 ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
@@ -110,8 +114,21 @@ def rebuild(store: Store, run_id: str, attempt: int | None = None) -> WindowBuil
     _add_events(builder, recall.events)
     for table, columns in recall.tables.items():
         _feed(builder, table, columns, count=False)
+    if builder.lacking()[0]:
+        _sum_up(builder, store, recall.run.last_seen_ns)
     complete(builder, store)
     return builder
+
+
+def _sum_up(builder: WindowBuilder, store: Store, until_ns: int) -> None:
+    """Give a builder of a large run the sums of its last half minute, which all ranks are known by, some seconds at a time."""
+    for first_ns in range(until_ns - (SECONDS + 1) * 10**9, until_ns, SUMMED_AT_ONCE_NS):
+        for table in SUMMED_TABLES:
+            columns = store.scan(
+                builder.run_id, table, first_ns, min(first_ns + SUMMED_AT_ONCE_NS, until_ns + 1)
+            )
+            for _, block, _ in _blocks(table, columns):
+                builder.add_sums(table, block)
 
 
 def complete(builder: WindowBuilder, store: Store) -> None:

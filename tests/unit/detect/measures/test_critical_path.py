@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import run_use
+from loaderwatch.detect.window import SummedRank
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.queries.coupling import coupling_of
 from loaderwatch.server.window.totals import RunTotals
@@ -173,3 +177,26 @@ def test_nvml_is_the_clock_where_a_rank_computes_on_another_stream() -> None:
     assert use.known_ratio == pytest.approx(0.375, abs=0.01)
     assert use.wait_ratio == pytest.approx(0.053, abs=0.004)
     assert run_use(run(steady())).known_ratio is None
+
+
+def test_ranks_that_are_known_by_sums_weigh_as_much_as_those_looked_at() -> None:
+    """Two that do not go in step, of which one waits; six others, known by sums alone, do not."""
+    slow, quick = RankBuilder(0, 8), RankBuilder(1, 8)
+    for _ in range(100):
+        slow.step(0.200, 0.100)
+    for _ in range(400):
+        quick.step(0.0, 0.075)
+    window = run(slow, quick)
+    one = window.ranks[1]
+    summed = {
+        rank: SummedRank(
+            rank, "host", one.made_ns, one.process, None, None, covered_s=30.0, batches=400.0, steps_per_s=13.3, waited_s=0.0,
+            worked_s=30.0, forward_s=0.0, backward_s=0.0, by_device=False, utilization_ratio=math.nan,
+        )
+        for rank in range(2, 8)
+    }  # fmt: skip
+    assert run_use(window).wait_ratio == pytest.approx(1 / 3, abs=0.02)
+    whole = run_use(replace(window, summed=summed))
+    assert whole.wait_ratio == pytest.approx(1 / 12, abs=0.01)
+    assert whole.goodput_ratio == pytest.approx(1 - 1 / 12, abs=0.02)
+    assert whole.steps_per_s == pytest.approx((3.3 + 7 * 13.3) / 8, rel=0.02)
