@@ -37,6 +37,7 @@ class HeldInterpreter:
             reading = readings.get(main.pid)
             if reading is None or not main.alive:
                 self._woken.pop(main.pid, None)
+                self._seconds.pop(main.pid, None)
                 continue
             held = self._held(main.pid, reading.values, now_ns)
             self._seconds[main.pid] = self._seconds.get(main.pid, 0) + 1 if held else 0

@@ -53,5 +53,5 @@ def test_what_the_loop_waits_for_data_is_told_once() -> None:
     """Batches lie ready, and taking them needs the interpreter as well."""
     (finding,) = trained(0.2, 0.4, wait_s=0.03)
     assert "another thread of its own process" in finding.title
-    assert "lack" not in finding.title
+    assert [folded.code for folded in finding.folded] == ["input-bound"]
     assert "process of its own" in finding.advice
