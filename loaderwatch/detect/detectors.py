@@ -19,6 +19,7 @@ from loaderwatch.detect.hang import detector as hang
 from loaderwatch.detect.incidents.folding import fold
 from loaderwatch.detect.input_bound import detector as input_bound
 from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.pace import paces_kept
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.running_out import cushion, descriptors, disk, drift, headroom, memory, shared_memory
 from loaderwatch.detect.slow_step import (
@@ -78,9 +79,10 @@ def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
     """
     window = joined(window)
     found: dict[str, Finding] = {}
-    for detector in DETECTORS:
-        for finding in detector(window, limits):
-            found.setdefault(finding.key, finding)
+    with paces_kept(window):
+        for detector in DETECTORS:
+            for finding in detector(window, limits):
+                found.setdefault(finding.key, finding)
     if window.summed:
         found = {key: _in_part(finding, window) for key, finding in found.items()}
     return sorted(fold(list(found.values())), key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))

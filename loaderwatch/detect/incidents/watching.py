@@ -10,8 +10,8 @@ import numpy as np
 
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.facts import LoaderInfo, PhaseName, SpanInfo
-from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, history_s, stack_of, trains_on
+from loaderwatch.detect.measures.shares import open_wait_s
 from loaderwatch.detect.measures.stacks import (
     Frame,
     collective,

@@ -18,12 +18,12 @@ from loaderwatch.detect.measures.coupling import (
     Coupling,
     coupling,
 )
-from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import STEP_PHASES
 from loaderwatch.detect.measures.shares import (
     RECENT_S,
     Use,
     last_ns,
+    open_wait_s,
     quiet_since_ns,
     share_of,
     waits_for_training,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow, distinct, first_at
+
+_T = TypeVar("_T")
 
 RECENT_NS = 10_000_000_000
 FEW_LOOKS = 4
@@ -65,7 +67,7 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
         recent = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
         busy_ratio = mean(host.hosts["cpu_ratio"][recent])
         idle, busy = host.info.cpus * (1 - busy_ratio), host.info.cpus * busy_ratio
-    ours = _sum_known([_busy(other) for other in neighbours])
+    ours = _once(window, ("busy", rank.host), lambda: _sum_known([_busy(other) for other in neighbours]))
     free = usable - ours
     if math.isfinite(idle):
         free = min(free, idle) if math.isfinite(free) else min(idle, usable)
@@ -78,6 +80,14 @@ def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
         worker_ratio=_worker_ratio(rank),
         runnable_ratio=_runnable_ratio(rank),
     )
+
+
+def _once(window: RunWindow, name: tuple[str | int, ...], measure: Callable[[], _T]) -> _T:
+    """Return what is the same for all ranks of a host, or for all who ask for a rank, measured once for a window."""
+    found: _T | None = window.shared.get(name)
+    if found is None:
+        found = window.shared[name] = measure()
+    return found
 
 
 def ranks_on(neighbours: Sequence[RankWindow]) -> int:
@@ -151,7 +161,11 @@ class Machine:
 
 
 def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
-    """Return the machine as this rank and the workers of its loader see it."""
+    """Return the machine as this rank and the workers of its loader see it. It is measured once for a window."""
+    return _once(window, ("machine", rank.rank, loader), lambda: _machine_of(window, rank, loader))
+
+
+def _machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
     here = [other for other in window.ranks_by_host.get(rank.host, []) if _lives(other)]
     mine = _recent(rank)
     workers = (mine["worker"] >= 0) & (mine["loader"] == loader)
@@ -163,7 +177,7 @@ def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
         cpus = host.info.cpus
         since = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
         hosts = {name: mean(values[since]) for name, values in host.hosts.items() if values.dtype.kind == "f"}
-    counts, runnable, ours = _crowd(here)
+    counts, runnable, ours = _once(window, ("crowd", rank.host), lambda: _crowd(here))
     get = hosts.get
     pin_ratio = _mean(mine, "pin_cpu_ratio", main)
     return Machine(

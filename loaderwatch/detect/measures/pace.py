@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final
@@ -15,11 +17,11 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.device_clock import RankClock, gpu_step_of, hidden_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.fetches import Fetches, fetches_of
+from loaderwatch.detect.measures.shares import open_wait_s
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
-from loaderwatch.detect.window import RankWindow, seconds
+from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 Ints = NDArray[np.int64]
-BACKLOG_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -197,27 +199,8 @@ class Pace:
         return replace(self, **rows, open_wait=still_open)
 
 
+_KEPT: Final = "paces"
 PHASES: Final = ("h2d", "forward", "backward", "optimizer")
-
-
-def backlog_s(rank: RankWindow) -> float:
-    """Return the seconds of work that the device usually has left when a batch is asked for.
-
-    It is the median of the newest batches' slack, or of what the device hid of a wait where that is more; 0 where
-    its clock is not known.
-    """
-    steps = rank.steps
-    left_ns = np.maximum(hidden_of(steps), slack_of(steps))[-2 * BACKLOG_ROWS :]
-    known_ns = left_ns[left_ns != UNKNOWN][-BACKLOG_ROWS:]
-    return float(np.median(known_ns)) / 1e9 if known_ns.size else 0.0
-
-
-def open_wait_s(rank: RankWindow) -> float:
-    """Return the seconds that are lost to a wait that goes on; 0 while there is none, or the device works on."""
-    span = rank.span
-    if span is None or span.phase != "wait":
-        return 0.0
-    return max(0.0, (rank.made_ns - span.since_ns) / 1e9 - backlog_s(rank))
 
 
 def warm_batches(loader: LoaderInfo) -> int:
@@ -229,6 +212,31 @@ def warm_batches(loader: LoaderInfo) -> int:
 
 def paces(rank: RankWindow) -> list[Pace]:
     """Return one pace for each training loader of a rank that delivered anything in the window."""
+    kept: list[list[Pace]] | None = rank.shared.get(_KEPT)
+    if kept is None:
+        return _paces(rank)
+    if not kept:
+        kept.append(_paces(rank))
+    return kept[0]
+
+
+@contextmanager
+def paces_kept(window: RunWindow) -> Iterator[None]:
+    """Make the paces of each rank of a window once while the block lasts.
+
+    A pace refers to its rank: kept with it for longer, both would stay in memory until the garbage collector comes.
+    """
+    ranks = list(window.ranks.values())
+    for rank in ranks:
+        rank.shared[_KEPT] = []
+    try:
+        yield
+    finally:
+        for rank in ranks:
+            rank.shared.pop(_KEPT, None)
+
+
+def _paces(rank: RankWindow) -> list[Pace]:
     found = []
     for loader in rank.process.loaders:
         if loader.role != "train":

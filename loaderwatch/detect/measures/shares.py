@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.device_clock import RankClock, clock_of, told_of
+from loaderwatch.detect.device_clock import RankClock, clock_of, hidden_of, slack_of, told_of
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import STEP_PHASES
 from loaderwatch.detect.measures.statistics import total
 from loaderwatch.detect.nesting import known_ns
@@ -20,6 +19,7 @@ from loaderwatch.detect.window import Columns, RankWindow, between_s, first_at, 
 
 _TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
 QUIET_ROWS = 64
+_BACKLOG_ROWS: Final = 16
 RECENT_S: Final = 30.0
 """How far shares and speeds look back: long enough for slow steps, short enough to follow changes."""
 
@@ -297,3 +297,23 @@ def within_s(
     overlap = np.minimum(ends, end_ns) - np.maximum(starts, begin_ns)
     result: NDArray[np.float64] = np.maximum(overlap, 0) / 1e9
     return result
+
+
+def _backlog_s(rank: RankWindow) -> float:
+    """Return the seconds of work that the device usually has left when a batch is asked for.
+
+    It is the median of the newest batches' slack, or of what the device hid of a wait where that is more; 0 where
+    its clock is not known.
+    """
+    steps = rank.steps
+    left_ns = np.maximum(hidden_of(steps), slack_of(steps))[-2 * _BACKLOG_ROWS :]
+    known_ns = left_ns[left_ns != UNKNOWN][-_BACKLOG_ROWS:]
+    return float(np.median(known_ns)) / 1e9 if known_ns.size else 0.0
+
+
+def open_wait_s(rank: RankWindow) -> float:
+    """Return the seconds that are lost to a wait that goes on; 0 while there is none, or the device works on."""
+    span = rank.span
+    if span is None or span.phase != "wait":
+        return 0.0
+    return max(0.0, (rank.made_ns - span.since_ns) / 1e9 - _backlog_s(rank))

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.device_clock import RankClock
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.shares import (
     Blocked,
     Use,
     began_ns,
     open_step_s,
+    open_wait_s,
     training_loaders,
     use_of,
     waits_for_training,

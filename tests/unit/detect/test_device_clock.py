@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.device_clock import by_device, hidden_of
-from loaderwatch.detect.measures.pace import open_wait_s
+from loaderwatch.detect.measures.shares import open_wait_s
 from tests.unit.detect.build import RankBuilder, run
 
 MS = 1_000_000

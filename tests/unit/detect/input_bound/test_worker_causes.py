@@ -37,7 +37,7 @@ def test_too_few_workers(workers: int, step: float, slowness: float, seed: int) 
         step=step,
         cpu=0.9,
         seed=seed,
-        batches=max(60, 6 * workers, int(8 / step)),
+        batches=max(60, 12 * workers, int(8 / step)),  # by fewer rounds chance makes a trend
     )
     finding = only(run(builder, cpus=64))
     assert finding.scenario == "S02"

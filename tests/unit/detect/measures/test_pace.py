@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.measures.pace import pace_of, workers_changed_ns
+from loaderwatch.detect.measures.pace import pace_of, paces, paces_kept, workers_changed_ns
 from tests.unit.detect.build import RankBuilder, loader, run
 
 
@@ -41,3 +41,15 @@ def test_epochs_with_as_many_workers_belong_together(workers: tuple[int, ...]) -
 def test_a_stall_that_more_workers_ended_is_not_told_of_them() -> None:
     assert [one.scenario for one in detect(run(trained((1, 0.08))))] == ["S02"]
     assert detect(run(trained((1, 0.08), (8, 0.0002)))) == []
+
+
+def test_paces_are_made_once_while_a_window_is_judged_and_let_go_then() -> None:
+    window = run(trained((2, 0.01)))
+    rank = window.ranks[0]
+    assert paces(rank) is not paces(rank)
+    with paces_kept(window):
+        assert paces(rank) is paces(rank)
+        assert paces(rank)[0].rank is rank
+    assert paces(rank) is not paces(rank)
+    detect(window)
+    assert not rank.shared
