@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import RankRow
+from loaderwatch.server.live.groups import groups_of, in_group
 from loaderwatch.server.live.ranks import page_of
 from loaderwatch.server.queries.heatmap import Rows, shaped
 from loaderwatch.server.store.protocol import Grid
@@ -90,7 +91,9 @@ def summary(run: FakeRun, wall: float) -> Json:
     return {
         "run_id": run.run_id, "name": run.name, "state": run.state, "attempt": len(run.earlier) + 1, "attempts": len(run.earlier) + 1,
         "earlier": run.earlier, "started_at": run.t0, "last_seen_at": wall if live else now,
-        "now": wall if live else now, "world_size": run.ranks,
+        "now": wall if live else now, "world_size": run.ranks, "rank_count": run.ranks, "host_count": len(run.hosts),
+        "unwatched_count": sum(not r["watched"] and r["state"] == "live" for r in ranks),
+        "groups": msgspec.to_builtins(groups_of([RankRow(**row) for row in ranks])),
         "hosts": [{"name": h, "cpus": 16, "usable_cpus": 8.0,
                    "gpu_status": "No NVIDIA driver on this machine (libnvidia-ml.so.1 not found)" if run.gpu == "none" else ""}
                   for h in run.hosts],
@@ -111,7 +114,7 @@ def row(run: FakeRun, wall: float) -> Json:
     s = summary(run, wall)
     keys = ("run_id", "name", "state", "started_at", "last_seen_at", "world_size", "steps", "attempts")
     return {k: s[k] for k in keys} | {
-        "hosts": run.hosts, "verdict": s["verdict"]["title"], "severity": s["verdict"]["severity"],
+        "hosts": run.hosts, "host_count": len(run.hosts), "verdict": s["verdict"]["title"], "severity": s["verdict"]["severity"],
     }  # fmt: skip
 
 
@@ -168,6 +171,8 @@ def heatmap(run: FakeRun, q: dict[str, str], wall: float) -> Json:
 def ranks(run: FakeRun, q: dict[str, str], wall: float) -> Json:
     """A page of the ranks."""
     rows = [RankRow(**row) for row in summary(run, wall)["ranks"]]
+    if "group" in q:
+        rows = in_group(rows, q["group"])
     if "rank" in q:
         rows = [row for row in rows if row.rank == int(q["rank"])]
     page = page_of(

@@ -15,7 +15,8 @@ from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.crash.unexplained import unexplained_death
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.live.summary import summary_of
+from loaderwatch.server.live.summary import MOST_HOSTS, outline, summary_of
+from loaderwatch.server.queries.gpus import gpus_in
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.detailed import LARGE, MOST_RANKS
@@ -130,6 +131,26 @@ def test_the_summary_has_every_rank_as_if_all_were_looked_at(store: DuckDBStore)
     assert mine.data_wait_ratio == pytest.approx(other.data_wait_ratio, abs=0.02)
     assert mine.goodput_ratio == pytest.approx(other.goodput_ratio, abs=0.02)
     assert mine.lost_s == pytest.approx(other.lost_s, rel=0.01)
+    assert (mine.rank_count, mine.host_count) == (WORLD, WORLD // PER_HOST)
+    (odd, rest) = mine.groups
+    assert (odd.ranks, odd.differs_in, odd.higher) == ([LATE], "data_wait_ratio", True)
+    assert (rest.count, rest.differs_in) == (WORLD - 1, None)
+    told = outline(mine)
+    assert [row.rank for row in told.ranks] == sorted(window.ranks)
+    assert len(told.hosts) <= MOST_HOSTS
+    assert {row.host for row in told.ranks} <= {host.name for host in told.hosts}
+    assert (told.rank_count, told.groups) == (WORLD, mine.groups)
+    assert outline(other) is other
+
+
+def test_without_a_host_the_gpus_are_those_looked_at(store: DuckDBStore) -> None:
+    played = Played(store)
+    for seq in range(1, 5):
+        window = played.go_on(second(seq, late=True))
+    assert {gpu.host for gpu in gpus_in(window, None, None)} == set(window.ranks_by_host)
+    assert len(window.ranks_by_host) < HOSTS
+    unseen = next(name for name in window.hosts if name not in window.ranks_by_host)
+    assert len(gpus_in(window, unseen, None)) == PER_HOST
 
 
 def test_the_straggler_is_found_and_the_finding_says_of_how_many(store: DuckDBStore) -> None:

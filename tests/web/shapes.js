@@ -2,6 +2,7 @@
 
 /** @param {Partial<import("../../web/js/types.js").Summary>} [more] @returns {import("../../web/js/types.js").Summary} */
 export function summary(more = {}) {
+  const ranks = more.ranks ?? [rank(0, 0.1), rank(1, 0.6)];
   return {
     run_id: "r", name: "train.py", state: "live", attempt: 1, attempts: 1, earlier: [], started_at: 1000, last_seen_at: 1600, now: 1600, world_size: 2,
     hosts: [{ name: "gpu01", cpus: 16, usable_cpus: 8, gpu_status: "" }],
@@ -9,7 +10,8 @@ export function summary(more = {}) {
     compute_duty_ratio: 0.59, goodput_ratio: 0.59, clock: "loop", lost_s: 71.2, lost_clock: "loop", lost_records: 0, simulated_gpu: false, epochs: 3,
     verdict: { severity: "warning", title: "Waits", advice: "Do", finding_id: "f1" },
     loaders: [{ rank: 0, loader: 0, name: "train_loader", role: "train", num_workers: 2, prefetch_factor: 2, batch_size: 64, batches: 10 }],
-    ranks: [rank(0, 0.1), rank(1, 0.6)],
+    rank_count: ranks.length, unwatched_count: ranks.filter((r) => !r.watched && r.state === "live").length, host_count: new Set(ranks.map((r) => r.host)).size, groups: [],
+    ranks,
     ...more,
   };
 }
@@ -18,7 +20,7 @@ export function summary(more = {}) {
 export function rank(n, wait) {
   return {
     rank: n, host: "gpu01", pid: 4000 + n, state: "live", exit: null, watched: true, step: 1, eval_batches: 0, epoch: 0, batch: 1, phase: "wait", phase_age_s: 0.1,
-    steps_per_s: 9, data_wait_ratio: wait, clock: "loop", step_s: 0.05, wait_s: 0.04, ready_batches: 0, gpu: n, gpu_utilization_ratio: 0.5, seen_at: 1600,
+    steps_per_s: 9, data_wait_ratio: wait, clock: "loop", step_s: 0.05, wait_s: 0.04, ready_batches: 0, gpu: n, gpu_utilization_ratio: 0.5, seen_at: 1600, in_detail: true,
   };
 }
 

@@ -11,7 +11,7 @@ import { ASKED, byDevice } from "./charts/steps.js";
 import { hangNow } from "./panels/alerts.js";
 import { unfolded } from "./panels/culprit.js";
 import { asksOfHeatmap, heatmapQuery } from "./charts/heatmap.js";
-import { goesOn, pageAsked } from "./ranks.js";
+import { asksForRows, pageAsked, rowOf } from "./ranks.js";
 import { isGoing, shownRange, shownRank } from "./store.js";
 
 /**
@@ -124,7 +124,7 @@ const HEATMAP = {
 const RANKS = {
   id: "ranks",
   when: "seen",
-  asks: (state) => (goesOn(state) ? JSON.stringify(pageAsked(state)) : null),
+  asks: (state) => (asksForRows(state) ? JSON.stringify(pageAsked(state)) : null),
   load: async (state, _range, _points, signal) => {
     const asked = pageAsked(state);
     return { ...(await call(withQuery(`${base(state)}/ranks`, { ...asked, down: String(asked.down) }), { signal })), offset: asked.offset };
@@ -135,7 +135,7 @@ const RANKS = {
 const RANK_ROW = {
   id: "rank_row",
   when: "always",
-  asks: (state) => (goesOn(state) ? rankKey(state) : null),
+  asks: (state) => (asksForRows(state) ? rankKey(state) : null),
   load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/ranks`, { rank: shownRank(state) }), { signal }),
 };
 
@@ -240,7 +240,7 @@ const GPUS = { id: "gpus", when: "seen", every_s: 5, asks: (state) => (hasGpu(st
 
 /** @param {State} state @returns {string|null} */
 function hostOfRank(state) {
-  return state.summary?.ranks.find((r) => r.rank === state.route.rank)?.host ?? null;
+  return rowOf(state, state.route.rank)?.host ?? null;
 }
 
 /** @param {string} id @param {string} path @param {Record<string, number>} [more] @returns {Source} */

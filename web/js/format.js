@@ -116,9 +116,9 @@ export function plural(n, noun) {
 }
 
 /** Names, as many as are readable: "node00, node01 and 30 more". @param {string[]} names @param {number} [most] */
-export function listed(names, most = 2) {
-  if (names.length <= most + 1) return names.join(", ");
-  return `${names.slice(0, most).join(", ")} and ${names.length - most} more`;
+export function listed(names, most = 2, of = names.length) {
+  if (of <= most + 1) return names.join(", ");
+  return `${names.slice(0, most).join(", ")} and ${count(of - most)} more`;
 }
 
 /** What a rank, worker and sample of a finding are called. @param {import("./types.js").Finding} f @returns {string[]} */

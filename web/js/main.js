@@ -16,7 +16,7 @@ import { copy } from "./panels/parts.js";
 import { runsPage } from "./panels/runs.js";
 import { ACTED_EVERY_MS, Pace, pointsFor } from "./pace.js";
 import { draw as drawChart, load as loadPlotly, purge } from "./plotly.js";
-import { answered } from "./ranks.js";
+import { answered, neighbourOf } from "./ranks.js";
 import { Refresher } from "./refresh.js";
 import { makeReport } from "./report.js";
 import { runActions } from "./run_actions.js";
@@ -90,11 +90,10 @@ const actions = {
   neighbour: (/** @type {number} */ by) => {
     const { summary, route } = store.state;
     const shown = shownRank(store.state);
-    const at = summary?.ranks.findIndex((r) => r.rank === shown) ?? -1;
-    const next = summary?.ranks[at + by];
-    if (next === undefined) return;
-    if (route.page === "rank") actions.go(routeHash({ run: route.run, rank: next.rank }));
-    else actions.rank(next.rank);
+    const next = summary === null ? null : neighbourOf(summary, shown, by);
+    if (next === null) return;
+    if (route.page === "rank") actions.go(routeHash({ run: route.run, rank: next }));
+    else actions.rank(next);
   },
   togglePause: () => {
     store.set({ paused: !store.state.paused });

@@ -16,7 +16,7 @@ export const MANY_RANKS = 64;
 /** How fast a rank goes, before anybody has asked for it. */
 const NOT_ASKED = {
   eval_batches: 0, step: null, epoch: null, batch: null, phase: null, phase_age_s: null, steps_per_s: null, data_wait_ratio: null, step_s: null,
-  wait_s: null, ready_batches: null, gpu_utilization_ratio: null, seen_at: null,
+  wait_s: null, ready_batches: null, gpu_utilization_ratio: null, seen_at: null, in_detail: true,
 };
 
 /**
@@ -52,9 +52,42 @@ export function goesOn(state) {
   return state.route.attempt === null && (state.summary?.state === "live" || state.summary?.state === "hung");
 }
 
+/** Whether the summary lists some of the ranks only. @param {Summary} s */
+export const isLarge = (s) => s.rank_count > s.ranks.length;
+
+/** Whether the server has to be asked for rows: they move on, or the summary has not all of them. @param {State} state */
+export function asksForRows(state) {
+  return goesOn(state) || (state.summary !== null && (isLarge(state.summary) || chosenGroup(state) !== null));
+}
+
+/** The group of ranks that the table shows. @param {State} state @returns {string|null} */
+export const chosenGroup = (state) => state.choices["ranks.group"] || null;
+
+/** Whether a run has this rank; of a large one not every rank is listed. @param {Summary} s @param {number|null} rank */
+export function hasRank(s, rank) {
+  return rank !== null && (s.ranks.some((r) => r.rank === rank) || (isLarge(s) && rank < s.world_size));
+}
+
+/** The row of a rank, as the summary has it or as it was asked for. @param {State} state @param {number|null} rank @returns {RankRow|null} */
+export function rowOf(state, rank) {
+  /** @param {RankRow[]|undefined} rows */
+  const of = (rows) => rows?.find((r) => r.rank === rank) ?? null;
+  return of(state.summary?.ranks) ?? of(state.cards.rank_row?.data?.rows);
+}
+
+/** The rank before (-1) or after (1) one. @param {Summary} s @param {number|null} rank @param {number} by @returns {number|null} */
+export function neighbourOf(s, rank, by) {
+  if (isLarge(s)) return rank !== null && hasRank(s, rank + by) && rank + by >= 0 ? rank + by : null;
+  const at = s.ranks.findIndex((r) => r.rank === rank);
+  return at < 0 ? null : (s.ranks[at + by]?.rank ?? null);
+}
+
 /** What the table asks the server for. @param {State} state */
 export function pageAsked(state) {
-  return { sort: state.sort.by, down: state.sort.down, offset: Number(state.choices["ranks.offset"] ?? 0), limit: PAGE_ROWS, find: state.choices["ranks.find"] ?? "" };
+  return {
+    sort: state.sort.by, down: state.sort.down, offset: Number(state.choices["ranks.offset"] ?? 0), limit: PAGE_ROWS, find: state.choices["ranks.find"] ?? "",
+    group: chosenGroup(state), attempt: state.route.attempt,
+  };
 }
 
 /**
@@ -63,10 +96,11 @@ export function pageAsked(state) {
  */
 export function pageShown(state) {
   const { offset, find } = pageAsked(state);
-  const answer = goesOn(state) ? (state.cards.ranks?.data ?? null) : null;
+  const answer = asksForRows(state) ? (state.cards.ranks?.data ?? null) : null;
   if (answer !== null) return { total: answer.total, offset: answer.offset, rows: answer.rows };
   const found = sorted((state.summary?.ranks ?? []).filter((r) => matches(r, find)), state.sort);
-  return { total: found.length, offset, rows: found.slice(offset, offset + PAGE_ROWS) };
+  const all = state.summary !== null && isLarge(state.summary) && find === ""; // those that the summary lists are shown until the server answers
+  return { total: all ? (state.summary?.rank_count ?? 0) : found.length, offset, rows: found.slice(offset, offset + PAGE_ROWS) };
 }
 
 /** Whether each word is the rank's number, or a part of its host's name, its state or its phase. @param {RankRow} row @param {string} find */

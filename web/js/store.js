@@ -1,7 +1,7 @@
 // The page's state and the pure functions that move it. Nothing here knows the document, the network or Plotly.
 
 import { wholeList } from "./listing.js";
-import { heard as summaryHeard } from "./ranks.js";
+import { hasRank, heard as summaryHeard } from "./ranks.js";
 
 /**
  * @typedef {import("./types.js").Summary} Summary
@@ -197,7 +197,7 @@ export function streamed(state, message, now) {
     const findings = message.findings ?? state.findings;
     return { ...state, link: "live", clock: now, ticked_at: now, findings, heard: summary };
   }
-  const asked = first && !summary.ranks.some((r) => r.rank === state.rank) ? null : state.rank; // a link may name any
+  const asked = first && !hasRank(summary, state.rank) ? null : state.rank; // a link may name any
   const rank = asked ?? frozenRank(message.findings ?? []) ?? message.worst_rank ?? worstRank(summary);
   const ended = !isGoing(summary);
   return {
@@ -214,7 +214,7 @@ export function streamed(state, message, now) {
     findings_version: state.findings_version + (message.findings === null ? 0 : 1),
     rank,
     view: first && ended && !state.view_asked ? { kind: "all" } : state.view, // nothing is going to arrive any more: show what there was
-    sort: first && summary.ranks.length > 16 ? { by: "data_wait_ratio", down: true } : state.sort,
+    sort: first && summary.rank_count > 16 ? { by: "data_wait_ratio", down: true } : state.sort,
   };
 }
 

@@ -10,6 +10,7 @@
  * @typedef {{label: string, value: number|string|null, unit: Unit}} Evidence
  * @typedef {"finding"|"run"} GainOf
  * @typedef {"stands"|"moving"|"ended"|"crashed"|"unknown"} PlaceState
+ * @typedef {"data_wait_ratio"|"step_s"|"gpu_utilization_ratio"} RankMeasure
  * @typedef {"live"|"finished"|"crashed"|"lost"} RankStatus
  * @typedef {"live"|"finished"|"hung"|"crashed"|"lost"} RunStatus
  * @typedef {"info"|"warning"|"critical"} Severity
@@ -83,24 +84,29 @@
  *   rank: number}} Loader
  * @typedef {{framework: string, version: string, stage: string|null, epoch: number|null, max_epochs: number|null,
  *   global_step: number|null}} Progress
+ * @typedef {{group: string, count: number, ranks: number[], hosts: number, state: RankStatus, phase: string|null,
+ *   phase_age_s: number|null, differs_in: RankMeasure|null, higher: boolean|null, data_wait_ratio: number|null,
+ *   steps_per_s: number|null, step_s: number|null, gpu_utilization_ratio: number|null}} RankGroup
  * @typedef {{total: number, rows: RankRow[]}} RankPage
  * @typedef {{rank: number, host: string, pid: number, state: RankStatus, exit: string|null, watched: boolean,
  *   phases_missing: string|null, step: number|null, eval_batches: number, epoch: number|null, batch: number|null,
  *   phase: string|null, phase_age_s: number|null, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
  *   known_ratio: number|null, step_s: number|null, wait_s: number|null, ready_batches: number|null, gpu: number|null,
- *   gpu_utilization_ratio: number|null, seen_at: number|null}} RankRow
+ *   gpu_utilization_ratio: number|null, seen_at: number|null, in_detail: boolean}} RankRow
  * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, last_seen_at: number,
- *   world_size: number, hosts: string[], steps: number|null, attempts: number, verdict: string|null,
- *   severity: VerdictSeverity|null, script: string, tags: string[], note: string, pinned: boolean}} RunRow
+ *   world_size: number, hosts: string[], host_count: number, steps: number|null, attempts: number,
+ *   verdict: string|null, severity: VerdictSeverity|null, script: string, tags: string[], note: string,
+ *   pinned: boolean}} RunRow
  * @typedef {{url: string, pid: number, data_dir: string, started_by: string, started_at: number,
  *   idle_hours: number|null, leaves_at: number|null, reporting: string[]}} ServerFacts
  * @typedef {{run_id: string, name: string, state: RunStatus, attempt: number, attempts: number, earlier: Earlier[],
- *   started_at: number, last_seen_at: number, now: number, world_size: number, hosts: Host[], steps: number|null,
- *   eval_batches: number, steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock,
- *   known_ratio: number|null, gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null,
- *   compute_duty_ratio: number|null, goodput_ratio: number|null, lost_s: number|null, lost_clock: Clock,
- *   lost_records: number, simulated_gpu: boolean, epochs: number|null, progress: Progress|null, verdict: Verdict,
- *   loaders: Loader[], ranks: RankRow[]}} Summary
+ *   started_at: number, last_seen_at: number, now: number, world_size: number, rank_count: number,
+ *   unwatched_count: number, host_count: number, hosts: Host[], steps: number|null, eval_batches: number,
+ *   steps_per_s: number|null, data_wait_ratio: number|null, clock: Clock, known_ratio: number|null,
+ *   gpu_utilization_ratio: number|null, gpu_starved_ratio: number|null, compute_duty_ratio: number|null,
+ *   goodput_ratio: number|null, lost_s: number|null, lost_clock: Clock, lost_records: number, simulated_gpu: boolean,
+ *   epochs: number|null, progress: Progress|null, verdict: Verdict, loaders: Loader[], groups: RankGroup[],
+ *   ranks: RankRow[]}} Summary
  * @typedef {{change: string, least_ratio: number, most_ratio: number, per_epoch_s: number|null,
  *   rests_on: string}} LoaderOption
  * @typedef {{num_workers: number, prefetch_factor: number, in_order: boolean, steps_per_s: number, least_per_s: number,

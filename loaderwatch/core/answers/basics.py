@@ -18,6 +18,7 @@ Clock: TypeAlias = Literal["device", "nvml", "loop", "mixed"]
 it computes on another stream, else the loop's in next(loader)."""
 Unit: TypeAlias = Literal["ratio", "s", "count", "bytes", "index", "text", "per_s"]
 CouplingState: TypeAlias = Literal["waiting", "turns", "even", "apart", "unknown", "standing"]
+RankMeasure: TypeAlias = Literal["data_wait_ratio", "step_s", "gpu_utilization_ratio"]
 PlaceState: TypeAlias = Literal["stands", "moving", "ended", "crashed", "unknown"]
 
 

@@ -7,6 +7,7 @@ import msgspec
 from loaderwatch.core.answers.basics import (
     AttemptStatus,
     Clock,
+    RankMeasure,
     RankStatus,
     RunStatus,
     Verdict,
@@ -39,7 +40,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     last_seen_at: float
     world_size: int
-    hosts: list[str]
+    hosts: list[str]  # the first 64
+    host_count: int = 0
     steps: int | None = None
     attempts: int = 1
     verdict: str | None = None  # its title
@@ -130,6 +132,28 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     gpu: int | None
     gpu_utilization_ratio: float | None
     seen_at: float | None
+    in_detail: bool = True  # False: of a large run, where of this rank only sums per second are held
+
+
+class RankGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Ranks that are in the same state, stand in the same place and differ from most ranks in the same way.
+
+    Numbers are medians over the group; ``phase_age_s`` is that of the rank that stands longest.
+    """
+
+    group: str  # its id in ``GET /runs/{run}/ranks?group=``
+    count: int
+    ranks: list[int]  # the first few
+    hosts: int
+    state: RankStatus
+    phase: str | None  # where they stand; None while they go on
+    phase_age_s: float | None
+    differs_in: RankMeasure | None  # None: in nothing
+    higher: bool | None
+    data_wait_ratio: float | None
+    steps_per_s: float | None
+    step_s: float | None
+    gpu_utilization_ratio: float | None
 
 
 class RankPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +164,11 @@ class RankPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """``GET /runs/{run}/summary``."""
+    """``GET /runs/{run}/summary``.
+
+    Of a run of more than 256 ranks ``ranks`` and ``loaders`` are of those that are looked at in detail, and ``hosts`` are some; all
+    ranks are in ``GET /runs/{run}/ranks``, and ``groups`` says of all what they do.
+    """
 
     run_id: str
     name: str
@@ -152,6 +180,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     last_seen_at: float
     now: float
     world_size: int
+    rank_count: int = 0  # ranks that have reported
+    unwatched_count: int = 0  # those that go on, of which loaderwatch stepped aside
+    host_count: int = 0
     hosts: list[Host]
     steps: int | None
     eval_batches: int = 0
@@ -173,6 +204,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     progress: Progress | None = None
     verdict: Verdict
     loaders: list[Loader]
+    groups: list[RankGroup] = []  # of a run of more than 16 ranks, the smallest first
     ranks: list[RankRow]
 
 

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from loaderwatch.core.facts import MAX_NAME
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
 from loaderwatch.server.encoding import json_answer
+from loaderwatch.server.live.groups import in_group
 from loaderwatch.server.live.ranks import page_of
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries import charts, live_answers
@@ -22,6 +23,7 @@ from loaderwatch.server.queries.heatmap import By, Order, Rows
 from loaderwatch.server.queries.heatmap import heatmap as heatmap_of
 from loaderwatch.server.queries.marks import marks_of
 from loaderwatch.server.queries.parameters import ParameterError
+from loaderwatch.server.store.protocol import MOST_EPOCH_ROWS
 
 router = APIRouter(prefix="/api/v1/runs")
 
@@ -73,14 +75,15 @@ async def ranks(
     offset: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=4096)] = 64,
     find: Find = "",
+    group: Annotated[str | None, Query(max_length=200)] = None,
     attempt: Attempt = None,
 ) -> Response:
-    """Return some of a run's ranks as the summary has them: a page of them, or one."""
+    """Return some of a run's ranks: a page of them, or of a group of them, or one."""
     parts = _parts(request)
     state = await live_answers.run_state(parts, run, attempt)
     if rank is not None and (live := parts.live.get(run)) is not None:
         live.attend(rank)
-    rows = [] if state.facts is None else state.facts.ranks
+    rows = state.ranks if group is None else in_group(state.ranks, group)
     wanted = [row for row in rows if rank is None or row.rank == rank]
     return json_answer(page_of(wanted, sort=sort, down=down, offset=offset, limit=limit, find=find))
 
@@ -122,7 +125,7 @@ def heatmap(
     by: By = "rank",
     order: Order = "rank",
     find: Find = "",
-    limit: Annotated[int | None, Query(ge=1, le=4096)] = None,
+    limit: Annotated[int, Query(ge=1, le=4096)] = 256,
     digits: Digits = None,
 ) -> Response:
     """Return a metric over time, a row per rank or host."""
@@ -132,9 +135,15 @@ def heatmap(
 
 
 @router.get("/{run}/epochs")
-def epochs(request: Request, run: str, rank: Rank = None, attempt: Attempt = None) -> Response:
-    """Return the epochs and what their boundaries cost."""
-    return json_answer(charts.epochs(_parts(request).store, run, rank, attempt))
+def epochs(
+    request: Request,
+    run: str,
+    rank: Rank = None,
+    attempt: Attempt = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_EPOCH_ROWS)] = 2000,
+) -> Response:
+    """Return the newest epochs and what their boundaries cost."""
+    return json_answer(charts.epochs(_parts(request).store, run, rank, attempt, limit))
 
 
 @router.get("/{run}/boundaries")
@@ -214,7 +223,7 @@ def gpus(
     host: Annotated[str | None, Query(max_length=MAX_NAME)] = None,
     limit: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
-    """Return the GPUs of the run's hosts, or of one, and the processes on them."""
+    """Return the GPUs of the run's hosts (of a large run: those looked at in detail), or of one, and the processes on them."""
     return json_answer(live_answers.gpus(_parts(request), run, host, limit))
 
 

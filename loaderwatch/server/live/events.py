@@ -11,12 +11,14 @@ import asyncio
 import itertools
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from loaderwatch.core.answers import Summary
+from loaderwatch.core.answers import Finding, RankRow, Summary
+from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.changes import Changes
+from loaderwatch.server.live.summary import outline
 
 HEARTBEAT_S: Final = 5.0
 """Seconds without news after which a client is told that nothing is new. The page waits for two of them (web/js/store.js)."""
@@ -36,6 +38,13 @@ class RunState:
     findings: bytes
     newest_at: float | None
     facts: Summary | None = field(default=None, compare=False)  # what the summary's text says
+    ranks: Sequence[RankRow] = field(default=(), compare=False)  # all of them
+
+    @classmethod
+    def of(cls, summary: Summary, findings: Sequence[Finding], newest_ns: int) -> RunState:
+        """Return the state with this summary of all ranks."""
+        told = outline(summary)
+        return cls(encode_json(told), encode_json(findings), newest_ns / 1e9, told, summary.ranks)
 
 
 @dataclass(slots=True)

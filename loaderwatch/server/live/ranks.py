@@ -20,7 +20,7 @@ def page_of(
     """
     if sort not in COLUMNS:
         raise ValueError(f"sort is {sort[:80]!r}; use one of {', '.join(sorted(COLUMNS))}")
-    found = [row for row in rows if matches(row, find)]
+    found = [row for row in rows if matches(row, find)] if find else rows
     known = [row for row in found if _value(row, sort) is not None]
     unknown = [row for row in found if _value(row, sort) is None]
     ordered = [*sorted(known, key=lambda row: _value(row, sort), reverse=down), *unknown]

@@ -20,7 +20,6 @@ from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
-from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.commands import HostCommands
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.heartbeat import Heartbeats
@@ -223,7 +222,7 @@ class LiveRun:
         began_ns = window.started_ns if window.attempt == 1 else window.attempt_ns
         self.took_s = max(0.0, (window.now_ns - began_ns) / 1e9)
         self.closing = closing_of(summary, findings, self.took_s, self._base_url)
-        self.latest = RunState(encode_json(summary), encode_json(findings), window.now_ns / 1e9, summary)
+        self.latest = RunState.of(summary, findings, window.now_ns)
         return self.latest
 
     def detect(self, now_ns: int) -> list[Announcement]:

@@ -16,15 +16,17 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.measures.critical_path import RankSums, lost_s, run_use
-from loaderwatch.detect.measures.pace import open_wait_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
-from loaderwatch.detect.measures.shares import RECENT_S, Use, rows_since
+from loaderwatch.detect.measures.shares import RECENT_S, Use, open_wait_s, rows_since
 from loaderwatch.detect.window import RankWindow, RunWindow, SummedRank, first_at
+from loaderwatch.server.live.groups import groups_of
 from loaderwatch.server.store.attempts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.window.totals import RunTotals
 
 LOST_AFTER_S: Final = 15.0
+MOST_HOSTS: Final = 64
+"""How many hosts of a large run an outline lists."""
 
 
 def state_now(run: StoredRun, now_ns: int) -> RunStatus:
@@ -91,6 +93,9 @@ def summary_of(
         last_seen_at=(last_seen_ns or window.now_ns) / 1e9,
         now=window.now_ns / 1e9,
         world_size=window.world_size,
+        rank_count=len(rows),
+        unwatched_count=sum(not row.watched and row.state == "live" for row in rows),
+        host_count=len(hosts),
         hosts=[
             answers.Host(
                 name=host.info.name,
@@ -124,8 +129,19 @@ def summary_of(
             for number, rank in window.ranks.items()
             for loader in rank.process.loaders
         ],
+        groups=groups_of(rows),
         ranks=sorted(rows, key=lambda row: row.rank) if window.summed else rows,
     )
+
+
+def outline(summary: answers.Summary) -> answers.Summary:
+    """Return the summary as it is sent: of a large run with the rows of ranks that are looked at in detail only."""
+    if all(row.in_detail for row in summary.ranks):
+        return summary
+    rows = [row for row in summary.ranks if row.in_detail]
+    shown = {row.host for row in rows}
+    hosts = sorted(summary.hosts, key=lambda host: host.name not in shown)[:MOST_HOSTS]
+    return msgspec.structs.replace(summary, ranks=rows, hosts=hosts)
 
 
 def _rank_row(
@@ -165,6 +181,7 @@ def _summed_row(rank: SummedRank, totals: RunTotals, lost: bool) -> answers.Rank
         ready_batches=None,
         gpu=rank.gpu,
         gpu_utilization_ratio=_known(rank.utilization_ratio),
+        in_detail=False,
     )
 
 

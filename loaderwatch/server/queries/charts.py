@@ -20,7 +20,7 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.server.encoding import significant
 from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.store.metrics import METRICS
-from loaderwatch.server.store.protocol import Series, Store
+from loaderwatch.server.store.protocol import MOST_EPOCH_ROWS, Series, Store
 from loaderwatch.server.window.replay import rebuild
 
 DEFAULT_POINTS: Final = 300
@@ -86,7 +86,11 @@ def _series_shape(
 
 
 def epochs(
-    store: Store, run_id: str, rank: int | None = None, attempt: int | None = None
+    store: Store,
+    run_id: str,
+    rank: int | None = None,
+    attempt: int | None = None,
+    limit: int = MOST_EPOCH_ROWS,
 ) -> list[answers.Epoch]:
     """Answer ``GET /runs/{run}/epochs``."""
     begin_ns, end_ns = store.run(run_id).span_of(attempt)
@@ -108,7 +112,7 @@ def epochs(
             batches=row["batches"],
             ended_by=_name(EndedBy, row["ended_by"]),
         )
-        for row in store.epochs(run_id, rank)
+        for row in store.epochs(run_id, rank, limit)
         if begin_ns <= (row["request_ns"] or 0) < end_ns
     ]
 

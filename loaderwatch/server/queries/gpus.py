@@ -13,8 +13,12 @@ from loaderwatch.detect.window import HostWindow, RunWindow
 
 
 def gpus_in(window: RunWindow, host: str | None, limit: int | None) -> list[answers.Gpu]:
-    """Return the GPUs of one host (None: of all, in the order of their names), at most ``limit`` of them."""
-    hosts = sorted(window.hosts.items())
+    """Return the GPUs of one host, at most ``limit`` of them.
+
+    Without a host those of all, in the order of their names; of a large run, of the hosts that are looked at in detail.
+    """
+    shown = window.ranks_by_host if window.summed and host is None else window.hosts
+    hosts = sorted((name, window.hosts[name]) for name in shown if name in window.hosts)
     found = (gpu for name, one in hosts if host in (None, name) for gpu in gpus_of(one))
     return list(islice(found, limit))
 

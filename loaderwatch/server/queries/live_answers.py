@@ -17,10 +17,9 @@ from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
-from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.judge import limits_of
-from loaderwatch.server.live.summary import state_now
+from loaderwatch.server.live.summary import MOST_HOSTS, state_now
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries.boundaries import boundaries_of
 from loaderwatch.server.queries.charts import stored_summary
@@ -71,7 +70,8 @@ def _row_with(run: StoredRun, state: RunStatus, verdict: Verdict | None, steps: 
         started_at=run.started_ns / 1e9,
         last_seen_at=run.last_seen_ns / 1e9,
         world_size=run.world_size,
-        hosts=[host.name for host in run.hosts],
+        hosts=[host.name for host in run.hosts[:MOST_HOSTS]],
+        host_count=len(run.hosts),
         steps=steps,
         attempts=run.attempt,
         verdict=verdict.title if verdict else None,
@@ -205,7 +205,7 @@ def _stored_state(parts: Parts, run_id: str, attempt: int | None) -> RunState:
     )
     summary = stored_summary(store, run_id, said, [alert.cost_s for alert in alerts], attempt)
     found = [shape(alert, stack_texts=False) for alert in alerts]
-    return RunState(encode_json(summary), encode_json(found), summary.last_seen_at, summary)
+    return RunState.of(summary, found, int(summary.last_seen_at * 1e9))
 
 
 def _rank_rows(rank: RankWindow) -> list[answers.Worker]:

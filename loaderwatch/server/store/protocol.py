@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -17,6 +17,9 @@ from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo, Process
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store.attempts import Attempt, UnknownAttempt
+
+MOST_EPOCH_ROWS: Final = 20_000
+"""Epochs of all ranks that are read at once, some 100 bytes each."""
 
 
 class UnknownRun(LoaderwatchError):
@@ -311,8 +314,8 @@ class Store(Protocol):
     def grid(self, run_id: str, metric: str, start_ns: int, end_ns: int, points: int) -> Grid:
         """Return a metric over [start, end), a row per rank, in at most ``points`` buckets."""
 
-    def epochs(self, run_id: str, rank: int | None) -> list[dict[str, Any]]:
-        """Return epochs, oldest first: columns of epoch_begins and of the matching epoch_ends, ``None`` where unknown."""
+    def epochs(self, run_id: str, rank: int | None, limit: int = MOST_EPOCH_ROWS) -> list[dict[str, Any]]:
+        """Return the newest ``limit`` epochs, oldest first: columns of epoch_begins and of the matching epoch_ends, ``None`` where unknown."""
 
     def fetches(
         self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None

@@ -31,9 +31,9 @@ def _of_rank(rank: int | None, column: str = "rank") -> str:
     return "" if rank is None else f" AND {column} = {int(rank)}"
 
 
-def epochs(snapshot: Snapshot, rank: int | None) -> list[dict[str, Any]]:
-    """Return epoch_begins, each with the epoch_ends that follows it, since an epoch number may come again after a restart."""
-    return _rows(
+def epochs(snapshot: Snapshot, rank: int | None, limit: int) -> list[dict[str, Any]]:
+    """Return the newest epoch_begins, each with the epoch_ends that follows it, since an epoch number may come again after a restart."""
+    newest_first = _rows(
         snapshot,
         f"""
         SELECT b.*, e.request_ns AS end_ns, e.teardown_ns, e.batches, e.ended_by
@@ -43,9 +43,11 @@ def epochs(snapshot: Snapshot, rank: int | None) -> list[dict[str, Any]]:
           ON e.rank = b.rank AND e.loader = b.loader AND e.epoch = b.epoch
          AND e.request_ns >= b.request_ns AND e.request_ns < b.until_ns
         QUALIFY row_number() OVER (PARTITION BY b.rank, b.loader, b.epoch, b.request_ns ORDER BY e.request_ns) = 1
-        ORDER BY b.request_ns, b.rank, b.loader
+        ORDER BY b.request_ns DESC, b.rank DESC, b.loader DESC
+        LIMIT {int(limit)}
         """,
     )
+    return newest_first[::-1]
 
 
 def fetches(

@@ -19,6 +19,7 @@ from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import METRICS, SOURCES
 from loaderwatch.server.store.open_run import OpenRun
 from loaderwatch.server.store.protocol import (
+    MOST_EPOCH_ROWS,
     Grid,
     RankTotals,
     Recall,
@@ -143,9 +144,9 @@ class SqlStore(ABC):
 
         return self._read(run_id, question)
 
-    def epochs(self, run_id: str, rank: int | None) -> list[dict[str, Any]]:
-        """Return the epochs, oldest first."""
-        return self._read(run_id, lambda s, _: row_queries.epochs(s, rank))
+    def epochs(self, run_id: str, rank: int | None, limit: int = MOST_EPOCH_ROWS) -> list[dict[str, Any]]:
+        """Return the newest ``limit`` epochs, oldest first."""
+        return self._read(run_id, lambda s, _: row_queries.epochs(s, rank, limit))
 
     def fetches(
         self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None

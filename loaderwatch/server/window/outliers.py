@@ -55,10 +55,10 @@ def standing_out(ranks: Sequence[SummedRank]) -> Floats:
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         found = [
-            _off(waited / (waited + worked), RATIO_FLOOR, 0.0),
-            _off(np.array([rank.utilization_ratio for rank in ranks]), RATIO_FLOOR, 0.0),
+            off(waited / (waited + worked), RATIO_FLOOR, 0.0),
+            off(np.array([rank.utilization_ratio for rank in ranks]), RATIO_FLOOR, 0.0),
             *(
-                _off(taken / batches, 0.0, TIME_FLOOR)
+                off(taken / batches, 0.0, TIME_FLOOR)
                 for taken in (waited + worked, worked, forward, backward)
             ),
         ]
@@ -66,8 +66,11 @@ def standing_out(ranks: Sequence[SummedRank]) -> Floats:
     return most
 
 
-def _off(values: Floats, floor: float, floor_ratio: float) -> Floats:
-    """Return how many times as far from the median values are as those of ranks that do not stand out; 0 where not known."""
+def off(values: Floats, floor: float, floor_ratio: float) -> Floats:
+    """Return how many times as far from the median values are as those of ranks that do not stand out, shape (ranks,).
+
+    0 where a value is not known. How far is usual is ``SPREAD`` median deviations, a ``floor`` and a part of the median.
+    """
     known = np.isfinite(values)
     if known.sum() < 2:
         return np.zeros(len(values))

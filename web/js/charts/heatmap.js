@@ -34,9 +34,8 @@ export function shownMetric(state) {
 
 /** Which rows the reader sees: with many ranks, unless chosen otherwise, a row per host and the worst on top. @param {State} state */
 export function heatmapQuery(state) {
-  const ranks = state.summary?.ranks ?? [];
-  const many = ranks.length > MANY_RANKS;
-  const hosts = new Set(ranks.map((r) => r.host)).size;
+  const many = (state.summary?.rank_count ?? 0) > MANY_RANKS;
+  const hosts = state.summary?.host_count ?? 0;
   return {
     metric: shownMetric(state).metric,
     by: state.choices["heat.by"] ?? (many && hosts > 1 ? "host" : "rank"),

@@ -58,7 +58,7 @@ export function boundariesCard(state, act) {
 function about(loaders, state) {
   const s = state.summary;
   const cost = loaders.reduce((sum, one) => sum + one.cost_s, 0);
-  const of = (s?.ranks.length ?? 0) > 1 && state.route.page === "run" ? ` of rank ${shownRank(state)}` : "";
+  const of = (s?.rank_count ?? 0) > 1 && state.route.page === "run" ? ` of rank ${shownRank(state)}` : "";
   if (loaders.length === 0 || s === null) return `what each epoch${of} consisted of`;
   const run_s = s.last_seen_at - s.started_at;
   return `what each epoch${of} consisted of; start, sampler, first batch and teardown cost ${duration(cost)}${run_s > 0 ? ` of ${duration(run_s)} (${percent(cost / run_s)})` : ""}`;

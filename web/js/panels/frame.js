@@ -120,7 +120,7 @@ export function rangeBar(state, act) {
         `${clockBare(view.start, now)} – ${clock(view.end, now)}`,
         icon("close"),
       ),
-    state.route.page === "run" && s.ranks.length > 1 && rankChoice(state, act),
+    state.route.page === "run" && s.rank_count > 1 && rankChoice(state, act),
     h("span", { class: "range-hint" }, "Drag over a chart to zoom all"),
     h("button", { type: "button", class: "button to-alerts", onclick: act.toAlerts }, h("span", {}, alerts === 0 ? "No open alerts" : `${alerts} open alert${alerts === 1 ? "" : "s"}`)),
   );

@@ -24,19 +24,19 @@ export function heatmapCard(state, s, act) {
   const data = state.cards.heatmap?.data ?? null;
   const asked = heatmapQuery(state);
   const metric = shownMetric(state);
-  const rows = data?.ranks.length ?? Math.min(asked.limit, s.ranks.length);
+  const rows = data?.ranks.length ?? Math.min(asked.limit, s.rank_count);
   const height = `${heatmapHeight(Math.max(1, rows))}px`;
   return card(state, {
     id: "heatmap",
     title: asked.metric === "data_wait_ratio" ? "Who waits, and when" : `${metric.name}, by ${asked.by} and time`,
-    about: s.ranks.length > 1 ? aboutRows(metric, asked.by, data) : "share of time in data wait",
+    about: s.rank_count > 1 ? aboutRows(metric, asked.by, data) : "share of time in data wait",
     extra: h(
       "div",
       { class: "controls" },
-      s.ranks.length > 1 && choice("heat.metric", "What is drawn", metric.metric, HEAT_METRICS.map((m) => [m.metric, m.name]), act),
-      s.ranks.length >= SEVERAL && new Set(s.ranks.map((r) => r.host)).size > 1 && choice("heat.by", "Rows", asked.by, [["rank", "by rank"], ["host", "by host"]], act),
-      s.ranks.length >= SEVERAL && choice("heat.order", "Order of the rows", asked.order, [["worst", "worst first"], ["rank", "by number"]], act),
-      s.ranks.length >= SEVERAL && findBox("heat.find", "Find a rank or host", state, (find) => act.choose({ "heat.find": find })),
+      s.rank_count > 1 && choice("heat.metric", "What is drawn", metric.metric, HEAT_METRICS.map((m) => [m.metric, m.name]), act),
+      s.rank_count >= SEVERAL && s.host_count > 1 && choice("heat.by", "Rows", asked.by, [["rank", "by rank"], ["host", "by host"]], act),
+      s.rank_count >= SEVERAL && choice("heat.order", "Order of the rows", asked.order, [["worst", "worst first"], ["rank", "by number"]], act),
+      s.rank_count >= SEVERAL && findBox("heat.find", "Find a rank or host", state, (find) => act.choose({ "heat.find": find })),
       colours(metric, data),
     ),
     height,

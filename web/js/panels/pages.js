@@ -10,6 +10,7 @@ import { clock, duration, number, percent, plural } from "../format.js";
 import { capacityOf } from "../figures.js";
 import { icon } from "../icons.js";
 import { reading, readingOf } from "../reading.js";
+import { hasRank, neighbourOf, rowOf } from "../ranks.js";
 import { routeHash, serverNow } from "../store.js";
 import { alertsPanel, hangCard, hangNow } from "./alerts.js";
 import { attemptBar } from "./attempts.js";
@@ -75,12 +76,13 @@ export function runPage(state, act) {
 export function rankPage(state, act) {
   const s = state.summary;
   if (s === null) return waiting(state, act);
-  const row = s.ranks.find((r) => r.rank === state.route.rank);
-  if (row === undefined)
+  const row = rowOf(state, state.route.rank);
+  if (row === null && hasRank(s, state.route.rank) && (state.cards.rank_row?.data ?? null) === null) return waiting(state, act);
+  if (row === null)
     return h(
       "div",
       { class: "page", key: "no rank" },
-      empty(`There is no rank ${state.route.rank}`, `This run has ${plural(s.ranks.length, "rank")}.`, h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, "Back to the run"), "h1"),
+      empty(`There is no rank ${state.route.rank}`, `This run has ${plural(s.rank_count, "rank")}.`, h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, "Back to the run"), "h1"),
     );
   const now = serverNow(state);
   const hang = hangNow(state);
@@ -93,7 +95,7 @@ export function rankPage(state, act) {
       h("h1", {}, `Rank ${row.rank}`),
       stateBadge(row.state),
       h("p", { class: "page-meta" }, [`${row.host}, pid ${row.pid}`, row.epoch === null ? "" : `epoch ${row.epoch}, batch ${row.batch ?? "–"}`, row.exit ?? "", `seen ${clock(row.seen_at, now)}`].filter(Boolean).map((t) => h("span", {}, t))),
-      s.ranks.length > 1 && rankNeighbours(s, row.rank),
+      s.rank_count > 1 && rankNeighbours(s, row.rank),
     ),
     pageTools(state, act),
     hang !== null && (hang.rank === null || hang.rank === row.rank) && hangCard(hang, state, act),
@@ -159,7 +161,7 @@ function stepsCard(state) {
     id: "steps",
     title: "Where a step's time goes",
     badge: isByDevice(data) && state.summary?.simulated_gpu ? "simulated GPU" : undefined,
-    about: `mean per step${state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${isByDevice(data) ? ", by the GPU's clock" : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
+    about: `mean per step${state.route.page === "run" && (state.summary?.rank_count ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${isByDevice(data) ? ", by the GPU's clock" : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
     legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, hatch: p.hatch, value: duration(reading(state, data?.[p.metric])) })),
     reads: true,
     height: "260px",
@@ -293,13 +295,12 @@ function stacksCard(state, act) {
 
 /** @param {Summary} s @param {number} rank */
 function rankNeighbours(s, rank) {
-  const at = s.ranks.findIndex((r) => r.rank === rank);
-  const before = s.ranks[at - 1];
-  const after = s.ranks[at + 1];
+  const before = neighbourOf(s, rank, -1);
+  const after = neighbourOf(s, rank, 1);
   return h(
     "div",
     { class: "neighbours" },
-    before !== undefined && h("a", { class: "button", key: "before", href: routeHash({ run: s.run_id, rank: before.rank }), title: "Previous rank ([)" }, icon("back"), h("span", {}, `rank ${before.rank}`)),
-    after !== undefined && h("a", { class: "button", key: "after", href: routeHash({ run: s.run_id, rank: after.rank }), title: "Next rank (])" }, h("span", {}, `rank ${after.rank}`), icon("right")),
+    before !== null && h("a", { class: "button", key: "before", href: routeHash({ run: s.run_id, rank: before }), title: "Previous rank ([)" }, icon("back"), h("span", {}, `rank ${before}`)),
+    after !== null && h("a", { class: "button", key: "after", href: routeHash({ run: s.run_id, rank: after }), title: "Next rank (])" }, h("span", {}, `rank ${after}`), icon("right")),
   );
 }

@@ -3,8 +3,9 @@
 import { h } from "../dom.js";
 import { count, duration, number, percent, plural } from "../format.js";
 import { icon } from "../icons.js";
-import { MANY_RANKS, PAGE_ROWS, pageShown } from "../ranks.js";
+import { MANY_RANKS, PAGE_ROWS, hasRank, isLarge, pageShown } from "../ranks.js";
 import { routeHash } from "../store.js";
+import { groupList } from "./groups.js";
 import { meter, stateBadge, waitTone } from "./parts.js";
 
 /**
@@ -37,7 +38,7 @@ export function ranksTable(state, act) {
   const page = pageShown(state);
   const hasGpu = s.ranks.some((r) => r.gpu_utilization_ratio !== null);
   const columns = RANK_COLUMNS.filter((c) => hasGpu || c.by !== "gpu_utilization_ratio");
-  const many = s.ranks.length > PAGE_ROWS;
+  const many = s.rank_count > PAGE_ROWS;
   return h(
     "section",
     { class: "card flush", key: "ranks", "data-card": "ranks", "aria-label": "Ranks" },
@@ -45,9 +46,10 @@ export function ranksTable(state, act) {
       "header",
       { class: "card-head" },
       h("h2", {}, "Ranks"),
-      h("p", { class: "card-about" }, many ? pageText(page) : plural(s.ranks.length, "rank")),
+      h("p", { class: "card-about" }, many ? pageText(page, s) : plural(s.rank_count, "rank")),
       many && h("div", { class: "controls" }, findBox("ranks.find", "Find a rank", state, (find) => act.choose({ "ranks.find": find, "ranks.offset": "0" })), pager("ranks", page, (to) => act.choose({ "ranks.offset": String(to) }))),
     ),
+    groupList(s, state, act),
     page.total === 0
       ? h("p", { class: "none-found" }, `No rank of this run matches “${state.choices["ranks.find"] ?? ""}”: try a number, a host or a state.`)
       : h(
@@ -63,9 +65,10 @@ export function ranksTable(state, act) {
   );
 }
 
-/** @param {{total: number, offset: number, rows: RankRow[]}} page */
-function pageText({ total, offset, rows }) {
-  return total === 0 ? "none found" : `${count(offset + 1)} to ${count(offset + rows.length)} of ${count(total)}`;
+/** @param {{total: number, offset: number, rows: RankRow[]}} page @param {import("../types.js").Summary} s */
+function pageText({ total, offset, rows }, s) {
+  const some = total === 0 ? "none found" : `${count(offset + 1)} to ${count(offset + rows.length)} of ${count(total)}`;
+  return isLarge(s) ? `${some}; ${count(s.ranks.length)} are looked at in detail` : some;
 }
 
 /** @param {string} what @param {{total: number, offset: number}} page @param {(offset: number) => void} turn */
@@ -89,23 +92,23 @@ export function findBox(name, label, state, type) {
 
 /** Whose charts the page of a run shows. @param {State} state @param {Actions} act */
 export function rankChoice(state, act) {
-  const ranks = state.summary?.ranks ?? [];
+  const s = state.summary;
   /** @param {any} e */
   const choose = (e) => {
     const rank = Number(e.target.value.replace(/^\s*rank\s*/i, "") || NaN);
-    if (ranks.some((r) => r.rank === rank)) act.rank(rank);
+    if (s !== null && hasRank(s, rank)) act.rank(rank);
     else act.tell(`There is no rank ${e.target.value.trim().slice(0, 40) || "of that name"} in this run`);
   };
   return h(
     "label",
     { class: "select" },
     h("span", {}, "Charts of"),
-    ranks.length > MANY_RANKS
+    (s?.rank_count ?? 0) > MANY_RANKS
       ? h("input", { class: "find rank-number", inputmode: "numeric", placeholder: `rank ${state.rank ?? ""}`, title: `Shown: rank ${state.rank}. Type another number`, onchange: choose })
       : h(
           "select",
           { value: state.rank ?? "", onchange: choose },
-          ranks.map((r) => h("option", { key: r.rank, value: r.rank, selected: r.rank === state.rank }, `rank ${r.rank}`)),
+          s?.ranks.map((r) => h("option", { key: r.rank, value: r.rank, selected: r.rank === state.rank }, `rank ${r.rank}`)),
         ),
   );
 }

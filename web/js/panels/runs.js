@@ -126,7 +126,7 @@ function runItem(run, state, act) {
         "span",
         { class: "run-name" },
         h("b", { title: run.script && run.script !== run.name ? `${run.name} (${run.script})` : run.name }, run.name),
-        h("small", { title: run.hosts.join(", ") }, `${plural(run.world_size, "rank")} on ${listed(run.hosts)}`, run.steps !== null && [" · ", plural(run.steps, "step")], run.attempts > 1 && [" · ", `attempt ${run.attempts}`], h("code", {}, run.run_id)),
+        h("small", { title: run.hosts.join(", ") }, `${plural(run.world_size, "rank")} on ${listed(run.hosts, 2, run.host_count)}`, run.steps !== null && [" · ", plural(run.steps, "step")], run.attempts > 1 && [" · ", `attempt ${run.attempts}`], h("code", {}, run.run_id)),
         tags.length > 0 && h("span", { class: "run-tags" }, tags.map((tag) => h("span", { class: "chip", key: tag }, `#${tag}`))),
         run.note && h("small", { class: "run-note", title: run.note }, run.note),
       ),

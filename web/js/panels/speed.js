@@ -18,7 +18,7 @@ export function speedCard(state) {
   const height = `${speedHeight(range === null ? 0 : lanesOf(eventsOf(state), range).length)}px`;
   const none = data !== null && isEmpty(data.steps_per_s) && isEmpty(data.samples_per_s);
   const bucket = data?.steps_per_s?.bucket_s;
-  const of = state.route.page === "run" && (state.summary?.ranks.length ?? 0) > 1 ? ` of rank ${state.rank}` : "";
+  const of = state.route.page === "run" && (state.summary?.rank_count ?? 0) > 1 ? ` of rank ${state.rank}` : "";
   return card(state, {
     id: "speed",
     title: "Speed",

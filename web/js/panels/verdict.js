@@ -17,7 +17,7 @@ import { goodTone, meter, stateBadge, waitTone } from "./parts.js";
 
 /** Name, state and the facts that do not change. @param {Summary} s @param {State} state @param {{facts: boolean}} [shown] - without them, where something comes first */
 export function runHead(s, state, shown = { facts: true }) {
-  const unwatched = s.ranks.filter((r) => !r.watched && r.state === "live").length;
+  const unwatched = s.unwatched_count;
   return h(
     "div",
     { class: "page-head" },
@@ -35,7 +35,7 @@ export function runHead(s, state, shown = { facts: true }) {
         "span",
         { class: "badge unwatched", title: "After several faults of its own loaderwatch stepped aside there; training goes on. The job's stderr names the fault." },
         icon("gap"),
-        s.ranks.length === 1 ? "not watched any more" : `${plural(unwatched, "rank")} not watched any more`,
+        s.rank_count === 1 ? "not watched any more" : `${plural(unwatched, "rank")} not watched any more`,
       ),
     shown.facts && runFacts(s, state),
   );
@@ -45,7 +45,7 @@ export function runHead(s, state, shown = { facts: true }) {
 export function runFacts(s, state) {
   const loader = currentLoader(state);
   const facts = [
-    `${plural(s.world_size, "rank")} on ${listed(s.hosts.map((host) => host.name))}`,
+    `${plural(s.world_size, "rank")} on ${listed(s.hosts.map((host) => host.name), 2, s.host_count)}`,
     lifetime(s, serverNow(state)),
     loader === null ? "" : loaderFacts(loader),
     s.progress ? progressFact(s.progress) : "",
