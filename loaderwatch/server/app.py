@@ -149,7 +149,7 @@ def create_app(
     )
     app.state.parts = parts
     app.include_router(identity.router)
-    app.include_router(ingest.router)
+    app.add_route("/api/v1/ingest", ingest.ingest, methods=["POST"])
     app.include_router(runs.router)
     app.include_router(labels.router)
     app.include_router(comparison.router)

@@ -142,7 +142,9 @@ class Gate:
     def _is_secure(self, request: Request) -> bool:
         """Whether the browser speaks TLS, with us or with the proxy that ``--public-url`` names; headers do not count."""
         host = request.headers.get("host", "").strip().lower()
-        return request.url.scheme == "https" or (self._https_host is not None and host == self._https_host)
+        return request.scope["scheme"] == "https" or (
+            self._https_host is not None and host == self._https_host
+        )
 
     async def _entrance(self, request: Request, path: str) -> tuple[Response | None, Access]:
         if path == "/login" or (path == "/" and request.method == "POST"):

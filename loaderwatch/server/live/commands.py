@@ -16,7 +16,7 @@ MAX_NOTICES: Final = 100
 
 AGAIN_S: Final = 10.0
 """How soon stacks of a rank are asked for again that is looked at because it stands still."""
-ENVELOPES: Final = ((2048, 2.0), (1024, 1.0))
+ENVELOPES: Final = ((2048, 2.0), (512, 1.0))
 """For runs of more ranks than the first number, how often their streams are to send an envelope, in s. Beside its rows an envelope costs
 a request, its spans and a look at it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.detect.crash.unexplained import unexplained_death
@@ -12,9 +13,10 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.window import RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow, SummedRank
 from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement
 from loaderwatch.server.store.protocol import StoredAlert
+from loaderwatch.server.window.outliers import STANDS_S
 
 Detector = Callable[[RunWindow], list[Finding]]
 
@@ -65,6 +67,16 @@ class Judge:
     def alerts(self, window: RunWindow) -> list[Alert]:
         """Return the alerts of the window's attempt, newest first."""
         return self.book.of_span((window.attempt_ns, END_OF_TIME_NS))
+
+
+def presses(window: RunWindow) -> bool:
+    """Whether a window asks to be judged soon: a rank has ended, or has been in the same phase for some seconds."""
+    ranks: Iterable[RankWindow | SummedRank] = chain(window.ranks.values(), window.summed.values())
+    return any(
+        rank.process.state != "live"
+        or (rank.span is not None and rank.made_ns - rank.span.since_ns >= STANDS_S * 1e9)
+        for rank in ranks
+    )
 
 
 def with_its_end(announcement: Announcement, window: RunWindow) -> Announcement:

@@ -53,8 +53,8 @@ def test_lines_for_a_host_that_stays_away_are_bounded() -> None:
 
 
 def test_streams_of_large_runs_send_less_often() -> None:
-    assert [envelope_s(ranks) for ranks in (0, 1, 1024)] == [ENVELOPE_S] * 3
-    assert ENVELOPE_S < envelope_s(1025) < envelope_s(10_240) <= SLOWEST_ENVELOPES_S
+    assert [envelope_s(ranks) for ranks in (0, 1, 512)] == [ENVELOPE_S] * 3
+    assert ENVELOPE_S < envelope_s(1024) < envelope_s(10_240) <= SLOWEST_ENVELOPES_S
 
 
 def test_stacks_of_a_standstill_are_asked_for_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
