@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -72,28 +73,41 @@ class _RankRow(msgspec.Struct):
     step: int
 
 
-class _Summary(msgspec.Struct):
-    ranks: list[_RankRow]
+class _RankPage(msgspec.Struct):
+    rows: list[_RankRow]
 
 
-class _Event(msgspec.Struct):
-    summary: _Summary
+_PAGE = msgspec.json.Decoder(_RankPage)
+PAGE_ROWS: Final = 16
+"""Rows of the page's table of ranks."""
 
 
-_EVENT = msgspec.json.Decoder(_Event)
+async def follow(
+    port: int, token: str, run: str, offsets: Collection[int], seen: Callable[[float, dict[int, int]], None]
+) -> None:
+    """Follow the run's events as a page does, and after each ask for the pages of its ranks that begin at ``offsets``.
 
-
-async def follow(port: int, token: str, run: str, seen: Callable[[float, dict[int, int]], None]) -> None:
-    """Call ``seen(when it came (monotonic), steps by rank)`` for each event of the run that the page would draw."""
-    connection = Connection(port, token)
+    Calls ``seen(when that came (monotonic), steps by rank)``.
+    """
+    events, asking = Connection(port, token), Connection(port, token)
+    paths = [f"/api/v1/runs/{run}/ranks?limit={PAGE_ROWS}&offset={offset}" for offset in offsets]
     try:
-        reader = await connection.events(f"/api/v1/runs/{run}/events")
+        reader = await events.events(f"/api/v1/runs/{run}/events?changes=true")
         while line := await reader.readline():
-            now = time.monotonic()
-            if line.startswith(b"data: {") and b'"summary"' in line[:40]:
-                seen(now, {row.rank: row.step for row in _EVENT.decode(line[5:]).summary.ranks})
+            if not line.startswith(b"data: {") or b'"summary"' not in line[:40]:
+                continue
+            for path in paths:
+                status, body = await asking.ask("GET", path)
+                if status != 200:
+                    raise RuntimeError(f"{path}: {status} {body[:200]!r}")
+                seen(time.monotonic(), {row.rank: row.step for row in _PAGE.decode(body).rows})
     finally:
-        connection.close()
+        events.close()
+        asking.close()
+
+
+HEAT_ROWS: Final = {"by": "host", "order": "worst", "limit": 64}
+"""Which rows of the heat map the page of a run of many ranks asks for."""
 
 
 def page_queries(run: str, rank: int) -> dict[str, str]:
@@ -108,7 +122,7 @@ def page_queries(run: str, rank: int) -> dict[str, str]:
         "series, all ranks": series("data_wait_ratio"),
         "series, one rank": series("wait_s", rank=rank),
         "series, GPUs": series("gpu_utilization_ratio"),
-        "heat map": f"{root}/heatmap?{urlencode({'metric': 'data_wait_ratio', 'points': 120})}",
+        "heat map": f"{root}/heatmap?{urlencode({'metric': 'data_wait_ratio', 'points': 120, **HEAT_ROWS})}",
     }
 
 

@@ -37,7 +37,7 @@ import numpy as np
 
 from benchmarks import players
 from benchmarks.chain import RUN, Chain
-from benchmarks.client import Connection, follow, page_queries
+from benchmarks.client import PAGE_ROWS, Connection, follow, page_queries
 from benchmarks.meter import Meter, Process
 from benchmarks.probe import Probe
 
@@ -144,7 +144,7 @@ async def _stream(chain: Chain, probes: Sequence[Probe], began: float, measured:
 
     while True:
         with contextlib.suppress(OSError, RuntimeError):  # not there yet, or hung up: a page comes back, too
-            await follow(chain.port, chain.token, RUN, seen)
+            await follow(chain.port, chain.token, RUN, range(0, chain.ranks, PAGE_ROWS), seen)
         await asyncio.sleep(1.0)
 
 

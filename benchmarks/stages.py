@@ -31,7 +31,7 @@ from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.commands import envelope_s
 from loaderwatch.server.live.judge import Judge
-from loaderwatch.server.live.summary import summary_of
+from loaderwatch.server.live.summary import outline, summary_of
 from loaderwatch.server.process import suit_many_ranks
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.window.builder import WindowBuilder
@@ -93,7 +93,7 @@ def measure(ranks: int, seconds: float, commit_s: float, profiled: str | None = 
             with stages.stage("summary"):
                 summary = summary_of(window, totals, state="live", verdict=verdict)
             with stages.stage("encoding"):
-                encode_json(summary)
+                encode_json(outline(summary))
             if tick % 2 or interval_s >= 1:
                 with stages.stage("detectors"):
                     findings = detect(window)
