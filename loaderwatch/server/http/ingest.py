@@ -88,7 +88,7 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
             notices=notices,
             notifies=live.notifies,
             closing=live.closing_for(host),
-            envelope_s=envelope_s(0 if live.summary is None else live.summary.world_size),
+            envelope_s=envelope_s(0 if live.summary is None else live.summary.world_size, stands=live.stands),
         )
     )
 

@@ -21,9 +21,13 @@ ENVELOPES: Final = ((2048, 2.0), (512, 1.0))
 a request, its spans and a look at it."""
 
 
-def envelope_s(world_size: int) -> float:
-    """Return how often the streams of a run should send an envelope, in s."""
-    return next((seconds for ranks, seconds in ENVELOPES if world_size > ranks), ENVELOPE_S)
+def envelope_s(world_size: int, *, stands: bool = False) -> float:
+    """Return how often the streams of a run should send an envelope, in s: twice as often while a rank stands.
+
+    Envelopes have few rows then, and the age of each rank's span, by which a standstill is told, is as old as they are.
+    """
+    seconds = next((seconds for ranks, seconds in ENVELOPES if world_size > ranks), ENVELOPE_S)
+    return max(ENVELOPE_S, seconds / 2) if stands else seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,12 +69,13 @@ class Judge:
         return self.book.of_span((window.attempt_ns, END_OF_TIME_NS))
 
 
-def presses(window: RunWindow) -> bool:
-    """Whether a window asks to be judged soon: a rank has ended, or has been in the same phase for some seconds."""
+def stands(window: RunWindow) -> bool:
+    """Whether a rank has been in the same phase for some seconds: a standstill may begin, which is told soon."""
     ranks: Iterable[RankWindow | SummedRank] = chain(window.ranks.values(), window.summed.values())
     return any(
-        rank.process.state != "live"
-        or (rank.span is not None and rank.made_ns - rank.span.since_ns >= STANDS_S * 1e9)
+        rank.process.state == "live"
+        and rank.span is not None
+        and rank.made_ns - rank.span.since_ns >= STANDS_S * 1e9
         for rank in ranks
     )
 

@@ -23,7 +23,7 @@ from loaderwatch.server.alerts.end_summary import closing_of
 from loaderwatch.server.live.commands import HostCommands
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.heartbeat import Heartbeats
-from loaderwatch.server.live.judge import Detector, Judge, presses, with_its_end
+from loaderwatch.server.live.judge import Detector, Judge, stands, with_its_end
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
 from loaderwatch.server.window.builder import WindowBuilder
@@ -92,7 +92,7 @@ class LiveRun:
         self.notifies = False  # this server has the addresses that the run gave
         self.ended = False
         self.undetected = False  # the detectors have not seen the newest window
-        self.presses = False  # that window should be judged soon
+        self.stands = False  # a rank does, in that window
         self.detections = 0
         self.detect_s = 0.0
         self.last_detect_s = 0.0
@@ -197,7 +197,7 @@ class LiveRun:
                 complete(builder, self._store)
                 window = self._window = builder.window()
                 self._window_bytes = builder.held_bytes()
-                self.undetected, self.presses = True, presses(window)
+                self.undetected, self.stands = True, stands(window)
             run = self._store.run(self.run_id)
             base = self.state_of(run)
             self.ended = base in ("finished", "crashed")

@@ -33,9 +33,9 @@ LOOK_S: Final = (
 )
 _TURN_S: Final = 0.1  # between turns of the loop
 _DETECT_S: Final = 1.0
-_DETECT_REST: Final = 3.0  # times the duration of the last pass
+_DETECT_REST: Final = 1.0  # times the duration of the last pass, while a rank stands
 _CALM_REST: Final = 9.0
-"""The same while no rank stands or has ended: what slows a run down can be told some seconds later, and a pass over a large run is
+"""The same while no rank stands: what slows a run down can be told some seconds later, and a pass over a large run is
 dear."""
 _DETECT_YIELD_S: Final = 0.5  # how long a pass of the detectors waits at most for the end of a look
 _QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
@@ -258,7 +258,7 @@ class LiveRuns:
         # A pass of the detectors that takes long (a thousand ranks) comes less often, and between two looks if possible:
         # both compute, and side by side each would take twice as long.
         waited_s = now - times.detected_at
-        rest = _DETECT_REST if live.presses else _CALM_REST
+        rest = _DETECT_REST if live.stands else _CALM_REST
         patience_s = max(_DETECT_S, rest * live.last_detect_s) - _TURN_S / 2
         due = waited_s >= patience_s + (_DETECT_YIELD_S if times.looking else 0.0)
         if live.undetected and not times.detecting and due:

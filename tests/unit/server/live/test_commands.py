@@ -54,6 +54,7 @@ def test_lines_for_a_host_that_stays_away_are_bounded() -> None:
 
 def test_streams_of_large_runs_send_less_often() -> None:
     assert [envelope_s(ranks) for ranks in (0, 1, 512)] == [ENVELOPE_S] * 3
+    assert [envelope_s(ranks, stands=True) for ranks in (8, 1024, 4096)] == [ENVELOPE_S, ENVELOPE_S, 1.0]
     assert ENVELOPE_S < envelope_s(1024) < envelope_s(10_240) <= SLOWEST_ENVELOPES_S
 
 

@@ -25,26 +25,20 @@ from tests.waiting import PATIENCE_S
 
 
 @pytest.mark.parametrize(
-    ("waited_s", "pass_s", "looking", "presses", "begins"),
+    ("waited_s", "pass_s", "looking", "stands", "begins"),
     [
         (0.8, 0.0, False, False, False),
         (1.0, 0.0, False, False, True),
         (1.2, 0.0, True, False, False),  # both compute, and side by side each takes twice as long
         (1.5, 0.0, True, False, True),  # looks that never end must not put them off
-        (
-            1.5,
-            0.6,
-            False,
-            True,
-            False,
-        ),  # a thousand ranks, of which one stands: a quarter of the time at most
-        (1.8, 0.6, False, True, True),
+        (1.4, 1.5, False, True, False),  # very many ranks, of which one stands: half of the time
+        (1.5, 1.5, False, True, True),
         (5.3, 0.6, False, False, False),  # all of them go on: a tenth
         (5.4, 0.6, False, False, True),
     ],
 )
 def test_detectors_begin_between_looks_and_rest_as_long_as_they_take(
-    tmp_path: Path, waited_s: float, pass_s: float, looking: bool, presses: bool, begins: bool
+    tmp_path: Path, waited_s: float, pass_s: float, looking: bool, stands: bool, begins: bool
 ) -> None:
     store = DuckDBStore(tmp_path)
 
@@ -53,7 +47,7 @@ def test_detectors_begin_between_looks_and_rest_as_long_as_they_take(
         runs.take(envelope(1), 1)
         run = runs.get("run-1")
         assert run is not None
-        run.undetected, run.presses, run.last_detect_s = True, presses, pass_s
+        run.undetected, run.stands, run.last_detect_s = True, stands, pass_s
         now = time.monotonic()
         times = runs._times["run-1"] = _Times(
             looked_at=now, detected_at=now - waited_s - 1e-3, looking=looking
