@@ -36,12 +36,42 @@ class Streamer:
         workers: int,
         interval_s: float = INTERVAL_S,
     ) -> None:
-        random = np.random.default_rng(number)
         self.name = f"host-{number:03d}"
-        self.workers = workers
+        self.number, self.workers = number, workers
         self.ranks = list(ranks)
         self.seq = self._done = 0
         self._stands: tuple[int, int] | None = None
+        self.send_every(interval_s)
+        started = time.time_ns() - SECOND
+        self._infos = [
+            ProcessInfo(
+                pid=1000 + rank,
+                rank=rank,
+                local_rank=rank % RANKS_PER_STREAMER,
+                world_size=world_size,
+                started_ns=started,
+                name="train.py",
+                loaders=[
+                    LoaderInfo(
+                        loader=0,
+                        name="train_loader",
+                        role="train",
+                        class_name="DataLoader",
+                        num_workers=workers,
+                    )
+                ],
+            )
+            for rank in self.ranks
+        ]
+        self._gpu_infos = [
+            GpuInfo(gpu=rank % 8, uuid=f"GPU-{rank}", name="NVIDIA H200", rank=rank) for rank in self.ranks
+        ]
+        self._host = HostInfo(name=self.name, cpus=64, usable_cpus=64.0)
+
+    def send_every(self, interval_s: float) -> None:
+        """Draw the rows of an envelope that is sent so often."""
+        random = np.random.default_rng(self.number)
+        workers = self.workers
         self.interval_s = interval_s
         self.steps = count = int(PER_S * interval_s)
         each = np.repeat(np.array(self.ranks), count)
@@ -102,31 +132,6 @@ class Streamer:
             rss_bytes=1e9,
         )
         self._alive = alive
-        started = time.time_ns() - SECOND
-        self._infos = [
-            ProcessInfo(
-                pid=1000 + rank,
-                rank=rank,
-                local_rank=rank % RANKS_PER_STREAMER,
-                world_size=world_size,
-                started_ns=started,
-                name="train.py",
-                loaders=[
-                    LoaderInfo(
-                        loader=0,
-                        name="train_loader",
-                        role="train",
-                        class_name="DataLoader",
-                        num_workers=workers,
-                    )
-                ],
-            )
-            for rank in self.ranks
-        ]
-        self._gpu_infos = [
-            GpuInfo(gpu=rank % 8, uuid=f"GPU-{rank}", name="NVIDIA H200", rank=rank) for rank in self.ranks
-        ]
-        self._host = HostInfo(name=self.name, cpus=64, usable_cpus=64.0)
 
     def stand(self, since_ns: int, odd: int) -> None:
         """Let no step end from a time on: one rank waits for its batch, and all others for that rank, in backward."""

@@ -84,32 +84,33 @@ async def stream(
     first = streamer.ranks[0]
     unseen = measured.unseen[first] = deque()
     interval_s, steps = streamer.interval_s, streamer.steps
-    number, goes_on = 0, int(seconds / interval_s)
-    total = goes_on if odd is None else goes_on + int(STANDS_S / interval_s)
+    due = begin + first % 1024 / 1024 * interval_s  # spread over the interval
+    goes_on_until = due + seconds
+    until = goes_on_until if odd is None else goes_on_until + STANDS_S
     try:
-        while number < total and measured.told is None:
-            due = begin + (number + first % 1024 / 1024) * interval_s  # spread over the interval
+        while due < until and measured.told is None:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             made = time.monotonic()
             bodies: list[bytes] = []
-            while number < total and due <= made and len(bodies) < MAX_TOGETHER:
+            while due < until and due <= made and len(bodies) < MAX_TOGETHER:
                 late = made - due
                 measured.late.append(late)
                 made_ns = time.time_ns() - int(late * 1e9)
-                if number >= goes_on and odd is not None:
-                    measured.stood_at = measured.stood_at or due - interval_s
-                    streamer.stand(made_ns - int(interval_s * 1e9), odd)
+                goes_on = due < goes_on_until
+                if not goes_on and odd is not None:
+                    # All at once, when the last host has sent its last step.
+                    measured.stood_at = begin + seconds
+                    streamer.stand(time.time_ns() - int((time.monotonic() - measured.stood_at) * 1e9), odd)
                 bodies.append(encode(streamer.envelope(made_ns)))
                 measured.offered += 1
-                if number < goes_on:
+                if goes_on:
                     unseen.extend(
                         (streamer.seq * steps - back, due - back / PER_S) for back in reversed(range(steps))
                     )
-                number += 1
                 due += interval_s
             body, sent = join(bodies), time.monotonic()
             while True:
-                status, _ = await connection.ask("POST", "/api/v1/ingest", body)
+                status, answer = await connection.ask("POST", "/api/v1/ingest", body)
                 measured.statuses[status] = measured.statuses.get(status, 0) + len(bodies)
                 if status not in (429, 503):
                     break
@@ -118,6 +119,10 @@ async def stream(
             measured.payload_bytes += len(body)
             if status == 200:
                 measured.rows += streamer.rows * len(bodies)
+                wanted_s = json.loads(answer).get("envelope_s", interval_s)
+                if not goes_on and wanted_s != interval_s:  # as streamers do
+                    interval_s = wanted_s
+                    streamer.send_every(interval_s)
     finally:
         connection.close()
 
