@@ -16,8 +16,10 @@ from loaderwatch.server.store.clickhouse import ClickHouseStore, database
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.claims import Fenced
 from loaderwatch.server.store.clickhouse.database import Unreachable
+from loaderwatch.server.store.clickhouse.schema import STORED
 from loaderwatch.server.store.protocol import StoredAlert, StoreError
 from tests.fakes import clickhouse
+from tests.fakes.relay import Relay
 from tests.fakes.runs import SECOND, T0, envelope, span, steps, table
 
 pytestmark = pytest.mark.skipif(clickhouse.missing() is not None, reason=str(clickhouse.missing()))
@@ -321,6 +323,65 @@ def _refusal(url: str) -> str:
     assert "wrong-password" not in said
     assert "\n" not in said
     return said
+
+
+def test_of_several_hosts_one_that_answers_is_asked(
+    engine: clickhouse.Server, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = Relay(engine.port), Relay(engine.port)
+    try:
+        store = _open(url.replace(f":{engine.port}/", f":{first.port},127.0.0.1:{second.port}/"))
+        store.append([envelope(1, tables=_both(1))])
+        first.close()
+        store.append([envelope(2, tables=_both(2))])
+        store.append([envelope(3, tables=_both(3))])
+        assert _books(store) == ([1, 2, 3], 3, 3)
+        assert f"127.0.0.1:{second.port} does" in caplog.text
+        store.close()
+        again = _open(url.replace(f":{engine.port}/", f":{first.port},127.0.0.1:{second.port}/"))
+        assert _books(again) == ([1, 2, 3], 3, 3)
+        second.close()
+        with pytest.raises(Unreachable, match=f"127.0.0.1:{first.port},127.0.0.1:{second.port}/"):
+            again.check()
+        again.close()
+    finally:
+        first.close()
+        second.close()
+    assert clickhouse.PASSWORD not in caplog.text
+
+
+def test_a_host_with_other_tables_is_no_replica(
+    engine: clickhouse.Server, url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = clickhouse.Server(tmp_path / "other")
+    first = Relay(engine.port)
+    try:
+        _open(url.replace(f":{engine.port}/", f":{other.port}/")).close()  # it has the same names
+        store = _open(url.replace(f":{engine.port}/", f":{first.port},127.0.0.1:{other.port}/"))
+        store.append([envelope(1, tables=_both(1))])
+        first.close()
+        with pytest.raises(Unreachable):
+            store.append([envelope(2, tables=_both(2))])
+        assert f"127.0.0.1:{other.port} has other tables: it is no replica" in caplog.text
+        store.close()
+    finally:
+        first.close()
+        other.kill()
+
+
+def test_in_a_replicated_database_all_tables_are_replicated(engine: clickhouse.Server, url: str) -> None:
+    """The engine of the tests has no Keeper, so it cannot make them; what it can do is read the statements."""
+    store = _open(url)
+    asked = store._database
+    assert not asked.replicated
+    asked.replicated = True
+    for each in STORED.values():
+        quoted = each.create(asked).replace("'", "\\'")
+        ((said,),) = asked.rows(f"SELECT formatQuerySingleLine('{quoted}') AS said")
+        wanted = "ReplicatedReplacingMergeTree(commit)" if each.replacing else "ReplicatedMergeTree"
+        assert f"ENGINE = {wanted} PARTITION BY run".encode() in said
+    asked.replicated = False
+    store.close()
 
 
 def test_what_is_wrong_is_said_in_one_line(engine: clickhouse.Server, url: str, tmp_path: Path) -> None:

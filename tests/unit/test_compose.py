@@ -41,7 +41,7 @@ def test_a_profile_has_clickhouse_and_a_server_that_uses_it(services: dict[str, 
     assert {name for name in services if "profiles" not in services[name]} == {"server", "trainer"}
     args = build_parser(server["command"]).parse_args(server["command"])
     address = parse_address(args.store)
-    assert (address.host, address.port) == ("clickhouse", 8123)
+    assert address.hosts == (("clickhouse", 8123),)
     assert (address.user, address.database) == (
         database["environment"]["CLICKHOUSE_USER"],
         database["environment"]["CLICKHOUSE_DB"],
@@ -62,7 +62,7 @@ def test_another_has_two_servers_that_share_it_behind_one_address(
     assert one["command"] == two["command"]
     assert one["environment"] == two["environment"]  # the token is the same for both
     args = build_parser(one["command"]).parse_args(one["command"])
-    assert parse_address(args.store).host == "clickhouse"
+    assert parse_address(args.store).hosts == (("clickhouse", 8123),)
     assert args.public_url == "http://localhost:8792"
     assert balancer["ports"] == ["127.0.0.1:8792:8790"]
     assert args.allow_host == ["balancer"]

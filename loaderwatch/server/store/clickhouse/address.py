@@ -1,4 +1,4 @@
-"""The address of a ClickHouse database: ``clickhouse://user:password@host:8123/database``."""
+"""The address of a ClickHouse database: ``clickhouse://user:password@host:8123/database``, or with several hosts of one cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from loaderwatch.core.errors import ConfigError
 
@@ -23,8 +23,9 @@ class Address:
     """Where the database is, and as whom it is used."""
 
     interface: str  # "http" | "https"
-    host: str
-    port: int
+    hosts: tuple[
+        tuple[str, int], ...
+    ]  # with their ports; replicas of the same tables, in the order in which they are tried
     user: str
     database: str
     password: str = field(repr=False)
@@ -36,7 +37,7 @@ class Address:
 
     def __str__(self) -> str:
         """Return it as people may see it, without the password."""
-        return f"{self.host}:{self.port}/{self.database}"
+        return f"{','.join(f'[{host}]:{port}' if ':' in host else f'{host}:{port}' for host, port in self.hosts)}/{self.database}"
 
 
 def parse_address(text: str) -> Address:
@@ -45,18 +46,20 @@ def parse_address(text: str) -> Address:
     Raises:
         ConfigError: it cannot be used. The message never holds the text, which may hold a password.
     """
+    parts = urlsplit(text)
+    if parts.scheme not in SCHEMES:
+        raise ConfigError(f"--store takes {_EXAMPLE}, or clickhouses:// for TLS; this one begins otherwise")
+    interface, usual_port = SCHEMES[parts.scheme]
+    login, _, places = parts.netloc.rpartition("@")
     try:
-        parts = urlsplit(text)
-        port = parts.port
+        hosts = tuple(_host(place, usual_port) for place in places.split(","))
     except ValueError:
         raise ConfigError(
             f"--store is not an address such as {_EXAMPLE}: its host or port is wrong"
         ) from None
-    if parts.scheme not in SCHEMES:
-        raise ConfigError(f"--store takes {_EXAMPLE}, or clickhouses:// for TLS; this one begins otherwise")
-    if not parts.hostname:
-        raise ConfigError(f"--store names no host; write {_EXAMPLE}")
-    interface, usual_port = SCHEMES[parts.scheme]
+    if not all(host for host, _ in hosts):
+        raise ConfigError(f"--store names no host; write {_EXAMPLE}, or host1:8123,host2:8123 in its place")
+    user, _, password = login.partition(":")
     database = unquote(parts.path.strip("/")) or "loaderwatch"
     if not _DATABASE.fullmatch(database):
         raise ConfigError(
@@ -65,16 +68,25 @@ def parse_address(text: str) -> Address:
         )
     return Address(
         interface=interface,
-        host=parts.hostname,
-        port=usual_port if port is None else port,
-        user=unquote(parts.username or "default"),
+        hosts=hosts,
+        user=unquote(user or "default"),
         database=database,
-        password=_password(parts),
+        password=_password(parts.query, unquote(password) if ":" in login else None),
     )
 
 
-def _password(parts: SplitResult) -> str:
-    options = parse_qs(parts.query, keep_blank_values=True)
+def _host(place: str, usual_port: int) -> tuple[str, int]:
+    """Return host and port.
+
+    Raises:
+        ValueError: the port is none.
+    """
+    parts = urlsplit(f"//{place}")
+    return parts.hostname or "", usual_port if parts.port is None else parts.port
+
+
+def _password(query: str, written: str | None) -> str:
+    options = parse_qs(query, keep_blank_values=True)
     if unknown := options.keys() - {"password_file"}:
         raise ConfigError(
             f"--store has the option {min(unknown)[:40]!r}, which it does not know; use password_file"
@@ -85,6 +97,6 @@ def _password(parts: SplitResult) -> str:
             return path.read_text().rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"the password_file of --store, {path}, cannot be read: {error}") from None
-    if parts.password is not None:
-        return unquote(parts.password)
+    if written is not None:
+        return written
     return os.environ.get(PASSWORD_VARIABLE, "")

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from numpy.typing import NDArray
@@ -47,6 +48,8 @@ _DIALECT: Final[dict[str, Any]] = {
     "wait_end_of_query": 1,  # an error while rows are sent would come as part of an answer else
 }
 _INSERT: Final[dict[str, Any]] = {"async_insert": 0, "insert_deduplicate": 1, "wait_end_of_query": 1}
+_QUORUM: Final = {"insert_quorum": "auto"}
+"""In a replicated database: what was acknowledged, most replicas have."""
 
 _NO_AUTHENTICATION: Final = (192, 193, 194, 516)
 _NO_RIGHT: Final = 497
@@ -72,7 +75,13 @@ class Database:
         self._lock = threading.Lock()
         self._away_since_ns: int | None = None
         self._trying = threading.Lock()  # held by the one who asks while the server is away
-        self._client = self._connected()
+        self._turning = threading.Lock()
+        self._none_answered_s = -inf  # when the hosts were tried last, and none did (monotonic)
+        self._at = 0  # which of the hosts is asked
+        self.tables_id = ""  # what tells this database from another of its name; "" until it is known
+        self.replicated = False  # its engine is Replicated, and so are those of its tables
+        _see_that_it_is_installed()
+        self._client = self._asked(self._connected)
         version = self._client.server_version or "of an unknown version"
         if _numbers(version) < LEAST_VERSION:
             least = ".".join(map(str, LEAST_VERSION))
@@ -81,35 +90,43 @@ class Database:
             )
 
     def _connected(self) -> Client:
-        try:
-            import clickhouse_connect
-        except ImportError:
-            raise ConfigError(
-                "--store clickhouse:// needs a package that is not installed: pip install 'loaderwatch[clickhouse]'"
-            ) from None
-        logging.getLogger("clickhouse_connect").setLevel(logging.CRITICAL)  # what it would say is said here
-        at = self.address
-        return self._asked(
-            lambda: clickhouse_connect.get_client(
-                interface=at.interface,
-                host=at.host,
-                port=at.port,
-                username=at.user,
-                password=at.password,
-                database="__default__",  # ours may not exist yet, so that names are qualified
-                client_name="loaderwatch",
-                connect_timeout=CONNECT_S,
-                send_receive_timeout=ANSWER_S,
-                autogenerate_session_id=False,  # a session would let one query run at a time
-                query_retries=0,
-            )
+        """Connect to the first host that answers."""
+        from clickhouse_connect.driver.exceptions import ClickHouseError
+
+        *others, last = range(len(self.address.hosts))
+        for self._at in others:
+            try:
+                return self._connect(self._at)
+            except (ClickHouseError, OSError) as error:
+                if getattr(error, "code", None) is not None:
+                    raise
+                _log.warning("ClickHouse at %s:%d does not answer", *self.address.hosts[self._at])
+        self._at = last
+        return self._connect(last)
+
+    def _connect(self, at: int) -> Client:
+        import clickhouse_connect
+
+        host, port = self.address.hosts[at]
+        return clickhouse_connect.get_client(
+            interface=self.address.interface,
+            host=host,
+            port=port,
+            username=self.address.user,
+            password=self.address.password,
+            database="__default__",  # ours may not exist yet, so that names are qualified
+            client_name="loaderwatch",
+            connect_timeout=CONNECT_S,
+            send_receive_timeout=ANSWER_S,
+            autogenerate_session_id=False,  # a session would let one query run at a time
+            query_retries=0,
         )
 
     # -- asking
 
     def command(self, sql: str, *, like_duckdb: bool = False) -> None:
         """Run a statement that gives no rows; ``like_duckdb`` when it holds a query that is written for DuckDB."""
-        settings = _DIALECT if like_duckdb else {"wait_end_of_query": 1}
+        settings = self._of_replicas(_DIALECT if like_duckdb else {"wait_end_of_query": 1})
         self._asked(lambda: self._client.command(sql, settings=settings))
 
     def query(self, sql: str) -> dict[str, NDArray[Any]]:
@@ -131,7 +148,7 @@ class Database:
         When the answer is lost at once it is sent a second time.
         """
         block = native.pack(columns, types)
-        settings = {**_INSERT, "insert_deduplication_token": token}
+        settings = self._of_replicas({**_INSERT, "insert_deduplication_token": token})
 
         def send() -> Any:
             return self._client.raw_insert(
@@ -150,6 +167,13 @@ class Database:
                 raise
             time.sleep(0.2)
             self._asked(send)
+
+    def engine(self, name: str) -> str:
+        """Return the engine of a table, by its name without replicas."""
+        return f"Replicated{name}" if self.replicated else name
+
+    def _of_replicas(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return settings | _QUORUM if self.replicated else settings
 
     def close(self) -> None:
         """Close the connections."""
@@ -178,7 +202,7 @@ class Database:
         if away and not self._trying.acquire(blocking=False):
             raise self._unreachable()
         try:
-            answer = question()
+            answer = self._of_any_host(question)
         except (ClickHouseError, OSError) as error:
             raise self._explained(
                 error
@@ -193,6 +217,54 @@ class Database:
                 "ClickHouse at %s answers again, after %.0f s", self.address, (wall_ns() - since) / 1e9
             )
         return answer
+
+    def _of_any_host(self, question: Callable[[], _T]) -> _T:
+        """Return the answer of the host that answered last; if it does not answer, of the next one that does."""
+        from clickhouse_connect.driver.exceptions import ClickHouseError
+
+        client = getattr(self, "_client", None)
+        try:
+            return question()
+        except (ClickHouseError, OSError) as error:
+            said = getattr(error, "code", None) is not None  # it answers, and refuses
+            if said or client is None or not self._turn_from(client):
+                raise
+        return question()
+
+    def _turn_from(self, client: Client) -> bool:
+        """Turn to another host, unless somebody has by now; return whether another one is asked from now on."""
+        from clickhouse_connect.driver.exceptions import ClickHouseError
+
+        hosts = self.address.hosts
+        with self._turning:
+            if self._client is not client:
+                return True
+            if time.monotonic() - self._none_answered_s < CONNECT_S:
+                return False  # who waited for this lock need not try them all again
+            for turn in range(1, len(hosts)):
+                at = (self._at + turn) % len(hosts)
+                try:
+                    other = self._connect(at)
+                    same = self._tables_of(other) == self.tables_id
+                except (ClickHouseError, OSError):
+                    continue
+                if not same:
+                    _log.error("ClickHouse at %s:%d has other tables: it is no replica", *hosts[at])
+                    continue
+                _log.warning("ClickHouse at %s:%d does not answer; %s:%d does", *hosts[self._at], *hosts[at])
+                self._at, self._client = at, other
+                return True
+            self._none_answered_s = time.monotonic()
+        return False
+
+    def note_tables(self) -> None:
+        """Note which tables these are, once they are made: no host is turned to that has others."""
+        self.tables_id = self._asked(lambda: self._tables_of(self._client))
+
+    def _tables_of(self, client: Client) -> str:
+        """Return the id of one of the tables, which is the same on all replicas."""
+        where = f"database = '{self.name}' AND name = 'claims'"
+        return str(client.command(f"SELECT toString(any(uuid)) FROM system.tables WHERE {where}"))
 
     def _explained(self, error: Exception) -> Exception:
         code = getattr(error, "code", None)
@@ -220,6 +292,18 @@ class Database:
         """Return the statements that give this user every right that is needed."""
         user = self.address.user
         return f"GRANT {', '.join(RIGHTS)} ON {self.name}.* TO {user}; GRANT SELECT ON system.parts TO {user}"
+
+
+def _see_that_it_is_installed() -> None:
+    try:
+        import clickhouse_connect
+    except ImportError:
+        raise ConfigError(
+            "--store clickhouse:// needs a package that is not installed: pip install 'loaderwatch[clickhouse]'"
+        ) from None
+    logging.getLogger(clickhouse_connect.__name__).setLevel(
+        logging.CRITICAL
+    )  # what it would say is said here
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -78,7 +78,7 @@ class Members:
         self._database.command(
             f"CREATE TABLE IF NOT EXISTS {self._table} "
             "(id String, url String, schema UInt32, alone UInt8, over UInt8, seen_ns Int64) "
-            "ENGINE = ReplacingMergeTree(seen_ns) ORDER BY id"
+            f"ENGINE = {self._database.engine('ReplacingMergeTree(seen_ns)')} ORDER BY id"
         )
         self.beat()
         me = self.view.me

@@ -57,13 +57,13 @@ class Table:
     key: tuple[str, ...]  # after run
     replacing: bool
 
-    def create(self, database: str) -> str:
+    def create(self, database: Database) -> str:
         """Return the statement that makes it."""
         columns = ", ".join(f'"{name}" {kind}{_codec(name, kind)}' for name, kind in self.columns.items())
-        engine = "ReplacingMergeTree(commit)" if self.replacing else "MergeTree"
+        engine = database.engine("ReplacingMergeTree(commit)" if self.replacing else "MergeTree")
         index = "" if self.replacing else ", INDEX by_commit commit TYPE minmax GRANULARITY 4"
         return (
-            f"CREATE TABLE IF NOT EXISTS {database}.{self.name} ({columns}{index}) ENGINE = {engine} PARTITION BY run "
+            f"CREATE TABLE IF NOT EXISTS {database.name}.{self.name} ({columns}{index}) ENGINE = {engine} PARTITION BY run "
             f"ORDER BY ({', '.join(('run', *self.key))}) "
             f"SETTINGS allow_nullable_key = 1, non_replicated_deduplication_window = {DEDUPLICATED_BLOCKS}"
         )
@@ -118,7 +118,9 @@ def prepare(database: Database) -> None:
         StoreError: the server does not answer, or refuses.
     """
     name = database.name
-    if not database.rows(f"SELECT 1 AS one FROM system.databases WHERE name = '{name}'"):
+    engines = database.rows(f"SELECT engine FROM system.databases WHERE name = '{name}'")
+    database.replicated = engines == [(b"Replicated",)]
+    if not engines:
         _permitted(database, f"CREATE DATABASE IF NOT EXISTS {name}", "CREATE DATABASE")
     for right, where in (*((right, f"{name}.*") for right in RIGHTS), ("SELECT", "system.parts")):
         ((granted,),) = database.rows(f"CHECK GRANT {right} ON {where}")
@@ -127,7 +129,8 @@ def prepare(database: Database) -> None:
                 f"the user {database.address.user!r} of ClickHouse may not {right} on {where}: {database.grant()}"
             )
     database.command(
-        f"CREATE TABLE IF NOT EXISTS {name}.about (mark String, version UInt32) ENGINE = MergeTree ORDER BY version"
+        f"CREATE TABLE IF NOT EXISTS {name}.about (mark String, version UInt32)"
+        f" ENGINE = {database.engine('MergeTree')} ORDER BY version"
     )
     ((version,),) = database.rows(f"SELECT max(version) AS version FROM {name}.about")
     if version is not None and version > SCHEMA_VERSION:
@@ -140,7 +143,7 @@ def prepare(database: Database) -> None:
         there.setdefault(table.decode(), set()).add(column.decode())
     for each in STORED.values():
         if each.name not in there:
-            database.command(each.create(name))
+            database.command(each.create(database))
             continue
         for column, kind in each.columns.items():
             if column not in there[each.name]:
@@ -150,6 +153,7 @@ def prepare(database: Database) -> None:
                 )
     if version is None or version < SCHEMA_VERSION:
         database.command(f"INSERT INTO {name}.about VALUES ('{schema.MARK}', {SCHEMA_VERSION})")
+    database.note_tables()
 
 
 def _permitted(database: Database, statement: str, right: str) -> None:

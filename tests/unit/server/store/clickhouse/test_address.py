@@ -13,11 +13,14 @@ from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE, parse
 def test_an_address_says_where_and_as_whom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(PASSWORD_VARIABLE, raising=False)
     plain = parse_address("clickhouse://ann:p%40ss@db.example:9000/watch")
-    assert (plain.interface, plain.host, plain.port) == ("http", "db.example", 9000)
+    assert (plain.interface, plain.hosts) == ("http", (("db.example", 9000),))
     assert (plain.user, plain.password, plain.database) == ("ann", "p@ss", "watch")
     least = parse_address("clickhouses://db.example")
-    assert (least.interface, least.port, least.user) == ("https", 8443, "default")
+    assert (least.interface, least.hosts, least.user) == ("https", (("db.example", 8443),), "default")
     assert (least.password, least.database) == ("", "loaderwatch")
+    several = parse_address("clickhouse://ann:a%2Cb@db1,db2:9000,[::1]:9001/watch")
+    assert several.hosts == (("db1", 8123), ("db2", 9000), ("::1", 9001))
+    assert (several.password, str(several)) == ("a,b", "db1:8123,db2:9000,[::1]:9001/watch")
     monkeypatch.setenv(PASSWORD_VARIABLE, "of the environment")
     assert parse_address("clickhouse://ann@db").password == "of the environment"
     kept = tmp_path / "password"
@@ -31,6 +34,8 @@ def test_an_address_says_where_and_as_whom(monkeypatch: pytest.MonkeyPatch, tmp_
         ("http://ann:s3cret@db/x", "clickhouse://user@host"),
         ("clickhouse:///x", "names no host"),
         ("clickhouse://ann:s3cret@db:port/x", "host or port"),
+        ("clickhouse://ann:s3cret@db1,db2:port/x", "host or port"),
+        ("clickhouse://ann:s3cret@db1,/x", "names no host"),
         ("clickhouse://ann:s3cret@db/a-b", "letters, digits and _"),
         ("clickhouse://ann:s3cret@db/x?secure=1", "'secure'"),
         ("clickhouse://ann:s3cret@db/x?password_file=/nowhere/at/all", "/nowhere/at/all"),

@@ -27,6 +27,10 @@ class Table:
         self.now_s = 100.0
         self.rows_by_id: dict[str, tuple[str, int, int, int, float]] = {}
 
+    def engine(self, name: str) -> str:
+        """It has no replicas."""
+        return name
+
     def command(self, sql: str) -> None:
         """Take a row in."""
         if found := _INSERT.match(sql):
