@@ -28,10 +28,10 @@ MAX_UNKNOWN_SAID: Final = 100
 MOST_WAITING_BYTES: Final = 256 * 2**20
 """Memory of envelopes that wait for the disk. With a quarter of it four thousand ranks, whose commits take a second, were told to come
 again so often that taking in what then came again was most of the work, and it never got less."""
-REST: Final = 4.0
+REST: Final = 6.0
 """Times the duration of a commit from its end until the next one begins. Half of what a commit of a thousand ranks costs it costs with
 however few rows, so many small ones a second are the dearest way to store them."""
-MOST_REST_S: Final = 0.25
+MOST_REST_S: Final = 0.35
 """Such a rest lasts no longer, so that a step is still on the page as soon as it was."""
 
 

@@ -36,9 +36,6 @@ from loaderwatch.server.tls import read_certificate
 
 _log = logging.getLogger(__name__)
 
-_SWITCH_S: Final = 0.001
-"""The GIL's switch interval, for which the event loop waits behind each of the threads that store, query and detect. With
-Python's 5 ms, taking in 1,024 ranks had its 95th percentile about 1.6 times higher."""
 _COLLECT_EVERY: Final = 50_000
 """How many objects come and stay between two collections of cycles. With Python's 700 (2,000 since 3.13) the windows of 1,024
 ranks, which hold no cycle, were searched a hundred times a second: 7 % of the time, with pauses of 80 ms."""
@@ -248,7 +245,6 @@ def suit_many_ranks() -> None:
     itself it raises that limit to the largest block that was freed. The windows' arrays, which grow and are replaced all the
     time, then leave holes: with 1,024 ranks the process held twice what was in use.
     """
-    sys.setswitchinterval(_SWITCH_S)
     gc.set_threshold(_COLLECT_EVERY)
     if sys.platform.startswith("linux") and hasattr(libc := ctypes.CDLL(None), "mallopt"):  # musl has none
         libc.mallopt(_M_MMAP_THRESHOLD, 64 * 1024)

@@ -16,12 +16,13 @@ from typing import Any, Final, TypeVar
 
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.wire import Envelope
+from loaderwatch.core.wire import ENVELOPE_S, Envelope
 from loaderwatch.server.alerts.book import Alert, Announcement
 from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.end_summary import summary_message
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.alerts.notify import Notifier
+from loaderwatch.server.live.commands import envelope_s
 from loaderwatch.server.live.events import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
@@ -31,12 +32,16 @@ _log = logging.getLogger(__name__)
 LOOK_S: Final = (
     0.48  # between looks at one run, so that each of a streamer's two envelopes a second is seen as it comes
 )
+_LARGE_LOOK_S: Final = 0.75
+"""The same while no rank stands in a run whose streams send once a second or less often (``live.commands``)."""
 _TURN_S: Final = 0.1  # between turns of the loop
 _DETECT_S: Final = 1.0
 _DETECT_REST: Final = 1.0  # times the duration of the last pass, while a rank stands
-_CALM_REST: Final = 9.0
-"""The same while no rank stands: what slows a run down can be told some seconds later, and a pass over a large run is
-dear."""
+_CALM_REST: Final = 3.0  # the same while none does
+_CALM_S: Final = 3.0
+_CALM_PART: Final = 19.0
+"""Until so long after it began, a pass rests while no rank stands so many times its duration: what slows a run down can be told a little later,
+and a pass over a large run is dear."""
 _DETECT_YIELD_S: Final = 0.5  # how long a pass of the detectors waits at most for the end of a look
 _QUIET_LOOK_S: Final = 2.0  # how often a run without news is looked at, for its age and state
 _LINGER_S: Final = 60.0  # how long an ended run stays in memory
@@ -249,7 +254,7 @@ class LiveRuns:
         now = time.monotonic()
         times = self._times.setdefault(live.run_id, _Times())
         since_s = now - times.looked_at
-        if (live.has_news and since_s >= LOOK_S) or (since_s >= _QUIET_LOOK_S and not live.ended):
+        if (live.has_news and since_s >= self._look_s(live)) or (since_s >= _QUIET_LOOK_S and not live.ended):
             if times.looking:
                 self.counts.skipped += 1
             else:
@@ -258,12 +263,19 @@ class LiveRuns:
         # A pass of the detectors that takes long (a thousand ranks) comes less often, and between two looks if possible:
         # both compute, and side by side each would take twice as long.
         waited_s = now - times.detected_at
-        rest = _DETECT_REST if live.stands else _CALM_REST
-        patience_s = max(_DETECT_S, rest * live.last_detect_s) - _TURN_S / 2
+        took_s = live.last_detect_s
+        rest_s = _DETECT_REST * took_s
+        if not live.stands:
+            rest_s = max(_CALM_REST * took_s, min(_CALM_PART * took_s, _CALM_S))
+        patience_s = max(_DETECT_S, rest_s) - _TURN_S / 2
         due = waited_s >= patience_s + (_DETECT_YIELD_S if times.looking else 0.0)
         if live.undetected and not times.detecting and due:
             times.detecting, times.detected_at = True, now
             self._spawn(self._detect_once(live, times))
+
+    def _look_s(self, live: LiveRun) -> float:
+        seldom = live.summary is not None and envelope_s(live.summary.world_size) > ENVELOPE_S
+        return _LARGE_LOOK_S if seldom and not live.stands else LOOK_S
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

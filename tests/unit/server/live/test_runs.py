@@ -33,8 +33,12 @@ from tests.waiting import PATIENCE_S
         (1.5, 0.0, True, False, True),  # looks that never end must not put them off
         (1.4, 1.5, False, True, False),  # very many ranks, of which one stands: half of the time
         (1.5, 1.5, False, True, True),
-        (5.3, 0.6, False, False, False),  # all of them go on: a tenth
-        (5.4, 0.6, False, False, True),
+        (1.8, 0.1, False, False, False),  # all of them go on: a twentieth of the time
+        (1.9, 0.1, False, False, True),
+        (2.9, 0.6, False, False, False),  # but three seconds are enough
+        (3.0, 0.6, False, False, True),
+        (4.4, 1.5, False, False, False),  # where a pass takes less than a third of that
+        (4.5, 1.5, False, False, True),
     ],
 )
 def test_detectors_begin_between_looks_and_rest_as_long_as_they_take(
