@@ -42,7 +42,7 @@ class BlockingSamples(torch.utils.data.Dataset):
         return torch.zeros(4)
 
 def read_slowly(path, text):
-    thread = threading.Thread(target=time.sleep, args=(6,), name="sesamethread")
+    thread = threading.Thread(target=time.sleep, args=(12,), name="sesamethread")
     thread.start()
     thread.join()
     raise ValueError(f"sesamemessage: cannot decode {path}: {text!r}")
