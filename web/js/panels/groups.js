@@ -62,7 +62,7 @@ export function groupList(s, state, act) {
 function groupRow(g, { most, hasGpu, on }, pick) {
   const names = `${g.ranks.slice(0, 3).join(", ")}${g.count > 3 ? ", …" : ""}`;
   const cells = [
-    ["Ranks", h("button", { type: "button", class: "pick", "aria-pressed": String(on) }, plural(g.count, "rank")), h("small", {}, `${names} on ${plural(g.hosts, "host")}`)],
+    ["Ranks", h("button", { type: "button", class: "pick", "aria-pressed": String(on) }, plural(g.count, "rank")), h("small", {}, names), h("small", {}, plural(g.hosts, "host"))],
     ["What they do", whatTheyDo(g, most)],
     ["Data wait", h("span", { class: "metered" }, meter(g.data_wait_ratio, waitTone(g.data_wait_ratio)), h("span", {}, percent(g.data_wait_ratio)))],
     ["Steps/s", number(g.steps_per_s)],
