@@ -75,6 +75,6 @@ test("a rank that the summary does not list is asked for", () => {
   const done = [];
   const acting = /** @type {any} */ ({ rank: (/** @type {number} */ r) => done.push(r), tell: (/** @type {string} */ t) => done.push(t) });
   const control = /** @type {any} */ (rankChoice(state(), acting)).children[1];
-  for (const typed of ["rank 2000", "2048"]) control.props.onchange({ target: { value: typed } });
-  assert.deepEqual(done, [2000, "There is no rank 2048 in this run"]);
+  for (const typed of ["rank 2000", "2048", "-1", "1.5"]) control.props.onchange({ target: { value: typed } });
+  assert.deepEqual(done, [2000, ...["2048", "-1", "1.5"].map((typed) => `There is no rank ${typed} in this run`)]);
 });

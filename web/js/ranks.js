@@ -65,7 +65,7 @@ export const chosenGroup = (state) => state.choices["ranks.group"] || null;
 
 /** Whether a run has this rank; of a large one not every rank is listed. @param {Summary} s @param {number|null} rank */
 export function hasRank(s, rank) {
-  return rank !== null && (s.ranks.some((r) => r.rank === rank) || (isLarge(s) && rank < s.world_size));
+  return rank !== null && (s.ranks.some((r) => r.rank === rank) || (isLarge(s) && Number.isInteger(rank) && rank >= 0 && rank < s.world_size));
 }
 
 /** The row of a rank, as the summary has it or as it was asked for. @param {State} state @param {number|null} rank @returns {RankRow|null} */
@@ -77,7 +77,7 @@ export function rowOf(state, rank) {
 
 /** The rank before (-1) or after (1) one. @param {Summary} s @param {number|null} rank @param {number} by @returns {number|null} */
 export function neighbourOf(s, rank, by) {
-  if (isLarge(s)) return rank !== null && hasRank(s, rank + by) && rank + by >= 0 ? rank + by : null;
+  if (isLarge(s)) return rank !== null && hasRank(s, rank + by) ? rank + by : null;
   const at = s.ranks.findIndex((r) => r.rank === rank);
   return at < 0 ? null : (s.ranks[at + by]?.rank ?? null);
 }

@@ -15,6 +15,10 @@ from loaderwatch.core.errors import ConfigError
 SCHEMES: Final = {"clickhouse": ("http", 8123), "clickhouses": ("https", 8443)}
 PASSWORD_VARIABLE: Final = "LOADERWATCH_CLICKHOUSE_PASSWORD"
 _EXAMPLE: Final = "clickhouse://user@host:8123/database"
+_PARTS: Final = re.compile(
+    r"(?P<scheme>\w+)://((?P<login>[^/?#]*)@)?(?P<hosts>[^/?#@]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?"
+)
+"""``urlsplit`` knows one host; of several it refuses some, by Python's version."""
 _DATABASE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
@@ -23,9 +27,7 @@ class Address:
     """Where the database is, and as whom it is used."""
 
     interface: str  # "http" | "https"
-    hosts: tuple[
-        tuple[str, int], ...
-    ]  # with their ports; replicas of the same tables, in the order in which they are tried
+    hosts: tuple[tuple[str, int], ...]  # with their ports, in the order in which they are tried
     user: str
     database: str
     password: str = field(repr=False)
@@ -46,13 +48,13 @@ def parse_address(text: str) -> Address:
     Raises:
         ConfigError: it cannot be used. The message never holds the text, which may hold a password.
     """
-    parts = urlsplit(text)
-    if parts.scheme not in SCHEMES:
+    parts = _PARTS.fullmatch(text)
+    if parts is None or parts["scheme"] not in SCHEMES:
         raise ConfigError(f"--store takes {_EXAMPLE}, or clickhouses:// for TLS; this one begins otherwise")
-    interface, usual_port = SCHEMES[parts.scheme]
-    login, _, places = parts.netloc.rpartition("@")
+    interface, usual_port = SCHEMES[parts["scheme"]]
+    login = parts["login"] or ""
     try:
-        hosts = tuple(_host(place, usual_port) for place in places.split(","))
+        hosts = tuple(_host(place, usual_port) for place in parts["hosts"].split(","))
     except ValueError:
         raise ConfigError(
             f"--store is not an address such as {_EXAMPLE}: its host or port is wrong"
@@ -60,7 +62,7 @@ def parse_address(text: str) -> Address:
     if not all(host for host, _ in hosts):
         raise ConfigError(f"--store names no host; write {_EXAMPLE}, or host1:8123,host2:8123 in its place")
     user, _, password = login.partition(":")
-    database = unquote(parts.path.strip("/")) or "loaderwatch"
+    database = unquote(parts["path"].strip("/")) or "loaderwatch"
     if not _DATABASE.fullmatch(database):
         raise ConfigError(
             "the database of --store may have letters, digits and _ in its name; "
@@ -71,7 +73,7 @@ def parse_address(text: str) -> Address:
         hosts=hosts,
         user=unquote(user or "default"),
         database=database,
-        password=_password(parts.query, unquote(password) if ":" in login else None),
+        password=_password(parts["query"] or "", unquote(password) if ":" in login else None),
     )
 
 

@@ -36,6 +36,7 @@ def test_an_address_says_where_and_as_whom(monkeypatch: pytest.MonkeyPatch, tmp_
         ("clickhouse://ann:s3cret@db:port/x", "host or port"),
         ("clickhouse://ann:s3cret@db1,db2:port/x", "host or port"),
         ("clickhouse://ann:s3cret@db1,/x", "names no host"),
+        ("clickhouse://ann:s3cret@[::1/x", "host or port"),
         ("clickhouse://ann:s3cret@db/a-b", "letters, digits and _"),
         ("clickhouse://ann:s3cret@db/x?secure=1", "'secure'"),
         ("clickhouse://ann:s3cret@db/x?password_file=/nowhere/at/all", "/nowhere/at/all"),
