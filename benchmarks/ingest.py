@@ -4,6 +4,7 @@
     python benchmarks/ingest.py --ranks 1024 --seconds 600
     python benchmarks/ingest.py --ranks 1024 --seconds 60 --hang   # and how long after its limit a standstill is told
     python benchmarks/ingest.py --ranks 256 --seconds 60 --store clickhouse
+    python benchmarks/ingest.py --ranks 1024 --seconds 60 --store clickhouse --servers 3   # hosts send to each in turn; one owns the run
     python benchmarks/ingest.py --ranks 1024 --seconds 600 --store clickhouse://user:password@host:8123/empty_database
 
 The generator is one process beside the server (its CPU is shown: on two cores it takes its share); each of its streamers
@@ -23,7 +24,9 @@ import tempfile
 import time
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,9 +35,10 @@ import psutil
 from benchmarks.client import PAGE_ROWS, Connection, follow, page_queries, quantiles
 from benchmarks.envelopes import PER_S, RUN, Streamer, streamers
 from benchmarks.meter import Meter
-from benchmarks.serving import TOKEN, serving, store_at
+from benchmarks.serving import TOKEN, Serving, serving, store_at
 from loaderwatch.core.wire import MAX_TOGETHER, encode, join
 from loaderwatch.server.live.commands import envelope_s
+from loaderwatch.server.store.clickhouse.placement import Server, owner_of
 
 WARM_UP_S: Final = 3.0
 STEADY_S: Final = 300.0
@@ -49,6 +53,7 @@ STANDS_S: Final = 60.0
 LIMIT_S: Final = 30.0
 """The limit of a hang in what the benchmark sends, whose phases all take less than a tenth of that (``detect.limits``)."""
 TOLD_S: Final = 3.0
+TO_KNOW_EACH_OTHER_S: Final = 3.0
 
 
 @dataclass
@@ -63,7 +68,8 @@ class Measured:
     offered: int = 0
     rows: float = 0.0
     payload_bytes: int = 0
-    cpu_ratio: list[float] = field(default_factory=list)
+    cpu_ratio: list[float] = field(default_factory=list)  # of the server that owns the run
+    others_cpu_ratio: list[float] = field(default_factory=list)  # of all others together
     memory_bytes: list[int] = field(default_factory=list)
     unseen: dict[int, deque[tuple[int, float]]] = field(default_factory=dict)
     """By first rank of a streamer: count of steps, when it was reached."""
@@ -176,26 +182,34 @@ async def _watch(port: int, ranks: int, measured: Measured) -> None:
     await follow(port, TOKEN, RUN, offsets, seen)
 
 
-async def _meter(meter: Meter, measured: Measured) -> None:
+async def _meter(pids: Sequence[int], measured: Measured) -> None:
+    """Look at the processes of the servers, the owner's first."""
+    owner, *others = map(Meter, pids)
     while True:
         await asyncio.sleep(1.0)
-        read = meter.read()
+        read = owner.read()
+        measured.others_cpu_ratio.append(sum(other.read().cpu_ratio for other in others))
         measured.cpu_ratio.append(read.cpu_ratio)
         measured.memory_bytes.append(read.memory_bytes)
 
 
-async def _drive(port: int, pid: int, ranks: int, workers: int, seconds: float, hang: bool) -> Measured:
+async def _drive(
+    servers: Sequence[Serving], ranks: int, workers: int, seconds: float, hang: bool
+) -> Measured:
     measured = Measured()
     begin = time.monotonic() + 0.5
+    port = servers[-1].port  # as far from the owner as a page can be
     others = [
         asyncio.create_task(_watch(port, ranks, measured)),
-        asyncio.create_task(_meter(Meter(pid), measured)),
+        asyncio.create_task(_meter([server.pid for server in servers], measured)),
     ]
     try:
         await asyncio.gather(
             *(
-                stream(s, port, begin, seconds, measured, ranks // 3 if hang else None)
-                for s in streamers(ranks, workers, envelope_s(ranks))
+                stream(s, server.port, begin, seconds, measured, ranks // 3 if hang else None)
+                for s, server in zip(
+                    streamers(ranks, workers, envelope_s(ranks)), cycle(servers), strict=False
+                )
             ),
             _look(port, ranks, begin + seconds, measured),
             *([_await_alert(port, measured)] if hang else []),
@@ -222,24 +236,39 @@ class Line:
     over: bool | None = None
 
 
-def measure(ranks: int, workers: int, seconds: float, store: str, *, hang: bool = False) -> list[Line]:
-    """Start a server, drive it, stop it."""
+def measure(
+    ranks: int, workers: int, seconds: float, store: str, servers: int = 1, *, hang: bool = False
+) -> list[Line]:
+    """Start servers, drive them, stop them."""
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
         directory = Path(folder)
-        with store_at(store, directory) as (address, engine), serving(directory, address) as server:
+        with store_at(store, directory) as (address, engine), ExitStack() as stack:
+            started = [
+                stack.enter_context(serving(directory / f"server{number}", address))
+                for number in range(servers)
+            ]
+            if servers > 1:
+                time.sleep(TO_KNOW_EACH_OTHER_S)
+                owner = owner_of(RUN, [Server(server.id, "") for server in started])
+                started.sort(key=lambda server: server.id != owner.id)
             own, began = psutil.Process().cpu_times(), time.monotonic()
-            measured = asyncio.run(_drive(server.port, server.pid, ranks, workers, seconds, hang))
+            measured = asyncio.run(_drive(started, ranks, workers, seconds, hang))
             wall, now = time.monotonic() - began, psutil.Process().cpu_times()
             generator = (now.user + now.system - own.user - own.system) / wall
-            files = list((directory / "runs").glob("*")) if address is None else []
+            files = list(directory.glob("server0/runs/*")) if address is None else []
             stored = sum(path.stat().st_size for path in files)
             of_engine = None if engine is None else sum(engine.cpu_times()[:2]) / wall
-        said = server.log.read_text()[-2000:]
+        said = "".join(server.log.read_text()[-2000:] for server in started)
     lines = _lines(measured, wall, generator, stored, ranks, seconds)
     if hang:
         said_s = "nothing was said" if measured.told is None else f"{measured.told:.1f} s"
         late = measured.told is None or measured.told > TOLD_S
         lines.append(Line("limit to alert", measured.told, said_s, f"at most {TOLD_S:g} s", late))
+    if servers > 1:
+        of_others = _mean(measured.others_cpu_ratio)
+        lines.append(
+            Line("other servers' CPU", of_others, f"{of_others:.0%} of one core, {servers - 1} together")
+        )
     if of_engine is not None:
         lines.append(Line("engine CPU", of_engine, f"{of_engine:.0%} of one core, its start included"))
     if "Traceback" in said:
@@ -329,8 +358,15 @@ def main() -> int:
     parser.add_argument(
         "--hang", action="store_true", help="then let all ranks stand, and wait for the alert"
     )
+    parser.add_argument(
+        "--servers", type=int, default=1, help="how many; more than one with ClickHouse alone"
+    )
     options = parser.parse_args()
-    lines = measure(options.ranks, options.workers, options.seconds, options.store, hang=options.hang)
+    if options.servers > 1 and options.store == "duckdb":
+        parser.error("several servers share a ClickHouse: --store clickhouse")
+    lines = measure(
+        options.ranks, options.workers, options.seconds, options.store, options.servers, hang=options.hang
+    )
     print(f"{options.ranks} ranks x {PER_S} steps/s and as many GPUs at {PER_S} Hz, {options.seconds:.0f} s")
     for line in lines:
         verdict = {None: "", True: f"OVER: {line.budget}", False: f"within: {line.budget}"}[line.over]
@@ -344,6 +380,7 @@ def main() -> int:
                 "benchmark": "ingest",
                 "ranks": options.ranks,
                 "seconds": options.seconds,
+                "servers": options.servers,
                 "store": options.store.partition(":")[0],
                 "within": good,
                 "figures": figures,

@@ -29,6 +29,11 @@ class Serving:
     pid: int
     log: Path
 
+    @property
+    def id(self) -> str:
+        """By which servers of one ClickHouse share out the runs."""
+        return (self.log.parent / "server_id").read_text().strip()
+
 
 @contextmanager
 def serving(directory: Path, store: str | None = None) -> Iterator[Serving]:
@@ -37,6 +42,7 @@ def serving(directory: Path, store: str | None = None) -> Iterator[Serving]:
     Raises:
         RuntimeError: it did not start; with the end of its log.
     """
+    directory.mkdir(parents=True, exist_ok=True)
     port = _free_port()
     log = directory / "server.log"
     with log.open("wb") as output:

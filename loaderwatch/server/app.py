@@ -19,14 +19,12 @@ from starlette.responses import Response
 
 from loaderwatch import __version__
 from loaderwatch.core.clock import SteadyClock
-from loaderwatch.core.errors import ConfigError, LoaderwatchError, WireError
+from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.files import write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.access.quotas import Admission
-from loaderwatch.server.access.rate_limits import TooMany
-from loaderwatch.server.access.request_gate import Gate, too_many
+from loaderwatch.server.access.request_gate import Gate
 from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
-from loaderwatch.server.alerts.book import UnknownAlert
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.compression import Compression
 from loaderwatch.server.config_file import ConfigFile
@@ -42,7 +40,8 @@ from loaderwatch.server.http import (
     runs,
     server,
 )
-from loaderwatch.server.ingest import Busy, Ingest
+from loaderwatch.server.http.errors import answer_to
+from loaderwatch.server.ingest import Ingest
 from loaderwatch.server.lifetime import Lifetime
 from loaderwatch.server.live.events import Hub
 from loaderwatch.server.live.judge import detector
@@ -51,18 +50,18 @@ from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles, find_web
 from loaderwatch.server.parts import Parts
+from loaderwatch.server.peers.bundles import BUNDLE_PATH
 from loaderwatch.server.peers.forwarding import Forwarding, Peers
 from loaderwatch.server.peers.handover import Handover
 from loaderwatch.server.recordings.arrivals import Arrivals
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
-from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.placement import Server
 from loaderwatch.server.store.duckdb import DuckDBStore
-from loaderwatch.server.store.protocol import Store, StoreError, UnknownRun
+from loaderwatch.server.store.protocol import Store, StoreError
 
 _log = logging.getLogger(__name__)
 
@@ -150,6 +149,7 @@ def create_app(
     app.state.parts = parts
     app.include_router(identity.router)
     app.add_route("/api/v1/ingest", ingest.ingest, methods=["POST"])
+    app.add_route(BUNDLE_PATH, ingest.ingest_bundle, methods=["POST"])
     app.include_router(runs.router)
     app.include_router(labels.router)
     app.include_router(comparison.router)
@@ -298,23 +298,8 @@ def _add_error_answers(app: FastAPI) -> None:
 
     @app.exception_handler(LoaderwatchError)
     async def known(_request: Request, error: Exception) -> Response:
-        if isinstance(error, WireError):
-            return error_answer(400, str(error), error.field)
-        if isinstance(error, UnknownRun):
-            return error_answer(404, str(error), "run")
-        if isinstance(error, UnknownAttempt):
-            return error_answer(404, str(error), "attempt")
-        if isinstance(error, UnknownAlert):
-            return error_answer(404, str(error), "id")
-        if isinstance(error, TooMany):
-            return too_many(error)
-        if isinstance(error, Busy):
-            answer = error_answer(429, str(error))
-            answer.headers["retry-after"] = str(max(1, round(error.retry_after_s)))
-            return answer
-        answer = error_answer(503, str(error))
-        answer.headers["retry-after"] = "2"
-        return answer
+        assert isinstance(error, LoaderwatchError)
+        return answer_to(error)
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:

@@ -126,16 +126,26 @@ class Ingest:
             StoreError: the disk or file refuses, or the server is stopping (503).
         """
         together = sum(map(len, payloads))
-        stored: list[tuple[Envelope, int]] = []
-        for one in await asyncio.gather(
-            *(self._submit_one(payload, together) for payload in payloads), return_exceptions=True
-        ):
-            if isinstance(one, BaseException):
-                raise one
-            stored.append(one)
-        return stored[0][0], stored[-1][1]
+        queued: list[tuple[Envelope, asyncio.Future[int]]] = []
+        refusal: LoaderwatchError | None = None
+        for payload in payloads:
+            try:
+                queued.append(await self._queued(payload, together))
+            except LoaderwatchError as error:
+                refusal = refusal or error
+        seq = 0
+        for _, done in queued:
+            try:
+                # If the sender hangs up, the envelope is written all the same and counts against the limit.
+                seq = await asyncio.shield(done)
+            except LoaderwatchError as error:
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
+        return queued[0][0], seq
 
-    async def _submit_one(self, payload: bytes, together: int) -> tuple[Envelope, int]:
+    async def _queued(self, payload: bytes, together: int) -> tuple[Envelope, asyncio.Future[int]]:
+        """Give a payload to the writer; return its envelope, and what will be the stream's sequence number."""
         if self._thread is None or self._loop is None:
             raise StoreError("the server is stopping; send it again later")
         if self._waiting_bytes + len(payload) > self._max_waiting_bytes:
@@ -162,8 +172,7 @@ class Ingest:
         done: asyncio.Future[int] = self._loop.create_future()
         done.add_done_callback(_look_at)
         self._queue.put(_Waiting(envelope, size, done))
-        # If the sender hangs up, the envelope is written all the same and counts against the limit.
-        return envelope, await asyncio.shield(done)
+        return envelope, done
 
     async def _decode(self, payload: bytes, together: int, unknown: set[str]) -> Envelope:
         """Decode a payload of a request that has ``together`` bytes. Those of a large request are decoded in a thread, in order."""

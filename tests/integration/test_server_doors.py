@@ -60,6 +60,7 @@ WHO = {
     "POST /api/v1/alerts/{id}/ack": CHANGES,
     "POST /api/v1/alerts/{id}/silence": CHANGES,
     "POST /api/v1/ingest": SENDS,
+    "POST /api/v1/ingest/bundle": CHANGES,  # and is told that there is no such thing: it is for servers
 }
 MAY = {
     ALL: {"nobody", "agent", "viewer", "owner"},

@@ -241,6 +241,34 @@ def test_every_server_takes_every_envelope_and_answers_every_page(pair: Pair) ->
             reader.wait("the next steps", lambda event: (event["summary"] or {}).get("steps") == steps)
 
 
+def test_hosts_of_one_run_send_to_servers_that_do_not_own_it(pair: Pair) -> None:
+    """Their envelopes go to the owner in bundles; each host gets its own receipt, and who sends nonsense is told so alone."""
+    run_id = pair.feeds(1)[0].run_id
+    hosts = [Feed(run_id, host=f"gpu{rank:03d}", rank=rank, world_size=24) for rank in range(24)]
+    access = pair.access[1]
+    first = _send(pair.access[0], hosts[0].envelope())
+    assert first["stored_seq"] == 1
+    with access.client(access.agent) as client, ThreadPoolExecutor(25) as pool:
+
+        def post(body: bytes) -> httpx.Response:
+            return client.post("/api/v1/ingest", content=body)
+
+        for _ in range(4):
+            nonsense = pool.submit(post, b"\x81\xa6run_id\xa5" + run_id.encode())
+            answers = list(pool.map(post, [encode(host.envelope()) for host in hosts]))
+            assert [answer.status_code for answer in answers] == [200] * len(hosts)
+            assert [answer.json()["stored_seq"] for answer in answers] == [host.seq for host in hosts]
+            assert nonsense.result().status_code == 400
+    assert _judges(pair, pair.feeds(1)[:1]) == {run_id: 0}
+
+    def steps() -> list[int]:
+        return [row["step"] for row in access.get(f"/runs/{run_id}/ranks")["rows"]]
+
+    wait_until("all steps are seen", lambda: steps() == [host.steps for host in hosts])
+    for host in hosts:
+        assert host.steps == host.seq * 5
+
+
 def test_when_a_server_is_killed_another_takes_over(pair: Pair) -> None:
     feeds = pair.feeds(3)
     for feed in feeds:

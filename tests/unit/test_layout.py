@@ -194,6 +194,7 @@ TESTED_BY: dict[str, str] = {
     "server/encoding.py": "unit/server/test_app.py",
     "server/http/arrival.py": "integration/test_import.py",
     "server/http/comparison.py": "integration/test_compare.py",
+    "server/http/errors.py": "unit/server/test_app.py",
     "server/http/identity.py": "integration/test_server_identity.py",
     "server/http/ingest.py": "unit/server/test_app.py",
     "server/http/recording.py": "unit/server/recordings/test_export.py",

@@ -3,19 +3,27 @@ route of Starlette's: what FastAPI does for parameters would take longer than al
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from loaderwatch.core import wire
-from loaderwatch.core.errors import WireError
+from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
+from loaderwatch.server.access.forwarded import FORWARDED_KEY
 from loaderwatch.server.access.rate_limits import TooMany
 from loaderwatch.server.encoding import error_answer, json_answer
+from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.ingest import Busy, IngestCounts
 from loaderwatch.server.live.commands import envelope_s
 from loaderwatch.server.parts import Parts
+from loaderwatch.server.peers.bundles import MAX_BUNDLE_BYTES, Answer, join_answers, split_bundle
+
+_log: Final = logging.getLogger(__name__)
 
 MAX_CONCURRENT: Final = 2048
 """How many requests are read or stored at once: one of each host of a large run while a commit lasts. What they hold is bounded by
@@ -25,54 +33,74 @@ MAX_READING_BYTES: Final = 128 * 2**20
 
 async def ingest(request: Request) -> Response:
     """Store one envelope, or several of one stream; the answer says what its sender should do next."""
-    parts: Parts = request.app.state.parts
-    counts = parts.ingest_counts
+
+    async def taken(body: bytes) -> Response:
+        return await _taken(request, body)
+
+    return await _read(request, MAX_ENVELOPE_BYTES, taken)
+
+
+async def ingest_bundle(request: Request) -> Response:
+    """Do so with each of several bodies that came to another server; the answer has one for each."""
+    if not request.scope.get(FORWARDED_KEY):
+        return error_answer(404, "only servers of one database send bundles to each other", "path")
+
+    async def taken(bundle: bytes) -> Response:
+        answers = await asyncio.gather(
+            *(_answer(request, body) for body in split_bundle(bundle)), return_exceptions=True
+        )
+        return Response(join_answers([_said(one) for one in answers]), media_type="application/msgpack")
+
+    return await _read(request, MAX_BUNDLE_BYTES, taken)
+
+
+async def _read(request: Request, most: int, taken: Callable[[bytes], Awaitable[Response]]) -> Response:
+    """Read the body of a request, and give it on, when there is room for one more."""
+    counts = _parts(request).ingest_counts
     if counts.open >= MAX_CONCURRENT:
         counts.busy += 1
         answer = error_answer(429, f"{counts.open} envelopes are being taken in; try again in 1 s")
         answer.headers["retry-after"] = "1"
         return answer
-    counts.open += 1
-    try:
-        return await _store(request, parts, counts)
-    finally:
-        counts.open -= 1
-
-
-async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Response:
     encoding = request.headers.get("content-encoding", "identity")
     if encoding != "identity":
         # A few KiB could unpack to gigabytes, and the columns of large envelopes hardly shrink.
         return error_answer(415, f"send the envelope as it is, not as {encoding[:40]!r}", "content-encoding")
     declared = request.headers.get("content-length", "0")
-    if declared.isdecimal() and int(declared) > MAX_ENVELOPE_BYTES:
-        return _too_large(counts)
+    if declared.isdecimal() and int(declared) > most:
+        return _too_large(counts, most)
     body = bytearray()
+    counts.open += 1
     try:
         async for chunk in request.stream():
             body += chunk
             counts.reading_bytes += len(chunk)
-            if len(body) > MAX_ENVELOPE_BYTES:
-                return _too_large(counts)
+            if len(body) > most:
+                return _too_large(counts, most)
             if counts.reading_bytes > MAX_READING_BYTES:
-                raise Busy(counts.reading_bytes, 1.0)
-        payloads = wire.split(bytes(body))
-        if (
-            parts.peers is not None
-            and (owner := parts.peers.owner(wire.run_of(payloads[0]) or "")) is not None
-        ):
-            return await parts.peers.whole(request.scope, owner, bytes(body))
-        envelope, stored_seq = await parts.ingest.submit(payloads)
+                counts.busy += 1
+                return answer_to(Busy(counts.reading_bytes, 1.0))
+        return await taken(bytes(body))
     except ClientDisconnect:
         return Response(status_code=400)  # the client is gone and does not read this
-    except WireError:
-        counts.rejected += 1
-        raise
-    except (Busy, TooMany):
-        counts.busy += 1
-        raise
     finally:
+        counts.open -= 1
         counts.reading_bytes -= len(body)
+
+
+async def _taken(request: Request, body: bytes) -> Response:
+    """Store what the body of a request holds, or let the run's owner do that."""
+    parts = _parts(request)
+    counts, peers = parts.ingest_counts, parts.peers
+    try:
+        payloads = wire.split(body)
+        if peers is not None and (owner := peers.owner(wire.run_of(payloads[0]) or "")) is not None:
+            return await peers.pass_on(request.scope, owner, body)
+        envelope, stored_seq = await parts.ingest.submit(payloads)
+    except LoaderwatchError as error:
+        counts.rejected += isinstance(error, WireError)
+        counts.busy += isinstance(error, (Busy, TooMany))
+        return answer_to(error)
     counts.accepted += len(payloads)
     counts.bytes += len(body)
     # The first of several envelopes counts, because it comes again when this answer is lost.
@@ -93,8 +121,29 @@ async def _store(request: Request, parts: Parts, counts: IngestCounts) -> Respon
     )
 
 
-def _too_large(counts: IngestCounts) -> Response:
+async def _answer(request: Request, body: bytes) -> Answer:
+    return Answer.of(await _taken(request, body))
+
+
+def _said(answer: Answer | BaseException) -> Answer:
+    """Return an answer; a fault is that of one body, and the others have theirs."""
+    if isinstance(answer, Answer):
+        return answer
+    if not isinstance(answer, Exception):
+        raise answer
+    _log.error("an envelope that was passed on failed", exc_info=answer)
+    return Answer.of(
+        error_answer(500, f"a fault of the server ({type(answer).__name__}); its log has the details")
+    )
+
+
+def _parts(request: Request) -> Parts:
+    parts: Parts = request.app.state.parts
+    return parts
+
+
+def _too_large(counts: IngestCounts, most: int) -> Response:
     counts.too_large += 1
-    answer = error_answer(413, f"an envelope may have {MAX_ENVELOPE_BYTES} bytes at most", "(body)")
+    answer = error_answer(413, f"an envelope may have {most} bytes at most", "(body)")
     answer.headers["connection"] = "close"  # the rest of the body is not read
     return answer

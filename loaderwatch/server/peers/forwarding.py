@@ -18,7 +18,8 @@ from loaderwatch.server.access.forwarded import FORWARDED_KEY, HEADERS, Forwarde
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access, Keys
 from loaderwatch.server.alerts.book import run_of
-from loaderwatch.server.encoding import body_of, error_answer, too_large
+from loaderwatch.server.encoding import body_of, too_large
+from loaderwatch.server.peers.bundles import BUNDLE_PATH, Bundles, again_soon
 from loaderwatch.server.peers.client import PeerAnswer, PeerAway, PeerClient
 from loaderwatch.server.recordings.arrivals import MOST_BYTES
 from loaderwatch.server.store.clickhouse.members import Members
@@ -49,6 +50,7 @@ class Peers:
         self._keys = keys
         self._said: dict[str, str] = {}  # by address: why the server could not be asked
         self.client = PeerClient(lambda: keys.tokens.page_token if keys.tokens else "")
+        self._bundles = Bundles(self._post_bundle)
 
     @property
     def count(self) -> int:
@@ -66,16 +68,11 @@ class Peers:
             return again_soon(_UNSETTLED)
         return _PassedOn(self, owner, body)
 
-    async def whole(self, scope: Scope, owner: Server, body: bytes) -> Response:
-        """Return the same for an answer that is no stream, when all of it is there."""
-        if scope.get(FORWARDED_KEY):
-            return again_soon(_UNSETTLED)
-        try:
-            answer = await self.ask(scope, owner, body)
-            content = await answer.read()
-        except PeerAway as away:
-            return again_soon(str(away))
-        return Response(content, answer.status, dict(_passed_back(answer)))
+    async def pass_on(self, scope: Scope, owner: Server, body: bytes) -> Response:
+        """Return the same for the body of a request with envelopes, which goes along with others."""
+        return (
+            again_soon(_UNSETTLED) if scope.get(FORWARDED_KEY) else await self._bundles.pass_on(owner, body)
+        )
 
     async def ask(self, scope: Scope, owner: Server, body: bytes) -> PeerAnswer:
         """Ask another server what we were asked.
@@ -125,6 +122,13 @@ class Peers:
             raise
         self._said.pop(other.url, None)
         return answer
+
+    async def _post_bundle(self, owner: Server, bundle: bytes) -> bytes:
+        answer = await self._asked(owner, "POST", BUNDLE_PATH, self._marks(Access.INGEST, ""), bundle)
+        body = await answer.read()
+        if answer.status != 200:
+            raise PeerAway(not_taken(owner.url, answer.status, body))
+        return body
 
     def _marks(self, access: Access, caller: str) -> dict[str, str]:
         tokens = self._keys.tokens
@@ -191,6 +195,18 @@ class _PassedOn(Response):
         await send({"type": "http.response.body", "body": b""})  # its end makes a page reconnect
 
 
+def not_taken(url: str, status: int, body: bytes) -> str:
+    """Say why a server did not take a bundle."""
+    try:
+        said = str(msgspec.json.decode(body)["error"])[:200]
+    except (msgspec.MsgspecError, KeyError, TypeError):
+        said = "without a reason"
+    why = (
+        "it is of another version: all servers have to be of the same" if status in (403, 404, 405) else said
+    )
+    return f"the server at {url}, which has this run, answered {status} to envelopes that were passed on ({why}); try again"
+
+
 def _passed_back(answer: PeerAnswer) -> list[tuple[str, str]]:
     return [(name, value) for name, value in answer.headers if name not in _OF_CONNECTION]
 
@@ -204,13 +220,6 @@ async def _pump(answer: PeerAnswer, send: Send) -> None:
 async def _hung_up(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def again_soon(why: str) -> Response:
-    """Answer that the same request will be answered in a moment."""
-    answer = error_answer(503, why)
-    answer.headers["retry-after"] = "1"
-    return answer
 
 
 def run_asked_for(path: str) -> str | None:

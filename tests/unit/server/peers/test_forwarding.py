@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loaderwatch.server.peers.forwarding import run_asked_for
+from loaderwatch.server.peers.forwarding import not_taken, run_asked_for
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,13 @@ from loaderwatch.server.peers.forwarding import run_asked_for
 )
 def test_a_request_about_one_run_is_for_its_owner(path: str, run_id: str | None) -> None:
     assert run_asked_for(path) == run_id
+
+
+def test_why_a_bundle_was_not_taken_is_said() -> None:
+    busy = not_taken("http://a:1", 429, b'{"error": "2048 envelopes are being taken in; try again in 1 s"}')
+    assert "http://a:1" in busy
+    assert "answered 429" in busy
+    assert "2048 envelopes are being taken in" in busy
+    assert "of another version" in not_taken("http://a:1", 404, b'{"error": "there is nothing at /api"}')
+    for body in (b"", b"<html>", b"[1]", b"{}"):
+        assert "without a reason" in not_taken("http://a:1", 502, body)
