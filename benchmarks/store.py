@@ -28,6 +28,7 @@ from benchmarks.serving import store_at
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.queries import charts as queries
 from loaderwatch.server.queries.heatmap import heatmap
+from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.duckdb import DuckDBStore
@@ -142,7 +143,7 @@ def _charts(stores: Mapping[str, tuple[Store, float]]) -> dict[str, dict[str, Qu
 
 
 def _asks(store: Store, end: float) -> dict[str, Callable[[], Any]]:
-    recent = end - 60
+    recent, windows = end - 60, StoredWindows(store)
     return {
         "series, all ranks": lambda: queries.series(store, RUN, "data_wait_ratio"),
         "series, one rank": lambda: queries.series(store, RUN, "wait_s", 3),
@@ -150,8 +151,10 @@ def _asks(store: Store, end: float) -> dict[str, Callable[[], Any]]:
         "heat map": lambda: heatmap(store, RUN, "data_wait_ratio", points=120),
         "series, last minute": lambda: queries.series(store, RUN, "data_wait_ratio", None, recent),
         "heat map, last minute": lambda: heatmap(store, RUN, "data_wait_ratio", recent, points=120),
-        "slow samples": lambda: queries.slow_samples(store, RUN),
-        "summary": lambda: queries.stored_summary(store, RUN),
+        "slow samples, one rank": lambda: queries.slow_samples(store, RUN, 3),
+        "slow samples, all ranks": lambda: queries.slow_samples(store, RUN),
+        "summary, the first time": lambda: queries.stored_summary(store, RUN),
+        "summary": lambda: queries.stored_summary(store, RUN, windows=windows),
     }
 
 

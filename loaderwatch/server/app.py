@@ -55,6 +55,7 @@ from loaderwatch.server.peers.forwarding import Forwarding, Peers
 from loaderwatch.server.peers.handover import Handover
 from loaderwatch.server.recordings.arrivals import Arrivals
 from loaderwatch.server.recordings.later_runs import LaterRuns
+from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
 from loaderwatch.server.store.clickhouse import ClickHouseStore
@@ -127,6 +128,7 @@ def create_app(
         config=config,
         static=static,
         verdicts=verdicts,
+        stored_windows=StoredWindows(opened),
         later_runs=LaterRuns(opened),
         arrivals=Arrivals(opened, lambda run_id: live.note_stored([run_id])),
         url=url,

@@ -17,6 +17,7 @@ from loaderwatch.server.peers.forwarding import Peers
 from loaderwatch.server.peers.handover import Handover
 from loaderwatch.server.recordings.arrivals import Arrivals
 from loaderwatch.server.recordings.later_runs import LaterRuns
+from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.store.protocol import Store
 
@@ -34,6 +35,7 @@ class Parts:
     config: ConfigFile
     static: StaticFiles
     verdicts: Verdicts
+    stored_windows: StoredWindows
     later_runs: LaterRuns
     arrivals: Arrivals
     url: str

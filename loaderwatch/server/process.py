@@ -146,6 +146,7 @@ class _Server(Server):
         self._take_new_tokens()
         self._take_new_config()
         self._keep_where()
+        self._parts.stored_windows.forget()
         self._leave_if_idle()
 
     def _leave_if_idle(self) -> None:

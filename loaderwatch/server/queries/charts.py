@@ -19,9 +19,9 @@ from loaderwatch.core.clock import SECOND_NS, wall_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.server.encoding import significant
 from loaderwatch.server.live.summary import state_now, summary_of
+from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import MOST_EPOCH_ROWS, Series, Store
-from loaderwatch.server.window.replay import rebuild
 
 DEFAULT_POINTS: Final = 300
 MAX_POINTS: Final = 2000
@@ -169,15 +169,16 @@ def stored_summary(
     verdict: Verdict | None = None,
     costs_s: Iterable[float | None] = (),
     attempt: int | None = None,
+    windows: StoredWindows | None = None,
 ) -> answers.Summary:
     """Answer ``GET /runs/{run}/summary`` for a run that is not live or an earlier attempt, from its last half minute and totals."""
     run = store.run(run_id)
-    builder = rebuild(store, run_id, attempt)
-    window = builder.window()
+    stored = (windows or StoredWindows(store)).of(run_id, attempt)
+    window = stored.window
     over = next((one for one in run.earlier if one.number == attempt), None)
     return summary_of(
         window,
-        builder.totals(),
+        stored.totals,
         state=state_now(run, wall_ns()) if over is None else over.state,
         verdict=verdict,
         costs_s=costs_s,

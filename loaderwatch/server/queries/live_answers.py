@@ -28,7 +28,6 @@ from loaderwatch.server.queries.gpus import gpus_in
 from loaderwatch.server.queries.settings import what_if_of
 from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts, stored_verdict
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
-from loaderwatch.server.window.replay import rebuild
 
 _LIST_S: Final = 0.3
 
@@ -155,7 +154,7 @@ def boundaries(
     """Answer ``GET /runs/{run}/boundaries``."""
     if attempt in (None, parts.store.run(run_id).attempt):
         return boundaries_of(_window(parts, run_id, rank), rank, limit)
-    return boundaries_of(rebuild(parts.store, run_id, attempt).window(), rank, limit)
+    return boundaries_of(parts.stored_windows.of(run_id, attempt).window, rank, limit)
 
 
 def workers(parts: Parts, run_id: str, rank: int | None) -> list[answers.Worker]:
@@ -190,7 +189,7 @@ def _window(parts: Parts, run_id: str, rank: int | None = None) -> RunWindow:
     if live is not None:
         live.attend(rank)
     window = live.window() if live is not None else None
-    return window if window is not None else rebuild(parts.store, run_id).window()
+    return window if window is not None else parts.stored_windows.of(run_id).window
 
 
 def _stored_state(parts: Parts, run_id: str, attempt: int | None) -> RunState:
@@ -203,7 +202,8 @@ def _stored_state(parts: Parts, run_id: str, attempt: int | None) -> RunState:
         if attempt is None
         else stored_verdict(run, store, now_ns, attempt)
     )
-    summary = stored_summary(store, run_id, said, [alert.cost_s for alert in alerts], attempt)
+    costs_s = [alert.cost_s for alert in alerts]
+    summary = stored_summary(store, run_id, said, costs_s, attempt, parts.stored_windows)
     found = [shape(alert, stack_texts=False) for alert in alerts]
     return RunState.of(summary, found, int(summary.last_seen_at * 1e9))
 
