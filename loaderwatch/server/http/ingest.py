@@ -16,10 +16,10 @@ from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
 from loaderwatch.server.access.rate_limits import TooMany
+from loaderwatch.server.cadence import envelope_s
 from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.ingest import Busy, IngestCounts
-from loaderwatch.server.live.commands import envelope_s
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.peers.bundles import MAX_BUNDLE_BYTES, Answer, join_answers, split_bundle
 

@@ -1,4 +1,4 @@
-"""Commands for the streamers of a run (stacks to take, lines to write, how often to send), which go out with receipts."""
+"""Commands for the streamers of a run (stacks to take, lines to write), which go out with receipts."""
 
 from __future__ import annotations
 
@@ -9,25 +9,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.core.wire import ENVELOPE_S, Notice, StackRequest
+from loaderwatch.core.wire import Notice, StackRequest
 
 MAX_NOTICES: Final = 100
 """How many lines are kept for a host that does not come back; the oldest are dropped, and the page still shows the alerts."""
 
 AGAIN_S: Final = 10.0
 """How soon stacks of a rank are asked for again that is looked at because it stands still."""
-ENVELOPES: Final = ((2048, 2.0), (512, 1.0))
-"""For runs of more ranks than the first number, how often their streams are to send an envelope, in s. Beside its rows an envelope costs
-a request, its spans and a look at it."""
-
-
-def envelope_s(world_size: int, *, stands: bool = False) -> float:
-    """Return how often the streams of a run should send an envelope, in s: twice as often while a rank stands.
-
-    Envelopes have few rows then, and the age of each rank's span, by which a standstill is told, is as old as they are.
-    """
-    seconds = next((seconds for ranks, seconds in ENVELOPES if world_size > ranks), ENVELOPE_S)
-    return max(ENVELOPE_S, seconds / 2) if stands else seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,7 @@ class LiveRun:
             state=state,
             verdict=verdict_now,
             costs_s=costs_s,
-            host_lost=self._heartbeats.lost,
+            host_lost=self._heartbeats.lost(run.world_size),
             earlier=run.earlier,
             name=run.shown_name,
         )

@@ -22,7 +22,7 @@ from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.end_summary import summary_message
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.alerts.notify import Notifier
-from loaderwatch.server.live.commands import envelope_s
+from loaderwatch.server.cadence import envelope_s
 from loaderwatch.server.live.events import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
@@ -33,7 +33,9 @@ LOOK_S: Final = (
     0.48  # between looks at one run, so that each of a streamer's two envelopes a second is seen as it comes
 )
 _LARGE_LOOK_S: Final = 0.75
-"""The same while no rank stands in a run whose streams send once a second or less often (``live.commands``)."""
+"""The same while no rank stands in a run whose streams send once a second or less often (``server.cadence``)."""
+_LOOK_REST: Final = 1.0
+"""Times the duration of a look from its end until the next one begins: with ten thousand ranks looks would leave envelopes no time."""
 _TURN_S: Final = 0.1  # between turns of the loop
 _DETECT_S: Final = 1.0
 _DETECT_REST: Final = 1.0  # times the duration of the last pass, while a rank stands
@@ -75,6 +77,7 @@ class _Times:
     """When a run was last looked at and judged (monotonic), and whether a look or a pass is under way."""
 
     looked_at: float = 0.0
+    rests_until: float = 0.0  # no look at news begins before
     detected_at: float = 0.0
     looking: bool = False
     detecting: bool = False
@@ -254,7 +257,8 @@ class LiveRuns:
         now = time.monotonic()
         times = self._times.setdefault(live.run_id, _Times())
         since_s = now - times.looked_at
-        if (live.has_news and since_s >= self._look_s(live)) or (since_s >= _QUIET_LOOK_S and not live.ended):
+        rested = now >= times.rests_until and since_s >= self._look_s(live)
+        if (live.has_news and rested) or (since_s >= _QUIET_LOOK_S and not live.ended):
             if times.looking:
                 self.counts.skipped += 1
             else:
@@ -283,13 +287,15 @@ class LiveRuns:
         task.add_done_callback(self._working.discard)
 
     async def _look_once(self, live: LiveRun, times: _Times) -> None:
+        began = time.monotonic()
         try:
             await self._look(live)
             self._failed.pop(live.run_id, None)
         except Exception as error:  # noqa: BLE001 - a fault in one run must not stop the looks at the others
             self._note(live, error)
         finally:
-            times.looking = False
+            now = time.monotonic()
+            times.looking, times.rests_until = False, now + _LOOK_REST * (now - began)
 
     async def _detect_once(self, live: LiveRun, times: _Times) -> None:
         try:

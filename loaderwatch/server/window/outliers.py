@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.detect.window import Columns, SummedRank
+from loaderwatch.server.cadence import behind_s
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ TIME_FLOOR: Final = 0.1
 STANDS_S: Final = 3.0
 """A rank stands that has been in the same phase for so long."""
 BEHIND_S: Final = 5.0
-"""A host is behind of which nothing newer was heard for so long."""
+"""A host is behind of which nothing newer was heard for so long, where streams send often."""
 FEW: Final = 0.05
 """Ranks stand out that stand where at most this share of all does."""
 SCARCE_RATIO: Final = 0.7
@@ -45,7 +46,7 @@ _STATE, _HOST, _PLACE = 5.0, 3.0, 2.0
 
 
 def standing_out(ranks: Sequence[SummedRank]) -> Floats:
-    """Return for each rank how far it is off the others, shape (ranks,); from 1 on it stands out."""
+    """Return for each rank of a run how far it is off the others, shape (ranks,); from 1 on it stands out."""
     if not ranks:
         return np.zeros(0)
     batches = np.array([rank.batches for rank in ranks])
@@ -84,6 +85,7 @@ def _places(ranks: Sequence[SummedRank]) -> Floats:
     """Return how much ranks stand out by their state, their host's silence, or where they stand."""
     states = Counter(_state(rank) for rank in ranks)
     newest_ns = max(rank.made_ns for rank in ranks)
+    behind_ns = behind_s(len(ranks), BEHIND_S) * 1e9
     few = max(1.0, FEW * len(ranks))
     stands = [_stands_at(rank) for rank in ranks]
     places = Counter(place for place in stands if place is not None)
@@ -91,7 +93,7 @@ def _places(ranks: Sequence[SummedRank]) -> Floats:
     for at, (rank, place) in enumerate(zip(ranks, stands, strict=True)):
         if states[_state(rank)] <= min(few, len(ranks) / 2):
             found[at] = _STATE
-        elif rank.process.state == "live" and newest_ns - rank.made_ns > BEHIND_S * 1e9:
+        elif rank.process.state == "live" and newest_ns - rank.made_ns > behind_ns:
             found[at] = _HOST
         elif place is not None and places[place] <= few:
             found[at] = _PLACE

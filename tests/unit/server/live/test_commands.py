@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from loaderwatch.core.wire import ENVELOPE_S, SLOWEST_ENVELOPES_S, Notice
-from loaderwatch.server.live.commands import AGAIN_S, MAX_NOTICES, HostCommands, envelope_s
+from loaderwatch.core.wire import Notice
+from loaderwatch.server.live.commands import AGAIN_S, MAX_NOTICES, HostCommands
 
 LINE = Notice(rank=0, text="[hung] Rank 0 hangs")
 
@@ -50,12 +50,6 @@ def test_lines_for_a_host_that_stays_away_are_bounded() -> None:
         commands.leave("gpu01", Notice(rank=0, text=str(number)))
     texts = _texts(commands, 1)
     assert (len(texts), texts[-1]) == (MAX_NOTICES, str(3 * MAX_NOTICES - 1))
-
-
-def test_streams_of_large_runs_send_less_often() -> None:
-    assert [envelope_s(ranks) for ranks in (0, 1, 512)] == [ENVELOPE_S] * 3
-    assert [envelope_s(ranks, stands=True) for ranks in (8, 1024, 4096)] == [ENVELOPE_S, ENVELOPE_S, 1.0]
-    assert ENVELOPE_S < envelope_s(1024) < envelope_s(10_240) <= SLOWEST_ENVELOPES_S
 
 
 def test_stacks_of_a_standstill_are_asked_for_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from loaderwatch.detect.finding import Finding
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.alerts.recipients import Recipient, Terms
-from loaderwatch.server.live.events import Hub
+from loaderwatch.server.live.events import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, _Times
 from loaderwatch.server.store.duckdb import DuckDBStore
@@ -63,6 +63,43 @@ def test_detectors_begin_between_looks_and_rest_as_long_as_they_take(
 
     try:
         assert asyncio.run(detecting()) == begins
+    finally:
+        store.close()
+
+
+class SlowLook(LiveRun):
+    """A run that a look takes a while at, as at ten thousand ranks."""
+
+    def look(self) -> RunState:
+        time.sleep(0.2)
+        return super().look()
+
+
+def test_a_look_rests_as_long_as_it_took(tmp_path: Path) -> None:
+    """Envelopes are decoded in the same interpreter."""
+    store = DuckDBStore(tmp_path)
+
+    async def looking() -> list[bool]:
+        runs = LiveRuns(store, Hub(), Notifier([]), lambda: "http://here", make=SlowLook)
+        store.append([envelope(1)])
+        runs.take(envelope(1), 1)
+        run = runs.get("run-1")
+        assert run is not None
+        times = runs._times["run-1"] = _Times()
+        await runs._look_once(run, times)
+        now = time.monotonic()
+        assert times.rests_until > now + 0.15
+        runs.take(envelope(2), 1)
+        begun = []
+        for rests_until in (now + 9.0, now):
+            times.looked_at, times.rests_until, times.looking = now - 1.0, rests_until, False
+            runs._schedule(run)
+            begun.append(times.looking)
+        await runs.stop()
+        return begun
+
+    try:
+        assert asyncio.run(looking()) == [False, True]
     finally:
         store.close()
 

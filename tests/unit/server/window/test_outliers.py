@@ -62,6 +62,20 @@ def test_a_dead_or_silent_rank_stands_out() -> None:
     assert out(ranks(process=died)) == [77]  # they died together, and this one for a reason of its own
 
 
+def test_a_host_between_two_of_its_envelopes_is_not_silent() -> None:
+    """Streams of ten thousand ranks send every four seconds, each in its turn, and some are late."""
+    one = ranks()[0]
+    ten_thousand = [
+        one._replace(rank=rank, host=f"host{rank // 8}", made_ns=T0 - rank // 8 % 60 * SECOND // 10)
+        for rank in range(10_240)
+    ]
+    assert out(ten_thousand) == []
+    late = [
+        each._replace(made_ns=T0 - 12 * SECOND) if each.host == "host640" else each for each in ten_thousand
+    ]
+    assert out(late) == list(range(5120, 5128))
+
+
 def test_of_ranks_that_all_stand_those_elsewhere_stand_out() -> None:
     """Rank 77 waits for its batch, and all others stand in the exchange of the same step."""
     stands = {
