@@ -1,6 +1,6 @@
 """Envelopes as streamers send them, made fast: what benchmarks drive a server or a store with.
 
-Each rank makes 10 steps/s and 10 GPU samples/s; 8 ranks share a host and its streamer, which sends two envelopes a second.
+Each rank makes 10 steps/s and 10 GPU samples/s unless told otherwise; 8 ranks share a host and its streamer, which sends two envelopes a second.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class Streamer:
         world_size: int,
         workers: int,
         interval_s: float = INTERVAL_S,
+        per_s: int = PER_S,
     ) -> None:
         self.name = f"host-{number:03d}"
-        self.number, self.workers = number, workers
+        self.number, self.workers, self.per_s = number, workers, per_s
         self.ranks = list(ranks)
         self.seq = self._done = 0
         self._stands: tuple[int, int] | None = None
@@ -73,11 +74,11 @@ class Streamer:
         random = np.random.default_rng(self.number)
         workers = self.workers
         self.interval_s = interval_s
-        self.steps = count = int(PER_S * interval_s)
+        self.steps = count = max(1, int(self.per_s * interval_s))
         each = np.repeat(np.array(self.ranks), count)
-        self._offsets = np.tile(np.arange(count) * SECOND // PER_S, len(self.ranks))
+        self._offsets = np.tile(np.arange(count) * SECOND // self.per_s, len(self.ranks))
         wait = random.integers(10**6, 4 * 10**7, len(each))
-        step = np.full(len(each), SECOND // PER_S) - wait
+        step = np.full(len(each), SECOND // self.per_s) - wait
         self._steps = _columns(
             "steps",
             len(each),
@@ -120,15 +121,17 @@ class Streamer:
             bytes=10**6,
         )
         alive = [(rank, worker) for rank in self.ranks for worker in range(-1, workers)]
+        samples = max(1, int(interval_s))  # of processes and hosts there is one a second
+        self._ages = np.arange(samples)[::-1] * SECOND
         self._processes = _columns(
             "processes",
-            len(alive),
-            rank=np.array([rank for rank, _ in alive]),
+            len(alive) * samples,
+            rank=np.tile([rank for rank, _ in alive], samples),
             loader=0,
-            worker=np.array([worker for _, worker in alive]),
-            pid=np.arange(len(alive)) + 1000,
+            worker=np.tile([worker for _, worker in alive], samples),
+            pid=np.tile(np.arange(len(alive)) + 1000, samples),
             state=ord("S"),
-            cpu_ratio=random.random(len(alive)),
+            cpu_ratio=random.random(len(alive) * samples),
             rss_bytes=1e9,
         )
         self._alive = alive
@@ -142,7 +145,7 @@ class Streamer:
         self.seq += 1
         times = self._offsets + (made_ns - int(self.interval_s * SECOND))
         stamps = times.tobytes()
-        batch = (times // (SECOND // PER_S)).tobytes()
+        batch = (times // (SECOND // self.per_s)).tobytes()
         tables = {
             "steps": {**self._steps, "request_ns": stamps, "batch": batch, "step": batch},
             "gpus": {**self._gpus, "t_ns": stamps},
@@ -151,9 +154,11 @@ class Streamer:
         if self.seq % 2 or self.interval_s >= 1:
             tables["processes"] = {
                 **self._processes,
-                "t_ns": np.full(len(self._alive), made_ns).tobytes(),
+                "t_ns": np.repeat(made_ns - self._ages, len(self._alive)).tobytes(),
             }
-            tables["hosts"] = _columns("hosts", 1, t_ns=made_ns, cpu_ratio=0.5, usable_cpus=64.0)
+            tables["hosts"] = _columns(
+                "hosts", len(self._ages), t_ns=made_ns - self._ages, cpu_ratio=0.5, usable_cpus=64.0
+            )
         if self._stands is None:
             self._done = self.seq
         else:
@@ -197,7 +202,7 @@ class Streamer:
     def rows(self) -> float:
         """Rows of an envelope, on average."""
         seldom = 2 if self.interval_s < 1 else 1
-        return 3 * len(self.ranks) * self.steps + (len(self._alive) + 1) / seldom
+        return 3 * len(self.ranks) * self.steps + (len(self._alive) + 1) * len(self._ages) / seldom
 
 
 def _columns(table: str, rows: int, **given: Any) -> dict[str, bytes]:
@@ -209,9 +214,9 @@ def _columns(table: str, rows: int, **given: Any) -> dict[str, bytes]:
     return packed
 
 
-def streamers(ranks: int, workers: int, interval_s: float = INTERVAL_S) -> list[Streamer]:
+def streamers(ranks: int, workers: int, interval_s: float = INTERVAL_S, per_s: int = PER_S) -> list[Streamer]:
     """Enough of them for so many ranks, each of which sends an envelope every ``interval_s``."""
     return [
-        Streamer(i, range(first, min(first + RANKS_PER_STREAMER, ranks)), ranks, workers, interval_s)
+        Streamer(i, range(first, min(first + RANKS_PER_STREAMER, ranks)), ranks, workers, interval_s, per_s)
         for i, first in enumerate(range(0, ranks, RANKS_PER_STREAMER))
     ]

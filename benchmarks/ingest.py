@@ -37,7 +37,7 @@ from benchmarks.envelopes import PER_S, RUN, Streamer, streamers
 from benchmarks.meter import Meter
 from benchmarks.serving import TOKEN, Serving, serving, store_at
 from loaderwatch.core.wire import MAX_TOGETHER, encode, join
-from loaderwatch.server.live.commands import envelope_s
+from loaderwatch.server.cadence import envelope_s
 from loaderwatch.server.store.clickhouse.placement import Server, owner_of
 
 WARM_UP_S: Final = 3.0
@@ -111,7 +111,8 @@ async def stream(
                 measured.offered += 1
                 if goes_on:
                     unseen.extend(
-                        (streamer.seq * steps - back, due - back / PER_S) for back in reversed(range(steps))
+                        (streamer.seq * steps - back, due - back / streamer.per_s)
+                        for back in reversed(range(steps))
                     )
                 due += interval_s
             body, sent = join(bodies), time.monotonic()
@@ -194,7 +195,7 @@ async def _meter(pids: Sequence[int], measured: Measured) -> None:
 
 
 async def _drive(
-    servers: Sequence[Serving], ranks: int, workers: int, seconds: float, hang: bool
+    servers: Sequence[Serving], sources: Sequence[Streamer], ranks: int, seconds: float, hang: bool
 ) -> Measured:
     measured = Measured()
     begin = time.monotonic() + 0.5
@@ -207,9 +208,7 @@ async def _drive(
         await asyncio.gather(
             *(
                 stream(s, server.port, begin, seconds, measured, ranks // 3 if hang else None)
-                for s, server in zip(
-                    streamers(ranks, workers, envelope_s(ranks)), cycle(servers), strict=False
-                )
+                for s, server in zip(sources, cycle(servers), strict=False)
             ),
             _look(port, ranks, begin + seconds, measured),
             *([_await_alert(port, measured)] if hang else []),
@@ -237,7 +236,14 @@ class Line:
 
 
 def measure(
-    ranks: int, workers: int, seconds: float, store: str, servers: int = 1, *, hang: bool = False
+    ranks: int,
+    workers: int,
+    seconds: float,
+    store: str,
+    servers: int = 1,
+    *,
+    per_s: int = PER_S,
+    hang: bool = False,
 ) -> list[Line]:
     """Start servers, drive them, stop them."""
     with tempfile.TemporaryDirectory(prefix="loaderwatch-bench-") as folder:
@@ -252,7 +258,8 @@ def measure(
                 owner = owner_of(RUN, [Server(server.id, "") for server in started])
                 started.sort(key=lambda server: server.id != owner.id)
             own, began = psutil.Process().cpu_times(), time.monotonic()
-            measured = asyncio.run(_drive(started, ranks, workers, seconds, hang))
+            sources = streamers(ranks, workers, envelope_s(ranks), per_s)
+            measured = asyncio.run(_drive(started, sources, ranks, seconds, hang))
             wall, now = time.monotonic() - began, psutil.Process().cpu_times()
             generator = (now.user + now.system - own.user - own.system) / wall
             files = list(directory.glob("server0/runs/*")) if address is None else []
@@ -290,7 +297,7 @@ def _lines(
             f"{taken / max(seconds, wall - 2.0):.1f}/s, {taken / max(1, offered):.1%} of those offered",
             f"{HELD:.0%} of them, as fast as they come",
             taken < offered * HELD
-            or (measured.stood_at is None and wall > seconds * 1.02 + 4.0)
+            or (measured.stood_at is None and wall > seconds * 1.02 + 4.0 + envelope_s(ranks))
             or set(measured.statuses) != {200},
         ),
         Line("answers", measured.statuses, str(measured.statuses)),
@@ -358,6 +365,7 @@ def main() -> int:
     parser.add_argument(
         "--hang", action="store_true", help="then let all ranks stand, and wait for the alert"
     )
+    parser.add_argument("--steps-per-s", type=int, default=PER_S, help="of each rank, and GPU readings")
     parser.add_argument(
         "--servers", type=int, default=1, help="how many; more than one with ClickHouse alone"
     )
@@ -365,9 +373,16 @@ def main() -> int:
     if options.servers > 1 and options.store == "duckdb":
         parser.error("several servers share a ClickHouse: --store clickhouse")
     lines = measure(
-        options.ranks, options.workers, options.seconds, options.store, options.servers, hang=options.hang
+        options.ranks,
+        options.workers,
+        options.seconds,
+        options.store,
+        options.servers,
+        per_s=options.steps_per_s,
+        hang=options.hang,
     )
-    print(f"{options.ranks} ranks x {PER_S} steps/s and as many GPUs at {PER_S} Hz, {options.seconds:.0f} s")
+    per_s = options.steps_per_s
+    print(f"{options.ranks} ranks x {per_s} steps/s and as many GPUs at {per_s} Hz, {options.seconds:.0f} s")
     for line in lines:
         verdict = {None: "", True: f"OVER: {line.budget}", False: f"within: {line.budget}"}[line.over]
         print(f"{line.name:26} {line.text:64} {verdict}".rstrip())
@@ -381,6 +396,7 @@ def main() -> int:
                 "ranks": options.ranks,
                 "seconds": options.seconds,
                 "servers": options.servers,
+                "steps_per_s": per_s,
                 "store": options.store.partition(":")[0],
                 "within": good,
                 "figures": figures,

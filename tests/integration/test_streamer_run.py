@@ -6,7 +6,9 @@ import os
 import signal
 import time
 from array import array
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -162,3 +164,6 @@ def test_envelopes_come_as_often_as_a_receipt_says(data_dir: Path) -> None:
         receiver.wait_for(lambda: apart_s(1000.0) >= 4.9)  # a server that errs: no host falls silent for that
         batches = receiver.column("steps", "batch")
         assert batches == list(range(len(batches)))
+        looked_ns = sorted(set(receiver.column("processes", "t_ns")))
+        gaps_s = [(later - earlier) / 1e9 for earlier, later in pairwise(looked_ns)]
+        assert median(gaps_s) < 1.5, "processes are looked at every second all the same: a hole is a pause"
