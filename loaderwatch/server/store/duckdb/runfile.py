@@ -289,7 +289,11 @@ class RunFile(OpenRun):
 
 
 def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
+    """Return a file's size; 0 without one, which a checkpoint makes of the log at any moment."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _value(name: str, array: NDArray[Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,20 @@ def test_memory_that_charts_no_longer_need_is_given_back(
     finally:
         runs.close()
     assert [path.name for path in tmp_path.iterdir() if path.suffix in (".tmp", ".new")] == []
+
+
+def test_how_large_a_run_is_can_be_asked_while_a_checkpoint_removes_its_log(tmp_path: Path) -> None:
+    log, over = tmp_path / "run-1.duckdb.wal", threading.Event()
+
+    def comes_and_goes() -> None:
+        while not over.is_set():
+            log.write_bytes(b"some rows")
+            log.unlink()
+
+    thread = threading.Thread(target=comes_and_goes)
+    thread.start()
+    try:
+        assert {runfile._size(log) for _ in range(20_000)} <= {0, 9}
+    finally:
+        over.set()
+        thread.join()
