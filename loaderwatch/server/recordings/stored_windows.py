@@ -1,4 +1,4 @@
-"""The newest windows of runs that are over, which a page asks for some ten times as it opens: the last few are kept for a while.
+"""The newest windows of runs that are over, of which eight answers are made: the last few are kept for a while.
 
 Each is made from the run's last minutes and from sums over all of it (``window.replay``), whose cost grows with the run's length.
 """

@@ -15,21 +15,26 @@ from loaderwatch.server.recordings import stored_windows
 from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
-from loaderwatch.server.store.protocol import Recall, StoreError, UnknownRun
+from loaderwatch.server.store.protocol import Recall, StoredRun, StoreError, UnknownRun
 from tests.fakes.feed import Feed
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, wait_until
 
 
 class Counting(DuckDBStore):
     """A store that counts how often a run was recalled, and can be held there."""
 
     recalls = 0
+    asked = 0
     fails = False
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.goes_on = threading.Event()
         self.goes_on.set()
+
+    def run(self, run_id: str) -> StoredRun:
+        self.asked += 1
+        return super().run(run_id)
 
     def recall(self, run_id: str, reach_ns: int, attempt: int | None = None, **more: Any) -> Recall:
         self.recalls += 1
@@ -52,6 +57,7 @@ def test_all_who_ask_at_once_share_one(store: Counting) -> None:
     store.goes_on.clear()
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(windows.of, "run-1") for _ in range(8)]
+        wait_until("all have asked, and the first reads the run", lambda: store.asked == 8 and store.recalls)
         store.goes_on.set()
         found = [one.result(PATIENCE_S) for one in asked]
     assert {id(one) for one in found} == {id(found[0])}
