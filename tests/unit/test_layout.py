@@ -236,7 +236,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("server/http", "integration/test_http_api_doc.py"): "alerts runs",
     ("server/queries", "integration/test_http_api_doc.py"): "coupling live_answers parameters",
     ("server/peers", "integration/test_servers.py"): "handover",
-    ("server/store", "integration/test_store_charts.py"): "charts metrics rollup snapshot sql_store",
+    ("server/store", "integration/test_store_charts.py"): "charts metrics snapshot sql_store",
     ("server/store", "integration/test_store_duckdb.py"): "open_run protocol row_queries rows schema",
     (
         "server/store/clickhouse",

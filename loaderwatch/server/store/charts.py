@@ -100,7 +100,7 @@ def _partials(
         parts.append(
             f"SELECT key, t_ns // {width_ns} * {width_ns} AS t, {_from_level(metrics)} "
             f"FROM {piece.level.table(name)} "
-            f"WHERE t_ns >= {piece.start_ns} AND t_ns < {piece.end_ns}{_only(keys, 'key')}"
+            f"WHERE {piece.holds('t_ns')}{_only(keys, 'key')}"
         )
     return " UNION ALL ".join(parts)
 
@@ -118,11 +118,11 @@ def _keyed_partials(
     partials = _partials([metric], found, width_ns, keys)
     if metric.kind != "rate":
         return partials
-    begin, end = found[0].start_ns, min(found[-1].end_ns, bounds[1] // width_ns * width_ns)
+    begin = min(piece.start_ns for piece in found)
+    end = min(max(piece.end_ns for piece in found), bounds[1] // width_ns * width_ns)
     alive = SOURCES["trainers"]
     zeros = []
     for piece in rollup.pieces(begin, end, level, "trainers", rollup.load_dirty(snapshot)):
-        within = f"{{}} >= {piece.start_ns} AND {{}} < {piece.end_ns}"
         table, key, time, where = (
             (alive.table, alive.key, alive.time, f"({alive.where})")
             if piece.level is None
@@ -130,7 +130,7 @@ def _keyed_partials(
         )
         zeros.append(
             f"SELECT DISTINCT {key} AS key, {time} // {width_ns} * {width_ns} AS t, 0 AS num, 0 AS rest FROM {table} "
-            f"WHERE {where} AND {within.format(time, time)}{_only(keys, key)}"
+            f"WHERE {where} AND {piece.holds(time)}{_only(keys, key)}"
         )
     return " UNION ALL ".join([partials, *zeros])
 
@@ -156,7 +156,6 @@ def _from_rows(
 ) -> str:
     metric = metrics[0]
     source = SOURCES[metric.source]
-    start, end = piece.start_ns, piece.end_ns
     if metric.kind == "mean":
         values = [f"({source.measures[m.of]})::DOUBLE" for m in metrics]
         picked = ", ".join(
@@ -173,8 +172,7 @@ def _from_rows(
     key = source.key if keyed else "0"
     return (
         f"SELECT {key} AS key, {source.time} // {width_ns} * {width_ns} AS t, {picked} FROM {source.table} "
-        f"WHERE ({source.where}) AND {source.time} >= {start} AND {source.time} < {end}"
-        f"{_only(keys, source.key)} GROUP BY ALL"
+        f"WHERE ({source.where}) AND {piece.holds(source.time)}{_only(keys, source.key)} GROUP BY ALL"
     )
 
 

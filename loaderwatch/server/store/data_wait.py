@@ -156,7 +156,7 @@ def _buckets(source: Source, asked: Range, open_waits: Sequence[rollup.OpenWait]
     for piece in asked.pieces:
         begin, end = piece.start_ns, piece.end_ns
         if piece.level is not None:
-            rows = f"(SELECT * FROM {piece.level.table('steps')} WHERE t_ns >= {begin} AND t_ns < {end})"
+            rows = f"(SELECT * FROM {piece.level.table('steps')} WHERE {piece.holds('t_ns')})"
         elif source.measures:
             rows = f"({rollup.from_rows_sql(source, begin, end, width)})"
         else:

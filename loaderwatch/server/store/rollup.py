@@ -31,15 +31,28 @@ Dirty = dict[tuple[int, str], set[int]]
 
 @dataclass(frozen=True)
 class Piece:
-    """[start, end) of a query, read from a level, or from the rows when ``level`` is None."""
+    """[start, end) of a query, less the stretches ``without``, read from a level; or from the rows when ``level`` is None."""
 
     level: Level | None
     start_ns: int
     end_ns: int
+    without: tuple[tuple[int, int], ...] = ()
+
+    def holds(self, time: str) -> str:
+        """Return the SQL of whether the column ``time`` falls into it."""
+        besides = "".join(f" AND NOT ({time} >= {start} AND {time} < {end})" for start, end in self.without)
+        return f"{time} >= {self.start_ns} AND {time} < {self.end_ns}{besides}"
 
 
 def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty) -> list[Piece]:
-    """Plan how to read [start, end), aligned to the level: from ``level`` where it is clean, finer where it is not. -1: the rows."""
+    """Plan how to read [start, end), aligned to the level: from ``level`` where it is clean, finer where it is not. -1: the rows.
+
+    A level is one piece, however many stretches of it are dirty, so that a query reads its table once.
+    """
+    return _once(_join(_in_order(start_ns, end_ns, level, source, dirty)))
+
+
+def _in_order(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty) -> list[Piece]:
     if start_ns >= end_ns:
         return []
     if level < 0:
@@ -51,11 +64,11 @@ def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty) ->
     for begin, end in _runs(unclean, width):
         if begin > at:
             found.append(Piece(LEVELS[level], at, begin))
-        found.extend(pieces(begin, end, level - 1, source, dirty))
+        found.extend(_in_order(begin, end, level - 1, source, dirty))
         at = end
     if at < end_ns:
         found.append(Piece(LEVELS[level], at, end_ns))
-    return _join(found)
+    return found
 
 
 def _runs(sorted_begins: Iterable[int], width: int) -> list[tuple[int, int]]:
@@ -79,6 +92,17 @@ def _join(found: list[Piece]) -> list[Piece]:
         first, last = raw[least], raw[least + 1]
         found[first : last + 1] = [Piece(None, found[first].start_ns, found[last].end_ns)]
     return found
+
+
+def _once(found: Sequence[Piece]) -> list[Piece]:
+    """Make one piece of those of a level."""
+    single: list[Piece] = []
+    for level in LEVELS:
+        of_level = [piece for piece in found if piece.level == level]
+        if of_level:
+            gaps = ((a.end_ns, b.start_ns) for a, b in pairwise(of_level) if a.end_ns < b.start_ns)
+            single.append(Piece(level, of_level[0].start_ns, of_level[-1].end_ns, tuple(gaps)))
+    return [*single, *(piece for piece in found if piece.level is None)]
 
 
 @dataclass(frozen=True)

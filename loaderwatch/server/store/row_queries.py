@@ -109,13 +109,13 @@ def totals(
             parts.append(
                 "SELECT rank AS key, count(*) AS n, sum(advance)::DOUBLE AS steps, sum(wait_ns)::DOUBLE AS wait, "
                 "sum(step_ns)::DOUBLE AS step, min(request_ns) AS first, max(request_ns) AS last FROM steps "
-                f"WHERE counted = 1 AND request_ns >= {piece.start_ns} AND request_ns < {piece.end_ns} GROUP BY rank"
+                f"WHERE counted = 1 AND {piece.holds('request_ns')} GROUP BY rank"
             )
         else:
             parts.append(
                 "SELECT key, sum(n) AS n, sum(advance_sum) AS steps, sum(wait_ns_sum) AS wait, sum(step_ns_sum) AS step, "
                 f"min(t_ns) AS first, max(t_ns) AS last FROM {piece.level.table('steps')} "
-                f"WHERE n > 0 AND t_ns >= {piece.start_ns} AND t_ns < {piece.end_ns} GROUP BY key"
+                f"WHERE n > 0 AND {piece.holds('t_ns')} GROUP BY key"
             )
     boundary: dict[int, tuple[int, float]] = {}
     for rank, count, spent in snapshot.execute(
@@ -196,10 +196,10 @@ def _starved(snapshot: Snapshot, found: Sequence[rollup.Piece]) -> dict[int, tup
     """Return by rank of how many batches the device's clock tells, and the seconds in which the device lacked their data."""
     parts = [
         "SELECT rank AS key, count(starved_ns) AS n, sum(starved_ns)::DOUBLE AS starved FROM gpu_waits "
-        f"WHERE counted = 1 AND request_ns >= {piece.start_ns} AND request_ns < {piece.end_ns} GROUP BY rank"
+        f"WHERE counted = 1 AND {piece.holds('request_ns')} GROUP BY rank"
         if piece.level is None
         else f"SELECT key, sum(starved_ns_n) AS n, sum(starved_ns_sum) AS starved FROM {piece.level.table('gpu_waits')} "
-        f"WHERE t_ns >= {piece.start_ns} AND t_ns < {piece.end_ns} GROUP BY key"
+        f"WHERE {piece.holds('t_ns')} GROUP BY key"
         for piece in found
     ]
     if not parts:

@@ -61,9 +61,8 @@ class Table:
         """Return the statement that makes it."""
         columns = ", ".join(f'"{name}" {kind}{_codec(name, kind)}' for name, kind in self.columns.items())
         engine = database.engine("ReplacingMergeTree(commit)" if self.replacing else "MergeTree")
-        index = "" if self.replacing else ", INDEX by_commit commit TYPE minmax GRANULARITY 4"
         return (
-            f"CREATE TABLE IF NOT EXISTS {database.name}.{self.name} ({columns}{index}) ENGINE = {engine} PARTITION BY run "
+            f"CREATE TABLE IF NOT EXISTS {database.name}.{self.name} ({columns}) ENGINE = {engine} PARTITION BY run "
             f"ORDER BY ({', '.join(('run', *self.key))}) "
             f"SETTINGS allow_nullable_key = 1, non_replicated_deduplication_window = {DEDUPLICATED_BLOCKS}"
         )
