@@ -19,7 +19,7 @@ from loaderwatch.server.recordings.moving import of_store
 from loaderwatch.server.recordings.recording import Recording
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
-from loaderwatch.server.store.transfer import pack
+from loaderwatch.server.store.sql.transfer import pack
 from tests.fakes import clickhouse
 from tests.fakes.feed import Feed
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps

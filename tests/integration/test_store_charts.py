@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.store import charts
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS, SOURCES, bucket_width_ns
+from loaderwatch.server.store.sql import charts
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 
 RANKS = 3

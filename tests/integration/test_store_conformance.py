@@ -20,11 +20,11 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.facts import Loss, StackDump
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.detect.window import LEARNED_FROM
-from loaderwatch.server.store import charts
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import Store, StoredAlert, UnknownRun
+from loaderwatch.server.store.sql import charts
 from tests.fakes import clickhouse
 from tests.fakes.random_runs import END, in_order, in_step, random_run, same
 from tests.fakes.runs import SECOND, T0, envelope, process, steps, table

@@ -12,7 +12,7 @@ from loaderwatch.core.trust import explain
 from loaderwatch.server.recordings.moving import of_store
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Arrival, Part, Rest, StoreError, UnknownRun
-from loaderwatch.server.store.transfer import pack
+from loaderwatch.server.store.sql.transfer import pack
 
 _UNKNOWN: Final = 404
 

@@ -11,7 +11,7 @@ from typing import Final
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
 from loaderwatch.server.store.protocol import Arrival, Store
-from loaderwatch.server.store.transfer import unpack_part, unpack_rest
+from loaderwatch.server.store.sql.transfer import unpack_part, unpack_rest
 
 MOST_BYTES: Final = MAX_ENVELOPE_BYTES + 2**20
 """Of a request with a part: one holds at most an envelope's worth beyond what ``moving`` puts together."""

@@ -24,7 +24,7 @@ from loaderwatch.server.store.facts import RunFacts
 from loaderwatch.server.store.protocol import Part, Rest, Store
 from loaderwatch.server.store.schema import DERIVED
 from loaderwatch.server.store.sequence_set import SequenceSet
-from loaderwatch.server.store.transfer import check_rest, event_of, fingerprint
+from loaderwatch.server.store.sql.transfer import check_rest, event_of, fingerprint
 
 PART_BYTES: Final = 600_000
 """About how large a part is. With the one event that may be larger, it fits into a request."""

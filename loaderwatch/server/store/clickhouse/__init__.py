@@ -21,10 +21,10 @@ from loaderwatch.server.store.clickhouse.partitions import drop, sizes
 from loaderwatch.server.store.clickhouse.placement import Server
 from loaderwatch.server.store.clickhouse.run import ClickHouseRun
 from loaderwatch.server.store.clickhouse.schema import prepare
-from loaderwatch.server.store.open_run import OpenRun
 from loaderwatch.server.store.protocol import RunExists, StoredAlert, StoredRun, StoreError, UnknownRun
-from loaderwatch.server.store.snapshot import Snapshot
-from loaderwatch.server.store.sql_store import SqlStore
+from loaderwatch.server.store.sql.open_run import OpenRun
+from loaderwatch.server.store.sql.snapshot import Snapshot
+from loaderwatch.server.store.sql.store import SqlStore
 
 _log: Final = logging.getLogger(__name__)
 

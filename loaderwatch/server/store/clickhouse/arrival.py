@@ -10,10 +10,10 @@ from loaderwatch.server.store.clickhouse.claims import Fenced
 from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.partitions import sizes
 from loaderwatch.server.store.clickhouse.run import ClickHouseRun
-from loaderwatch.server.store.open_run import Event
 from loaderwatch.server.store.protocol import Rest, RunExists, StoredRun, StoreError
 from loaderwatch.server.store.rows import Arrays
-from loaderwatch.server.store.transfer import Arriving
+from loaderwatch.server.store.sql.open_run import Event
+from loaderwatch.server.store.sql.transfer import Arriving
 
 _log: Final = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ _SENT_AGAIN_S: Final = 2.0
 """An insert that failed sooner is sent again at once. Later the senders' own patience is over, and they send again."""
 
 _DIALECT: Final[dict[str, Any]] = {
-    # What DuckDB does of itself, which the queries of store.charts and store.row_queries are written for.
+    # What DuckDB does of itself, which the queries of store.sql.charts and store.sql.row_queries are written for.
     "join_use_nulls": 1,
     "joined_subquery_requires_alias": 0,
     "cast_keep_nullable": 1,

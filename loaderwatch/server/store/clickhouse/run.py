@@ -21,14 +21,18 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope, decode_json
-from loaderwatch.server.store import rollup, rows
+from loaderwatch.server.store import rows
 from loaderwatch.server.store.clickhouse.claims import Claim, newest, replaced_from
 from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.schema import STORED
 from loaderwatch.server.store.clickhouse.snapshot import ClickHouseSnapshot, Gaps, text
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
-from loaderwatch.server.store.open_run import (
+from loaderwatch.server.store.protocol import Rest, StoredAlert, StoredRun, UnknownRun
+from loaderwatch.server.store.schema import rollup_columns, stored_columns
+from loaderwatch.server.store.sequence_set import SequenceSet
+from loaderwatch.server.store.sql import rollup
+from loaderwatch.server.store.sql.open_run import (
     LAST_EVENTS,
     Event,
     OpenRun,
@@ -37,9 +41,6 @@ from loaderwatch.server.store.open_run import (
     fresh_columns,
     objects,
 )
-from loaderwatch.server.store.protocol import Rest, StoredAlert, StoredRun, UnknownRun
-from loaderwatch.server.store.schema import rollup_columns, stored_columns
-from loaderwatch.server.store.sequence_set import SequenceSet
 
 
 class ClickHouseRun(OpenRun):

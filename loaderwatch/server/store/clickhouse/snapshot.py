@@ -1,4 +1,4 @@
-"""One committed state of one run, asked in the SQL of ``store.charts`` and ``store.row_queries``.
+"""One committed state of one run, asked in the SQL of ``store.sql.charts`` and ``store.sql.row_queries``.
 
 ClickHouse understands DuckDB's spelling nearly everywhere; ``_SPELLINGS`` has the rest. The tables of a query are narrowed to the
 run and its commits by putting ``WITH steps AS (…)`` in front, which costs nothing: conditions reach the table's index through it.
@@ -51,7 +51,7 @@ class Gaps:
 
 
 class ClickHouseSnapshot:
-    """A ``store.snapshot.Snapshot``."""
+    """A ``store.sql.snapshot.Snapshot``."""
 
     def __init__(self, database: Database, run_id: str, commits: Gaps) -> None:
         self._database = database
@@ -131,7 +131,7 @@ class ClickHouseSnapshot:
 
 
 class ClickHouseAnswer:
-    """A ``store.snapshot.Answer``."""
+    """A ``store.sql.snapshot.Answer``."""
 
     def __init__(self, database: Database, sql: str, columns: dict[str, NDArray[Any]]) -> None:
         self._database = database

@@ -15,10 +15,10 @@ from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store.duckdb.arrival import FileArrival
 from loaderwatch.server.store.duckdb.files import RunFiles
 from loaderwatch.server.store.duckdb.runfile import RunFile
-from loaderwatch.server.store.open_run import OpenRun
 from loaderwatch.server.store.protocol import StoredAlert, StoredRun, StoreError, UnknownRun
-from loaderwatch.server.store.snapshot import Snapshot
-from loaderwatch.server.store.sql_store import SqlStore
+from loaderwatch.server.store.sql.open_run import OpenRun
+from loaderwatch.server.store.sql.snapshot import Snapshot
+from loaderwatch.server.store.sql.store import SqlStore
 
 _log: Final = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import duckdb
 
 from loaderwatch.server.store.duckdb.files import RunFiles
 from loaderwatch.server.store.duckdb.runfile import RunFile
-from loaderwatch.server.store.open_run import Event
 from loaderwatch.server.store.protocol import Rest, StoreError
 from loaderwatch.server.store.rows import Arrays
-from loaderwatch.server.store.transfer import Arriving
+from loaderwatch.server.store.sql.open_run import Event
+from loaderwatch.server.store.sql.transfer import Arriving
 
 _T = TypeVar("_T")
 

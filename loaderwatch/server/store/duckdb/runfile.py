@@ -18,11 +18,14 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.store import rollup, rows, schema
+from loaderwatch.server.store import rows, schema
 from loaderwatch.server.store.duckdb import labels
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
-from loaderwatch.server.store.open_run import (
+from loaderwatch.server.store.protocol import Rest, StoredAlert
+from loaderwatch.server.store.sequence_set import SequenceSet
+from loaderwatch.server.store.sql import rollup
+from loaderwatch.server.store.sql.open_run import (
     LAST_EVENTS,
     Event,
     OpenRun,
@@ -31,8 +34,6 @@ from loaderwatch.server.store.open_run import (
     fresh_columns,
     objects,
 )
-from loaderwatch.server.store.protocol import Rest, StoredAlert
-from loaderwatch.server.store.sequence_set import SequenceSet
 
 COMPACT_ACKED_ROWS: Final = 20_000
 # A checkpoint delays commits by about a third of a second whatever its size, so we make fewer: up to 90 MB of

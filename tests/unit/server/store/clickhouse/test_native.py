@@ -7,7 +7,7 @@ import pytest
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.server.store.clickhouse.native import pack, unpack
-from loaderwatch.server.store.open_run import objects
+from loaderwatch.server.store.sql.open_run import objects
 
 
 def test_a_block_is_laid_out_as_the_format_says() -> None:

@@ -15,10 +15,10 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.store import rollup
 from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.store.sequence_set import SequenceSet
+from loaderwatch.server.store.sql import rollup
 
 SPANS_EVERY_NS: Final = 900_000_000
 """Open spans are kept once a second for each stream, which is enough for a replay at 1 Hz."""

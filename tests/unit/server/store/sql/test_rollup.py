@@ -5,7 +5,7 @@ import random
 import pytest
 
 from loaderwatch.server.store.metrics import LEVELS
-from loaderwatch.server.store.rollup import MAX_PIECES, Piece, pieces
+from loaderwatch.server.store.sql.rollup import MAX_PIECES, Piece, pieces
 
 FINEST = LEVELS[0].ns
 

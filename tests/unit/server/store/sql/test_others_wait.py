@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.server.store import others_wait
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.sql import others_wait
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, steps, table
 
 MS = 10**6

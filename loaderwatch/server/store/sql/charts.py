@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.clock import SECOND_NS
-from loaderwatch.server.store import data_wait, others_wait, rollup
 from loaderwatch.server.store.metrics import LEVELS, METRICS, SOURCES, Metric, bucket_width_ns
 from loaderwatch.server.store.protocol import Grid, Series
-from loaderwatch.server.store.snapshot import Snapshot
+from loaderwatch.server.store.sql import data_wait, others_wait, rollup
+from loaderwatch.server.store.sql.snapshot import Snapshot
 
 ROWS_LIMIT: Final = 1_000_000
 """A chart reads rows while about this many lie in its range; beyond that, it reads rollups, whose buckets are wider.

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from loaderwatch.detect.device_clock import KNOWN_RATIO
-from loaderwatch.server.store import rollup
 from loaderwatch.server.store.metrics import SOURCES, SPANS, Metric, Source
 from loaderwatch.server.store.rows import EVENTS_COME_NS
-from loaderwatch.server.store.snapshot import Snapshot
+from loaderwatch.server.store.sql import rollup
+from loaderwatch.server.store.sql.snapshot import Snapshot
 
 _STEPS: Final = SOURCES["steps"]
 _MEASURES: Final = ("wait_ns", "step_ns", "lost_ns", "hidden_ns", "ready")

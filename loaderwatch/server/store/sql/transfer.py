@@ -17,10 +17,10 @@ from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store import rows
 from loaderwatch.server.store.facts import RunFacts
-from loaderwatch.server.store.open_run import Event, OpenRun
 from loaderwatch.server.store.protocol import Kept, Part, Rest
 from loaderwatch.server.store.rows import Arrays
 from loaderwatch.server.store.schema import DERIVED
+from loaderwatch.server.store.sql.open_run import Event, OpenRun
 
 AT_ONCE: Final = 100_000
 """Rows that are stored together: about 20 MB."""

@@ -14,10 +14,8 @@ from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.facts import Loss
 from loaderwatch.core.records import TABLES, WHOLE_TABLES
 from loaderwatch.detect.window import LEARNED_FROM, Columns
-from loaderwatch.server.store import charts, row_queries
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import METRICS, SOURCES
-from loaderwatch.server.store.open_run import OpenRun
 from loaderwatch.server.store.protocol import (
     MOST_EPOCH_ROWS,
     Grid,
@@ -30,7 +28,9 @@ from loaderwatch.server.store.protocol import (
     StoredRun,
     UnknownRun,
 )
-from loaderwatch.server.store.snapshot import Snapshot
+from loaderwatch.server.store.sql import charts, row_queries, sums
+from loaderwatch.server.store.sql.open_run import OpenRun
+from loaderwatch.server.store.sql.snapshot import Snapshot
 
 _log: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -166,7 +166,7 @@ class SqlStore(ABC):
 
     def totals(self, run_id: str) -> dict[int, RankTotals]:
         """Return sums over the whole run, by rank."""
-        return self._read(run_id, lambda s, run: row_queries.totals(s, (run.first_ns, run.newest_ns)))
+        return self._read(run_id, lambda s, run: sums.by_rank(s, (run.first_ns, run.newest_ns)))
 
     def losses(self, run_id: str) -> list[Loss]:
         """Return the records that were lost before they reached the store."""
@@ -219,11 +219,11 @@ class SqlStore(ABC):
             since_ns = max(begin_ns, run.last_seen_ns - reach_ns)
             large = most_ranks is not None and run.world_size > most_ranks
             events_ns = max(since_ns, run.last_seen_ns - NEWEST_NS) if large else since_ns
-            totals = row_queries.totals(snapshot, bounds, None if whole else (begin_ns, end_ns))
+            totals = sums.by_rank(snapshot, bounds, None if whole else (begin_ns, end_ns))
             return Recall(
                 run=run,
                 totals=totals,
-                path=row_queries.path_totals(snapshot, (begin_ns, end_ns)) if run.world_size > 1 else None,
+                path=sums.along_path(snapshot, (begin_ns, end_ns)) if run.world_size > 1 else None,
                 sequences=sequences,
                 events=list(row_queries.events(snapshot, events_ns, end_ns)),
                 tables={} if large else _last_rows(snapshot, begin_ns, since_ns, end_ns, reach_ns),

@@ -17,7 +17,7 @@ import duckdb
 from loaderwatch.server.store.metrics import LEVELS, SOURCES, SPANS, Level, Source
 from loaderwatch.server.store.rows import LOOKBACK_NS, MAX_STEP_NS
 from loaderwatch.server.store.schema import rollup_columns
-from loaderwatch.server.store.snapshot import Snapshot
+from loaderwatch.server.store.sql.snapshot import Snapshot
 
 GRACE_NS: Final = 3 * 10**9
 """A bucket is summed this long after its end, when healthy streamers have delivered its rows."""

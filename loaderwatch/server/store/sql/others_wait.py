@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from loaderwatch.detect.measures.coupling import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
-from loaderwatch.server.store import rollup
 from loaderwatch.server.store.metrics import SOURCES
-from loaderwatch.server.store.snapshot import Snapshot
+from loaderwatch.server.store.sql import rollup
+from loaderwatch.server.store.sql.snapshot import Snapshot
 
 MOST_ROWS: Final = 250_000
 """Of more rows than about this, every so many iterations are looked at, the same on all ranks."""
