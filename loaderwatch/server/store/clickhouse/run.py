@@ -72,6 +72,7 @@ class ClickHouseRun(OpenRun):
         self.changed = False
         self.bytes = 0
         self._blocks = 0  # of a run that comes from elsewhere
+        self._rolls = 0
         self.may_count = False  # such a run
         self.claim = claim
         self._load(create)
@@ -285,7 +286,8 @@ class ClickHouseRun(OpenRun):
                 sources += [name] * len(begins)
                 times += begins
             if times:
-                self._mark(commit, levels, sources, times, clean=True)
+                self._rolls += 1  # without it a second one after the same commit would be taken for the first, sent again
+                self._mark(commit, levels, sources, times, clean=True, block=self._rolls)
             return len(times)
 
     def replace(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
