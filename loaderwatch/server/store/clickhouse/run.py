@@ -31,7 +31,7 @@ from loaderwatch.server.store.metrics import LEVELS, SOURCES
 from loaderwatch.server.store.protocol import Rest, StoredAlert, StoredRun, UnknownRun
 from loaderwatch.server.store.schema import rollup_columns, stored_columns
 from loaderwatch.server.store.sequence_set import SequenceSet
-from loaderwatch.server.store.sql import rollup
+from loaderwatch.server.store.sql import rollup, row_queries
 from loaderwatch.server.store.sql.open_run import (
     LAST_EVENTS,
     Event,
@@ -88,8 +88,8 @@ class ClickHouseRun(OpenRun):
         last, lost = run("SELECT max(ordinal), sum(lost) FROM events").fetchall()[0]
         self._ordinal = (last or 0) + 1
         self.lost_records = int(lost or 0)
-        for stream, low, high in run("SELECT stream, low, high FROM acked ORDER BY stream, low").fetchall():
-            self._streams.setdefault(stream, SequenceSet()).add(low, high)
+        for stream, intervals in row_queries.sequences(snapshot).items():
+            self._streams.setdefault(stream, SequenceSet()).extend(intervals)
         newest, received, first = run(
             "SELECT max(made_ns), max(received_ns), min(first_ns) FROM acked"
         ).fetchall()[0]

@@ -150,12 +150,21 @@ def _events(snapshot: Snapshot, which: str) -> Iterator[StoredEvent]:
 
 def sequences(snapshot: Snapshot) -> dict[str, list[tuple[int, int]]]:
     """Return the stored sequence numbers of each stream as inclusive intervals."""
-    found: dict[str, SequenceSet] = {}
-    for stream, low, high in snapshot.execute(
-        "SELECT stream, low, high FROM acked ORDER BY stream, low"
+    found: dict[str, list[tuple[int, int]]] = {}
+    # A number is stored once, so a stream of as many numbers as there are from its first to its last has no gap.
+    for stream, first, last, count in snapshot.execute(
+        "SELECT stream, min(low), max(high), sum(high - low + 1) FROM acked GROUP BY stream ORDER BY stream"
     ).fetchall():
-        found.setdefault(stream, SequenceSet()).add(low, high)
-    return {stream: each.intervals() for stream, each in found.items()}
+        found[stream] = [(first, last)] if count == last - first + 1 else _intervals(snapshot, stream)
+    return found
+
+
+def _intervals(snapshot: Snapshot, stream: str) -> list[tuple[int, int]]:
+    numbers = SequenceSet()
+    numbers.extend(
+        snapshot.execute("SELECT low, high FROM acked WHERE stream = ? ORDER BY low", [stream]).fetchall()
+    )
+    return numbers.intervals()
 
 
 def events(snapshot: Snapshot, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
