@@ -16,9 +16,9 @@ from loaderwatch.server.store.clickhouse import ClickHouseStore, database
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.claims import Fenced
 from loaderwatch.server.store.clickhouse.database import Unreachable
-from loaderwatch.server.store.clickhouse.schema import STORED
+from loaderwatch.server.store.clickhouse.schema import DIGEST_TABLES, STORED
 from loaderwatch.server.store.protocol import StoredAlert, StoreError
-from tests.fakes import clickhouse
+from tests.fakes import clickhouse, minutes_apart
 from tests.fakes.relay import Relay
 from tests.fakes.runs import SECOND, T0, envelope, span, steps, table
 
@@ -382,6 +382,42 @@ def test_in_a_replicated_database_all_tables_are_replicated(engine: clickhouse.S
         assert f"ENGINE = {wanted} PARTITION BY run".encode() in said
     asked.replicated = False
     store.close()
+
+
+def test_runs_of_before_there_were_digests_are_read_from_their_rows(url: str) -> None:
+    store = _open(url)
+    envelopes = minutes_apart.envelopes(6)
+    store.append(envelopes[:200])
+    with store._open(minutes_apart.RUN) as run:
+        while run.roll():
+            pass
+    for name in DIGEST_TABLES:
+        assert store._database.rows(f"SELECT count() AS kept FROM {store._database.name}.{name}") > [(0,)]
+        store._database.command(f"DROP TABLE {store._database.name}.{name}")
+    store._database.command(
+        f"ALTER TABLE {store._database.name}.dirty UPDATE clean = 1 WHERE clean = 2 SETTINGS mutations_sync = 2"
+    )
+    store.close()
+    for more in (False, True):  # as it lies there, and as it is summed up again and goes on
+        store = _open(url)
+        if more:
+            with store._open(minutes_apart.RUN) as run:
+                while run.roll():
+                    pass
+            store.close()
+            store = _open(url)
+            with store._open(minutes_apart.RUN) as run:
+                assert len(run._dirty[1, "steps"]) < 3
+            store.append(envelopes[200:])
+        slow = [
+            (row["slow_index"], row["slow_ns"]) for row in store.slow_samples(minutes_apart.RUN, None, 20)
+        ]
+        assert slow == minutes_apart.slowest(store, None, 20)
+        path = store.recall(minutes_apart.RUN, 1, attempt=1).path
+        assert path is not None
+        expected = minutes_apart.path(store, "steps", 0, minutes_apart.BEGAN_AGAIN)
+        assert path.by_table["steps"] == pytest.approx(expected)
+        store.close()
 
 
 def test_what_is_wrong_is_said_in_one_line(engine: clickhouse.Server, url: str, tmp_path: Path) -> None:

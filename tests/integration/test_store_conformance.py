@@ -25,9 +25,9 @@ from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import Store, StoredAlert, UnknownRun
 from loaderwatch.server.store.sql import charts
-from tests.fakes import clickhouse
+from tests.fakes import clickhouse, minutes_apart
 from tests.fakes.random_runs import END, in_order, in_step, random_run, same
-from tests.fakes.runs import SECOND, T0, envelope, process, steps, table
+from tests.fakes.runs import SECOND, T0, envelope, joined, process, steps, table
 
 Open = Callable[[], Store]
 """Opens the same store again, as a server that was started again does."""
@@ -300,7 +300,7 @@ def test_losses_and_stacks_are_kept(open_store: Open) -> None:
     assert [each.t_ns for each in store.facts("run-1", 5)] == [T0 + SECOND]
 
 
-# ---- equal answers
+# ---- what is kept of a bucket beside its sums
 
 
 def _roll_everything(store: Store, run_id: str) -> None:
@@ -313,6 +313,64 @@ def _roll_everything(store: Store, run_id: str) -> None:
             pass
         run.newest_ns -= 2000 * SECOND
         assert not any(run._dirty.values())
+
+
+def _check_digests(store: Store) -> None:
+    for rank in (None, 0, 2, 9):
+        for limit in (5, 20, 40):
+            found = [
+                (row["slow_index"], row["slow_ns"])
+                for row in store.slow_samples(minutes_apart.RUN, rank, limit)
+            ]
+            assert found == minutes_apart.slowest(store, rank, limit)
+    spans = {1: (0, minutes_apart.BEGAN_AGAIN), 2: (minutes_apart.BEGAN_AGAIN, 2**62)}
+    for attempt, span in spans.items():
+        told = store.recall(minutes_apart.RUN, 30 * SECOND, attempt)
+        sums = {rank: (each.batches, each.wait_s) for rank, each in told.totals.items()}
+        same(sums, minutes_apart.batches(store, *span))
+        assert told.path is not None
+        for name in ("steps", "gpu_waits"):
+            seconds, number = told.path.by_table[name]
+            expected_s, expected = minutes_apart.path(store, name, *span)
+            assert seconds == pytest.approx(expected_s, rel=1e-12)
+            assert number == expected > 0
+
+
+def test_slow_samples_and_paths_are_those_of_all_rows_whatever_is_summed(open_store: Open) -> None:
+    """Also when rows come late to what was summed, and after a server began again."""
+    store = open_store()
+    envelopes = minutes_apart.envelopes(4)
+    for part in (envelopes[:180], envelopes[180:]):
+        for begin in range(0, len(part), 30):
+            store.append(part[begin : begin + 30])
+        _check_digests(store)
+        _roll_everything(store, minutes_apart.RUN)
+        _check_digests(store)
+    store.close()
+    _check_digests(open_store())
+
+
+def test_a_run_that_comes_again_with_fewer_ranks_is_summed_as_before(store: Store) -> None:
+    """Those ranks that are left are all the ranks there are now, and were not when the iterations were made."""
+    at = np.arange(50) * 2 * SECOND
+    both = [steps(rank, T0 + rank * 70 * SECOND + at, np.full(50, SECOND), np.ones(50)) for rank in (0, 1)]
+    ended = [process(rank, 2, state="finished") for rank in (0, 1)]
+    store.append([envelope(1, made_ns=T0 + 200 * SECOND, processes=ended, tables={"steps": joined(both)})])
+    alone = process(0, 1, pid=77, started_ns=T0 + 1000 * SECOND)
+    later = steps(0, [T0 + 1001 * SECOND], [5], [1])
+    store.append(
+        [envelope(1, stream="later", made_ns=T0 + 2000 * SECOND, processes=[alone], tables={"steps": later})]
+    )
+    assert store.run("run-1").world_size == 1
+    for roll in (False, True):
+        if roll:
+            _roll_everything(store, "run-1")
+        path = store.recall("run-1", SECOND, attempt=1).path
+        assert path is not None
+        assert path.by_table["steps"] == (50.0, 50)
+
+
+# ---- equal answers
 
 
 RUNS = ("run-1", "in-step")

@@ -21,7 +21,9 @@ from loaderwatch.core.facts import Loss, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.duckdb.runfile import RunFile
+from loaderwatch.server.store.metrics import DIGESTS
 from loaderwatch.server.store.protocol import StoredAlert, StoreError, UnknownRun
+from tests.fakes import minutes_apart
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
 from tests.waiting import PATIENCE_S
 
@@ -433,6 +435,40 @@ def test_stacks_and_spans_come_back_as_events(store: DuckDBStore) -> None:
     assert [bool(e.body.spans) for e in events] == [True, True, True, False]
     assert events[-1].body.stacks == [dump]
     assert [e.t_ns for e in store.events("run-1", T0 + SECOND, T0 + 2 * SECOND)] == [T0 + SECOND]
+
+
+def test_a_file_of_before_there_were_digests_is_read_from_its_rows(tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path)
+    store.append(minutes_apart.envelopes(5))
+    with store._files.open(minutes_apart.RUN) as run:
+        while run.roll():
+            pass
+    expected = (
+        minutes_apart.slowest(store, None, 20),
+        minutes_apart.path(store, "steps", 0, minutes_apart.BEGAN_AGAIN),
+    )
+    store.close()
+    path = tmp_path / f"{minutes_apart.RUN}.duckdb"
+    with duckdb.connect(str(path)) as outside:
+        tables = [name for (name,) in outside.execute("SHOW TABLES").fetchall()]
+        digests = [level.table(digest.name) for digest in DIGESTS for level in digest.levels]
+        assert set(digests) < set(tables)
+        for name in digests:
+            assert outside.execute(f"SELECT count(*) > 0 FROM {name}").fetchone() == (True,)
+            outside.execute(f"DROP TABLE {name}")
+
+    def told(store: DuckDBStore) -> object:
+        recalled = store.recall(minutes_apart.RUN, 1, attempt=1).path
+        assert recalled is not None
+        slow = [
+            (row["slow_index"], row["slow_ns"]) for row in store.slow_samples(minutes_apart.RUN, None, 20)
+        ]
+        return slow, pytest.approx(recalled.by_table["steps"])
+
+    for read_only in (True, False, True):
+        store = DuckDBStore(tmp_path, read_only=read_only)
+        assert told(store) == expected
+        store.close()
 
 
 def test_a_file_of_an_older_version_gets_the_new_columns(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ class RunFacts:
     final_hosts: set[str] = field(default_factory=set)
     attempt: int = 1
     attempt_ns: int = 0  # when the attempt began; 0 for the first
+    most_ranks: int = 0  # the greatest world size of any attempt
     earlier: list[Attempt] = field(default_factory=list)  # the newest of the earlier attempts, oldest first
     before: tuple[dict[int, ProcessInfo], dict[int, str]] = field(
         default_factory=lambda: ({}, {}), repr=False
@@ -65,6 +66,7 @@ class RunFacts:
         if known == process:
             self._rank_streams[process.rank] = stream
             return False
+        self.most_ranks = max(self.most_ranks, process.world_size, process.rank + 1)
         # In a container a pid may be used again.
         restarted = known is not None and (known.pid, known.started_ns) != (process.pid, process.started_ns)
         if (

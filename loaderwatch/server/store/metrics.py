@@ -232,6 +232,51 @@ class Level:
 LEVELS: Final = (Level(5), Level(60), Level(600))
 """The levels, finest first; each is a multiple of the one before."""
 
+
+@dataclass(frozen=True)
+class Digest:
+    """Rows that are kept of each bucket beside its sums, for what no sum of rows tells (``sql/digests.py``).
+
+    They are right as long as the bucket of their ``source`` is, whatever the source leaves out. With ``together`` the rows of a
+    bucket count together, so that one of an earlier sum would be wrong beside them.
+    """
+
+    name: str
+    source: str
+    levels: tuple[Level, ...]
+    columns: dict[str, str]  # with their SQL types
+    key: tuple[str, ...]  # one row has these values
+    together: bool = False
+
+
+_PATH_COLUMNS: Final = {
+    "t_ns": "BIGINT",
+    "loader": "BIGINT",
+    "epoch": "BIGINT",
+    "batch": "BIGINT",
+    "longest": "DOUBLE",
+    "number": "BIGINT",
+}
+_PATH_KEY: Final = ("t_ns", "loader", "epoch", "batch")
+
+SLOW_FETCHES: Final = Digest(
+    "slow_fetches",
+    "fetches",
+    LEVELS[1:],
+    dict.fromkeys(
+        ("t_ns", "rank", "loader", "worker", "slow_index", "slow_ns", "fetch_ns", "request_ns"), "BIGINT"
+    ),
+    ("rank", "t_ns", "loader", "slow_index"),
+)
+"""The slowest samples of a rank, an index once."""
+PATHS: Final = {
+    "steps": Digest("path_steps", "steps", LEVELS[1:2], _PATH_COLUMNS, _PATH_KEY, together=True),
+    "gpu_waits": Digest("path_gpu_waits", "gpu_waits", LEVELS[1:2], _PATH_COLUMNS, _PATH_KEY, together=True),
+}
+"""What ranks that go in step wait for, by table: the sum over the iterations of which all ranks are in the bucket, and each other
+iteration."""
+DIGESTS: Final = (SLOW_FETCHES, *PATHS.values())
+
 BUCKETS_NS: Final[tuple[int, ...]] = tuple(
     int(s * SECOND_NS)
     for s in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200)

@@ -127,8 +127,6 @@ class RankTotals:
     step_s: float
     epochs: int
     boundary_s: float  # iter() and teardown of every epoch; first waits are part of wait_s
-    first_ns: int
-    last_ns: int
     device_batches: int = 0  # batches of training loaders of which the device's clock tells
     starved_s: float = 0.0  # what the device lacked data for them
 

@@ -7,7 +7,7 @@ from typing import Final
 import duckdb
 
 from loaderwatch.core.records import TABLES, TIME_COLUMN
-from loaderwatch.server.store.metrics import LEVELS, SOURCES, SPANS, Source
+from loaderwatch.server.store.metrics import DIGESTS, LEVELS, SOURCES, SPANS, Source
 
 SCHEMA_VERSION: Final = 1
 MARK: Final = "loaderwatch"
@@ -89,13 +89,16 @@ def all_tables() -> dict[str, dict[str, str]]:
     for name, source in SOURCES.items():
         for level in LEVELS:
             tables[level.table(name)] = rollup_columns(source)
+    for digest in DIGESTS:
+        for level in digest.levels:
+            tables[level.table(digest.name)] = digest.columns
     return tables
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the tables and columns that are missing, which brings a file of an older version up to date.
 
-    Rollups that lack a column are summed anew, so that a chart of what they did not hold is of the whole run.
+    Rollups that lack a column or a digest are summed anew, so that a chart of what they did not hold is of the whole run.
     """
     existing: dict[str, set[str]] = {}
     for table, column in connection.execute(
@@ -113,7 +116,16 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
     for name, source in SOURCES.items():
         for index, level in enumerate(LEVELS):
             table = level.table(name)
-            if table in existing and not existing[table].issuperset(rollup_columns(source)):
+            digests = [each.name for each in DIGESTS if each.source == name and level in each.levels]
+            if table not in existing:
+                continue
+            if any(level.table(digest) not in existing for digest in digests):
+                # By rows: of those that the source leaves out there are no sums.
+                connection.execute(
+                    f"INSERT INTO dirty SELECT DISTINCT {index}, '{name}', {source.time} // {level.ns} * {level.ns} "
+                    f"FROM {source.table} WHERE {source.time} IS NOT NULL"
+                )
+            elif not existing[table].issuperset(rollup_columns(source)):
                 connection.execute(
                     f"INSERT INTO dirty SELECT DISTINCT {index}, '{name}', t_ns FROM {table} WHERE t_ns IS NOT NULL"
                 )

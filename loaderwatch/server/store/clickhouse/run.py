@@ -24,12 +24,12 @@ from loaderwatch.core.wire import Envelope, decode_json
 from loaderwatch.server.store import rows
 from loaderwatch.server.store.clickhouse.claims import Claim, newest, replaced_from
 from loaderwatch.server.store.clickhouse.database import Database
-from loaderwatch.server.store.clickhouse.schema import STORED
+from loaderwatch.server.store.clickhouse.schema import STORED, SUMMED
 from loaderwatch.server.store.clickhouse.snapshot import ClickHouseSnapshot, Gaps, text
 from loaderwatch.server.store.facts import unpack_event
-from loaderwatch.server.store.metrics import LEVELS, SOURCES
+from loaderwatch.server.store.metrics import LEVELS
 from loaderwatch.server.store.protocol import Rest, StoredAlert, StoredRun, UnknownRun
-from loaderwatch.server.store.schema import rollup_columns, stored_columns
+from loaderwatch.server.store.schema import stored_columns
 from loaderwatch.server.store.sequence_set import SequenceSet
 from loaderwatch.server.store.sql import rollup, row_queries
 from loaderwatch.server.store.sql.open_run import (
@@ -261,7 +261,7 @@ class ClickHouseRun(OpenRun):
     ) -> None:
         """Insert marks of buckets: rows were added with this commit, or those up to it are summed. Of both, the latter counts."""
         marks = {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)}
-        self._insert(2 * commit + clean, "dirty", marks, {"clean": clean}, block)
+        self._insert(2 * commit + clean, "dirty", marks, {"clean": SUMMED if clean else 0}, block)
 
     def roll(self) -> int:
         """Bring rollups up to date; return how many buckets were summed.
@@ -275,12 +275,12 @@ class ClickHouseRun(OpenRun):
             sources: list[str] = []
             times: list[int] = []
             for index, name, stretches in rollup.ready(self._dirty, self.newest_ns):
-                table = LEVELS[index].table(name)
-                columns = ", ".join(rollup_columns(SOURCES[name]))
-                into = f"INSERT INTO {self._database.name}.{table} (run, commit, {columns})"
                 for start, end in stretches:
-                    summed = rollup.summed_sql(index, name, start, end)
-                    snapshot.insert(into, f"SELECT {text(self.run_id)}, {commit}, {columns} FROM ({summed})")
+                    for kept in rollup.kept_of(index, name, start, end, self.facts.most_ranks):
+                        into = f"INSERT INTO {self._database.name}.{kept.table} (run, commit, {kept.columns})"
+                        for found in kept.selects:
+                            picked = f"{text(self.run_id)}, {commit}, {kept.columns}"
+                            snapshot.insert(into, f"SELECT {picked} FROM ({found})")
                 begins = rollup.buckets(stretches, LEVELS[index])
                 levels += [index] * len(begins)
                 sources += [name] * len(begins)

@@ -13,10 +13,10 @@ from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.records import TABLES, TIME_COLUMN
 from loaderwatch.server.store import schema
 from loaderwatch.server.store.clickhouse.database import RIGHTS, Database, Unreachable
-from loaderwatch.server.store.metrics import LEVELS, SOURCES
+from loaderwatch.server.store.metrics import DIGESTS, LEVELS, SOURCES
 from loaderwatch.server.store.protocol import StoreError
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 DEDUPLICATED_BLOCKS: Final = 1000
 """Blocks of a table whose tokens ClickHouse remembers. One is sent again within a second or never."""
 
@@ -74,6 +74,11 @@ def _codec(name: str, kind: str) -> str:
     return " CODEC(T64, ZSTD(1))" if "Int64" in kind else " CODEC(ZSTD(1))"
 
 
+SUMMED: Final = 2
+"""What ``clean`` is of a bucket that is summed. Before schema 3 it was 1, and there were no digests."""
+DIGEST_TABLES: Final = {level.table(digest.name): digest for digest in DIGESTS for level in digest.levels}
+
+
 def _tables() -> dict[str, Table]:
     found = {}
     rollups = {level.table(name) for name in SOURCES for level in LEVELS}
@@ -90,9 +95,12 @@ def _tables() -> dict[str, Table]:
             types["clean"] = "UInt8"
         if name in TABLES:
             key: tuple[str, ...] = tuple(c for c in ("rank", TIME_COLUMN[name]) if c in columns)
+        elif name in DIGEST_TABLES:
+            key = DIGEST_TABLES[name].key
         else:
             key = ("key", "t_ns") if name in rollups else _KEYS[name]
-        found[name] = Table(name, types, key, name in rollups or name in ("dirty", "alerts", "labels"))
+        replacing = {*rollups, *DIGEST_TABLES, "dirty", "alerts", "labels"}
+        found[name] = Table(name, types, key, name in replacing)
     found["cards"] = Table(
         "cards", {"run": "LowCardinality(String)", "commit": "UInt64", "card": "String"}, (), True
     )

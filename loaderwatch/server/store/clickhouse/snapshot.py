@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.server.store.clickhouse.database import Database
-from loaderwatch.server.store.clickhouse.schema import STORED
+from loaderwatch.server.store.clickhouse.schema import DIGEST_TABLES, STORED, SUMMED
+from loaderwatch.server.store.metrics import DIGESTS, LEVELS
+from loaderwatch.server.store.sql.open_run import objects
+from loaderwatch.server.store.sql.snapshot import COLUMNS
 
 _SPELLINGS: Final = (
     (re.compile(r" // "), " DIV "),
@@ -28,6 +31,9 @@ _COUNT: Final = re.compile(r"SELECT count\(\*\) FROM (\w+)")
 _LITERAL: Final = re.compile(r"('(?:[^']|'')*')")
 _NAMED: Final = re.compile(r"\b(?:FROM|JOIN) \"?(\w+)\"?")
 _BYTES: Final = ("body",)
+_WITH_DIGESTS: Final = ", ".join(
+    f"({LEVELS.index(level)}, '{digest.source}')" for digest in DIGESTS for level in digest.levels
+)
 _KEPT_VALUES: Final = 100_000  # of an answer that may be asked for again
 
 
@@ -65,7 +71,11 @@ class ClickHouseSnapshot:
         """Run a query."""
         if (count := self._count_of(query)) is not None:
             return ClickHouseAnswer(self._database, query, {"count": np.array([count])})
-        sql = self._scoped(query, list(parameters or ()))
+        given = list(parameters or ())
+        if query == COLUMNS:  # ``prepare`` made them all
+            names = objects([name.encode() for name in STORED[given[0]].columns])
+            return ClickHouseAnswer(self._database, query, {"column_name": names})
+        sql = self._scoped(query, given)
         columns = self._answered.get(sql)
         if columns is None:
             columns = self._database.query(sql)
@@ -111,20 +121,20 @@ class ClickHouseSnapshot:
             code = pattern.sub(spelling, code)
         for value in parameters:
             code = code.replace("?", text(str(value)), 1)
-        return code.replace(
-            "duckdb_columns()",
-            "(SELECT name AS column_name, table AS table_name FROM system.columns"
-            f" WHERE database = '{self._database.name}')",
-        )
+        return code
 
     def _rows_of(self, name: str) -> str:
         table = STORED[name]
         ours = f"run = {text(self._run_id)}"
         stored = f"{self._database.name}.{name}"
         if name == "dirty":
-            return f"SELECT level, source, t_ns FROM {stored} FINAL WHERE {ours} AND clean = 0"
+            dirty = f"(clean = 0 OR clean < {SUMMED} AND (level, source) IN ({_WITH_DIGESTS}))"
+            return f"SELECT level, source, t_ns FROM {stored} FINAL WHERE {ours} AND {dirty}"
         if name in ("alerts", "labels"):
             ours += f" AND commit >= {self._commits.replaced_from}"
+        if name in DIGEST_TABLES and DIGEST_TABLES[name].together:
+            newest = f"SELECT t_ns, max(commit) FROM {stored} WHERE {ours} GROUP BY t_ns"
+            return f"SELECT * EXCEPT (run, commit) FROM {stored} FINAL WHERE {ours} AND (t_ns, commit) IN ({newest})"
         if table.replacing:
             return f"SELECT * EXCEPT (run, commit) FROM {stored} FINAL WHERE {ours}"
         return f"SELECT * EXCEPT (run, commit) FROM {stored} WHERE {ours} AND {self._commits.condition}"

@@ -201,7 +201,9 @@ class RunFile(OpenRun):
         with self.lock:
             if self._acked_rows > COMPACT_ACKED_ROWS:
                 self._compact_acked()
-            done = rollup.roll(self._connection, self._dirty, self.newest_ns, self._rolled_until)
+            done = rollup.roll(
+                self._connection, self._dirty, self.newest_ns, self._rolled_until, self.facts.most_ranks
+            )
             self.changed = done > 0
             return done
 

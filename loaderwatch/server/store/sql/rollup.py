@@ -14,13 +14,18 @@ from typing import Final
 
 import duckdb
 
-from loaderwatch.server.store.metrics import LEVELS, SOURCES, SPANS, Level, Source
+from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.server.store.metrics import LEVELS, SOURCES, SPANS, Digest, Level, Source
 from loaderwatch.server.store.rows import LOOKBACK_NS, MAX_STEP_NS
 from loaderwatch.server.store.schema import rollup_columns
-from loaderwatch.server.store.sql.snapshot import Snapshot
+from loaderwatch.server.store.sql import digests
+from loaderwatch.server.store.sql.snapshot import Snapshot, columns_of
 
 GRACE_NS: Final = 3 * 10**9
 """A bucket is summed this long after its end, when healthy streamers have delivered its rows."""
+
+AT_ONCE_NS: Final = 120 * 10**9
+"""How much of a run is summed up at once, as envelopes wait meanwhile: of 1,024 ranks it takes DuckDB a second."""
 
 MAX_PIECES: Final = 24
 """How many stretches a query reads from the rows at most; with more, near ones are joined."""
@@ -44,18 +49,41 @@ class Piece:
         return f"{time} >= {self.start_ns} AND {time} < {self.end_ns}{besides}"
 
 
-def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty) -> list[Piece]:
+def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty, finest: int = 0) -> list[Piece]:
     """Plan how to read [start, end), aligned to the level: from ``level`` where it is clean, finer where it is not. -1: the rows.
 
     A level is one piece, however many stretches of it are dirty, so that a query reads its table once.
     """
-    return _once(_join(_in_order(start_ns, end_ns, level, source, dirty)))
+    return _once(_join(_in_order(start_ns, end_ns, level, source, dirty, finest)))
 
 
-def _in_order(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty) -> list[Piece]:
+def of_span(dirty: Dirty, span: tuple[int, int], level: int, source: str, finest: int = 0) -> list[Piece]:
+    """Plan how to read [begin, end) that need not be aligned: what does not fill a bucket is read from the rows.
+
+    No level before ``finest`` is read.
+    """
+    begin, end = span
+    width = LEVELS[level].ns
+    first = -(-begin // width) * width
+    last = end if end >= END_OF_TIME_NS else end // width * width
+    if first >= last:
+        return [Piece(None, begin, end)]
+    edges = [Piece(None, *edge) for edge in ((begin, first), (last, end)) if edge[0] < edge[1]]
+    return [*pieces(first, last, level, source, dirty, finest), *edges]
+
+
+def of_digest(snapshot: Snapshot, digest: Digest, span: tuple[int, int] = (0, END_OF_TIME_NS)) -> list[Piece]:
+    """Plan how to read [begin, end) of a digest: from its levels where they are right, else from the rows."""
+    if not all(columns_of(snapshot, level.table(digest.name)) for level in digest.levels):
+        return [Piece(None, *span)]  # a file of before there were digests, which may not be changed
+    finest, widest = (LEVELS.index(digest.levels[end]) for end in (0, -1))
+    return of_span(load_dirty(snapshot), span, widest, digest.source, finest)
+
+
+def _in_order(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty, finest: int) -> list[Piece]:
     if start_ns >= end_ns:
         return []
-    if level < 0:
+    if level < finest:
         return [Piece(None, start_ns, end_ns)]
     width = LEVELS[level].ns
     unclean = sorted(t for t in dirty.get((level, source), ()) if start_ns <= t < end_ns)
@@ -64,7 +92,7 @@ def _in_order(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty)
     for begin, end in _runs(unclean, width):
         if begin > at:
             found.append(Piece(LEVELS[level], at, begin))
-        found.extend(_in_order(begin, end, level - 1, source, dirty))
+        found.extend(_in_order(begin, end, level - 1, source, dirty, finest))
         at = end
     if at < end_ns:
         found.append(Piece(LEVELS[level], at, end_ns))
@@ -242,10 +270,8 @@ def _from_level_sql(
     )
 
 
-def ready(
-    dirty: Dirty, newest_ns: int, max_buckets: int = 120
-) -> Iterator[tuple[int, str, list[tuple[int, int]]]]:
-    """Yield (level's index, source, stretches) of closed dirty buckets, at most ``max_buckets`` of each level and source.
+def ready(dirty: Dirty, newest_ns: int) -> Iterator[tuple[int, str, list[tuple[int, int]]]]:
+    """Yield (level's index, source, stretches) of closed dirty buckets, ``AT_ONCE_NS`` of each level and source.
 
     They leave ``dirty`` when the next ones are asked for: sum them up before that.
     """
@@ -259,21 +285,25 @@ def ready(
                 finer = dirty.get((index - 1, name), set())
                 blocked = {t // level.ns * level.ns for t in finer}
                 closed = [t for t in closed if t not in blocked]
-            closed = closed[:max_buckets]
+            closed = closed[: max(1, AT_ONCE_NS // level.ns)]
             if closed:
                 yield index, name, _runs(closed, level.ns)
                 here.difference_update(closed)
 
 
-def summed_sql(index: int, name: str, start_ns: int, end_ns: int) -> str:
-    """Return a SELECT with the rollup rows of a level in [start, end), from the level below or the rows."""
+def kept_of(index: int, name: str, start_ns: int, end_ns: int, ranks: int) -> list[digests.Kept]:
+    """Return the sums and the digests of a source's buckets of a level in [start, end), see ``digests.of_buckets``."""
+    columns = ", ".join(rollup_columns(SOURCES[name]))
+    sums = digests.Kept(LEVELS[index].table(name), columns, [_summed_sql(index, name, start_ns, end_ns)])
+    return [sums, *digests.of_buckets(index, name, start_ns, end_ns, ranks)]
+
+
+def _summed_sql(index: int, name: str, start_ns: int, end_ns: int) -> str:
+    """Return a SELECT with the rollup rows of a level, from the level below or the rows."""
     source, width = SOURCES[name], LEVELS[index].ns
-    columns = ", ".join(rollup_columns(source))
     if index == 0:
-        select = from_rows_sql(source, start_ns, end_ns, width)
-    else:
-        select = _from_level_sql(source, name, LEVELS[index - 1], start_ns, end_ns, width)
-    return f"SELECT {columns} FROM ({select})"
+        return from_rows_sql(source, start_ns, end_ns, width)
+    return _from_level_sql(source, name, LEVELS[index - 1], start_ns, end_ns, width)
 
 
 def roll(
@@ -281,8 +311,9 @@ def roll(
     dirty: Dirty,
     newest_ns: int,
     rolled_until: dict[tuple[int, str], int],
+    ranks: int,
 ) -> int:
-    """Sum up closed dirty buckets; return how many.
+    """Sum up closed dirty buckets of a run that had so many ``ranks`` at most; return how many.
 
     There is one transaction for each level and source. ``rolled_until`` says up to where rollup rows may already exist, which
     must be deleted first; it is kept current.
@@ -290,14 +321,16 @@ def roll(
     done = 0
     for index, name, stretches in ready(dirty, newest_ns):
         level = LEVELS[index]
-        table = level.table(name)
-        columns = ", ".join(rollup_columns(SOURCES[name]))
         known_until = rolled_until.get((index, name), 0)
         connection.execute("BEGIN")
         for start, end in stretches:
-            if start < known_until:
-                connection.execute(f"DELETE FROM {table} WHERE t_ns >= {start} AND t_ns < {end}")
-            connection.execute(f"INSERT INTO {table} ({columns}) {summed_sql(index, name, start, end)}")
+            for kept in kept_of(index, name, start, end, ranks):
+                if start < known_until:
+                    connection.execute(f"DELETE FROM {kept.table} WHERE t_ns >= {start} AND t_ns < {end}")
+                for rows in kept.selects:
+                    connection.execute(
+                        f"INSERT INTO {kept.table} ({kept.columns}) SELECT {kept.columns} FROM ({rows})"
+                    )
         begins = buckets(stretches, level)
         connection.execute(
             f"DELETE FROM dirty WHERE level = {index} AND source = '{name}' AND t_ns IN ({', '.join(map(str, begins))})"

@@ -13,11 +13,12 @@ from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.window import Columns
 from loaderwatch.server.store.facts import RunFacts, unpack_event
+from loaderwatch.server.store.metrics import SLOW_FETCHES
 from loaderwatch.server.store.protocol import StoredEvent
 from loaderwatch.server.store.schema import SQL_TYPES, time_column
 from loaderwatch.server.store.sequence_set import SequenceSet
-from loaderwatch.server.store.sql import charts
-from loaderwatch.server.store.sql.snapshot import Snapshot
+from loaderwatch.server.store.sql import charts, digests, rollup
+from loaderwatch.server.store.sql.snapshot import Snapshot, columns_of
 
 
 def _rows(snapshot: Snapshot, sql: str) -> list[dict[str, Any]]:
@@ -75,15 +76,22 @@ def fetches(
 
 def slow_samples(snapshot: Snapshot, rank: int | None, limit: int) -> list[dict[str, Any]]:
     """Return the slowest reading of each dataset index, slowest first."""
-    # The slowest few thousand rows are taken first; they hold the slowest few indices unless one index fills them.
+    found = [rollup.Piece(None, 0, END_OF_TIME_NS)]
+    if limit <= digests.KEPT_SAMPLES:
+        found = rollup.of_digest(snapshot, SLOW_FETCHES)
+    # Of rows the slowest few thousand are taken first; they hold the slowest few indices unless one index fills them.
+    parts = [
+        f"SELECT {digests.SAMPLE} FROM {piece.level.table(SLOW_FETCHES.name)} WHERE {piece.holds('t_ns')}{_of_rank(rank)}"
+        if piece.level is not None
+        else f"(SELECT {digests.SAMPLE} FROM fetches WHERE {digests.IS_SAMPLE} AND {piece.holds('request_ns')}{_of_rank(rank)} "
+        f"ORDER BY slow_ns DESC LIMIT {max(2000, 50 * int(limit))})"
+        for piece in found
+    ]
     return _rows(
         snapshot,
         f"""
-        SELECT rank, loader, worker, slow_index, slow_ns, fetch_ns, request_ns FROM (
-          SELECT * FROM fetches WHERE slow_index IS NOT NULL AND slow_ns IS NOT NULL AND request_ns IS NOT NULL{_of_rank(rank)}
-          ORDER BY slow_ns DESC LIMIT {max(2000, 50 * int(limit))}
-        )
-        QUALIFY row_number() OVER (PARTITION BY loader, slow_index ORDER BY slow_ns DESC) = 1
+        SELECT {digests.SAMPLE} FROM ({" UNION ALL ".join(parts)})
+        QUALIFY row_number() OVER (PARTITION BY {digests.SLOWEST_FIRST}) = 1
         ORDER BY slow_ns DESC LIMIT {int(limit)}
         """,
     )
@@ -202,7 +210,7 @@ def scan(
     """Return rows of a table with start <= time < end, ordered by time; ``counted`` asks for that column, too."""
     time = time_column(table)
     columns = TABLES[table]
-    there = _stored_columns(snapshot, table)
+    there = columns_of(snapshot, table)
     if not there:  # a file of before there was such a table
         return {c.name: np.empty(0, np.int64 if c.dtype == "i8" else np.float64) for c in columns}
     names = ", ".join(
@@ -229,7 +237,7 @@ def scan(
 
 def newest_row(snapshot: Snapshot, table: str, end_ns: int, only: Only | None = None) -> int:
     """Return the time of a table's newest row before ``end_ns``, ns UTC; ``end_ns`` where it has none."""
-    if not _stored_columns(snapshot, table):
+    if not columns_of(snapshot, table):
         return end_ns
     time = time_column(table)
     which, values = only.where(table) if only is not None else ("", [])
@@ -237,14 +245,6 @@ def newest_row(snapshot: Snapshot, table: str, end_ns: int, only: Only | None = 
         f"SELECT max({time}) FROM {table} WHERE {time} < {end_ns}{which}", values or None
     ).fetchone()
     return end_ns if found is None or found[0] is None else int(found[0])
-
-
-def _stored_columns(snapshot: Snapshot, table: str) -> set[str]:
-    """Return the columns that a table has in a file of an older version, which may not be changed."""
-    rows = snapshot.execute(
-        "SELECT column_name FROM duckdb_columns() WHERE table_name = ?", [table]
-    ).fetchall()
-    return {name for (name,) in rows}
 
 
 def integers(values: Any) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 
 class Answer(Protocol):
@@ -34,3 +34,11 @@ class Snapshot(Protocol):
         Raises:
             Exception: the database's own error.
         """
+
+
+COLUMNS: Final = "SELECT column_name FROM duckdb_columns() WHERE table_name = ?"
+
+
+def columns_of(snapshot: Snapshot, table: str) -> set[str]:
+    """Return the columns that a table has: fewer, or none, in a file of an older version, which may not be changed."""
+    return {name for (name,) in snapshot.execute(COLUMNS, [table]).fetchall()}

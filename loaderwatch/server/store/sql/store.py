@@ -166,7 +166,7 @@ class SqlStore(ABC):
 
     def totals(self, run_id: str) -> dict[int, RankTotals]:
         """Return sums over the whole run, by rank."""
-        return self._read(run_id, lambda s, run: sums.by_rank(s, (run.first_ns, run.newest_ns)))
+        return self._read(run_id, lambda s, _: sums.by_rank(s))
 
     def losses(self, run_id: str) -> list[Loss]:
         """Return the records that were lost before they reached the store."""
@@ -210,19 +210,17 @@ class SqlStore(ABC):
         def question(snapshot: Snapshot, opened: OpenRun) -> Recall:
             # DuckDB takes its snapshot at the first query, not at BEGIN, so nothing must be stored before that.
             with opened.lock:
-                run, bounds = opened.stored_run(), (opened.first_ns, opened.newest_ns)
+                run = opened.stored_run()
                 sequences = row_queries.sequences(snapshot)
             begin_ns, end_ns = run.span_of(attempt)
-            whole = begin_ns == 0 and end_ns == END_OF_TIME_NS
             if end_ns != END_OF_TIME_NS:
                 run = _as_it_ended(run, attempt or 1, snapshot)
             since_ns = max(begin_ns, run.last_seen_ns - reach_ns)
             large = most_ranks is not None and run.world_size > most_ranks
             events_ns = max(since_ns, run.last_seen_ns - NEWEST_NS) if large else since_ns
-            totals = sums.by_rank(snapshot, bounds, None if whole else (begin_ns, end_ns))
             return Recall(
                 run=run,
-                totals=totals,
+                totals=sums.by_rank(snapshot, (begin_ns, end_ns)),
                 path=sums.along_path(snapshot, (begin_ns, end_ns)) if run.world_size > 1 else None,
                 sequences=sequences,
                 events=list(row_queries.events(snapshot, events_ns, end_ns)),

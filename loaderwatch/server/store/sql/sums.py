@@ -5,38 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from loaderwatch.server.store.metrics import LEVELS
+from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.server.store.metrics import LEVELS, PATHS
 from loaderwatch.server.store.protocol import PathTotals, RankTotals
-from loaderwatch.server.store.sql import rollup
+from loaderwatch.server.store.sql import digests, rollup
 from loaderwatch.server.store.sql.snapshot import Snapshot
 
+WHOLE_RUN: Final = (0, END_OF_TIME_NS)
 
-def by_rank(
-    snapshot: Snapshot, bounds: tuple[int, int], span: tuple[int, int] | None = None
-) -> dict[int, RankTotals]:
-    """Return sums by rank over the whole run (its ``bounds``), or over [begin, end) of ``span``, from rows alone."""
-    width = LEVELS[-1].ns
-    begin, end = bounds[0] // width * width, -(-bounds[1] // width) * width
+
+def by_rank(snapshot: Snapshot, span: tuple[int, int] = WHOLE_RUN) -> dict[int, RankTotals]:
+    """Return sums by rank over [begin, end)."""
+    dirty = rollup.load_dirty(snapshot)
     found, starvation = (
-        rollup.pieces(begin, end, len(LEVELS) - 1, source, rollup.load_dirty(snapshot))
-        if span is None
-        else [rollup.Piece(None, *span)]
-        for source in ("steps", "gpu_waits")
+        rollup.of_span(dirty, span, len(LEVELS) - 1, source) for source in ("steps", "gpu_waits")
     )
-    within = "true" if span is None else f"request_ns >= {span[0]} AND request_ns < {span[1]}"
+    within = rollup.Piece(None, *span).holds("request_ns") if span != WHOLE_RUN else "true"
     parts = []
     for piece in found:
         if piece.level is None:
             parts.append(
                 "SELECT rank AS key, count(*) AS n, sum(advance)::DOUBLE AS steps, sum(wait_ns)::DOUBLE AS wait, "
-                "sum(step_ns)::DOUBLE AS step, min(request_ns) AS first, max(request_ns) AS last FROM steps "
-                f"WHERE counted = 1 AND {piece.holds('request_ns')} GROUP BY rank"
+                f"sum(step_ns)::DOUBLE AS step FROM steps WHERE counted = 1 AND {piece.holds('request_ns')} GROUP BY rank"
             )
         else:
             parts.append(
-                "SELECT key, sum(n) AS n, sum(advance_sum) AS steps, sum(wait_ns_sum) AS wait, sum(step_ns_sum) AS step, "
-                f"min(t_ns) AS first, max(t_ns) AS last FROM {piece.level.table('steps')} "
-                f"WHERE n > 0 AND {piece.holds('t_ns')} GROUP BY key"
+                "SELECT key, sum(n) AS n, sum(advance_sum) AS steps, sum(wait_ns_sum) AS wait, sum(step_ns_sum) AS step "
+                f"FROM {piece.level.table('steps')} WHERE n > 0 AND {piece.holds('t_ns')} GROUP BY key"
             )
     boundary: dict[int, tuple[int, float]] = {}
     for rank, count, spent in snapshot.execute(
@@ -58,15 +53,11 @@ def by_rank(
     )
     starved = _starved(snapshot, starvation)
     result: dict[int, RankTotals] = {}
-    rows = (
-        snapshot.execute(
-            "SELECT key, sum(steps), sum(n), sum(wait), sum(step), min(first), max(last) "
-            f"FROM ({' UNION ALL '.join(parts)}) GROUP BY key HAVING key IS NOT NULL ORDER BY key"
-        ).fetchall()
-        if parts
-        else []
-    )
-    for key, steps, batches, wait, step, first, last in rows:
+    rows = snapshot.execute(
+        "SELECT key, sum(steps), sum(n), sum(wait), sum(step) "
+        f"FROM ({' UNION ALL '.join(parts)}) GROUP BY key HAVING key IS NOT NULL ORDER BY key"
+    ).fetchall()
+    for key, steps, batches, wait, step in rows:
         epoch_count, spent = boundary.pop(key, (0, 0.0))
         device_batches, starved_s = starved.get(key, (0, 0.0))
         result[key] = RankTotals(
@@ -77,40 +68,40 @@ def by_rank(
             step_s=float(step or 0.0) / 1e9,
             epochs=epoch_count,
             boundary_s=spent / 1e9,
-            first_ns=int(first),
-            last_ns=int(last),
             device_batches=device_batches,
             starved_s=starved_s,
         )
     for key in boundary.keys() | evaluated.keys():
         epoch_count, spent = boundary.get(key, (0, 0.0))
-        result[key] = RankTotals(
-            0, 0, evaluated.get(key, 0), 0.0, 0.0, epoch_count, spent / 1e9, bounds[0], bounds[0]
-        )
+        result[key] = RankTotals(0, 0, evaluated.get(key, 0), 0.0, 0.0, epoch_count, spent / 1e9)
     return result
 
 
-_PATH: Final = {
-    "steps": ("wait_ns", "loader, epoch, batch"),
-    "gpu_waits": ("starved_ns", "loader, epoch, batch"),
-    "epoch_begins": ("iter_ns", "loader, epoch"),
-    "epoch_ends": ("teardown_ns", "loader, epoch"),
-}
-"""What ranks that go in step wait for in each table, and what is one iteration or one epoch on all of them."""
-
-
 def along_path(snapshot: Snapshot, span: tuple[int, int]) -> PathTotals:
-    """Return the sums over iterations and epochs within [begin, end) of what the slowest rank took, from rows alone."""
-    found = {}
-    for table, (duration, one) in _PATH.items():
-        known = " AND ".join(f"{column} >= 0" for column in one.split(", "))
-        row = snapshot.execute(
-            f"SELECT coalesce(sum(longest), 0)::DOUBLE, count(*) FROM (SELECT max({duration}) AS longest FROM {table} "
-            f"WHERE counted = 1 AND request_ns >= {span[0]} AND request_ns < {span[1]} AND {known} GROUP BY {one})"
-        ).fetchone()
-        longest_ns, number = row or (0.0, 0)
-        found[table] = float(longest_ns) / 1e9, int(number)
-    return PathTotals(found)
+    """Return the sums over iterations and epochs within [begin, end) of what the slowest rank took."""
+    return PathTotals({table: _longest(snapshot, table, span) for table in digests.ITERATION})
+
+
+def _longest(snapshot: Snapshot, table: str, span: tuple[int, int]) -> tuple[float, int]:
+    """Return the seconds that the slowest ranks took in the iterations (epochs) of a table, and their number."""
+    duration, one = digests.ITERATION[table]
+    digest = PATHS.get(table)
+    whole, single = [], []
+    for piece in [rollup.Piece(None, *span)] if digest is None else rollup.of_digest(snapshot, digest, span):
+        if piece.level is None or digest is None:
+            rows = f"{table} WHERE {digests.is_iteration(table)} AND {piece.holds('request_ns')}"
+            single.append(f"SELECT {one}, {duration}::DOUBLE AS longest FROM {rows}")
+            continue
+        kept = f"{piece.level.table(digest.name)} WHERE {piece.holds('t_ns')}"
+        whole.append(f"SELECT longest, number FROM {kept} AND loader = {digests.WHOLE}")
+        single.append(f"SELECT {one}, longest FROM {kept} AND loader <> {digests.WHOLE}")
+    compared = (
+        f"SELECT max(longest) AS longest, 1 AS number FROM ({' UNION ALL '.join(single)}) GROUP BY {one}"
+    )
+    longest_ns, number = snapshot.execute(
+        f"SELECT coalesce(sum(longest), 0)::DOUBLE, coalesce(sum(number), 0) FROM ({' UNION ALL '.join([*whole, compared])})"
+    ).fetchall()[0]
+    return float(longest_ns) / 1e9, int(number)
 
 
 def _starved(snapshot: Snapshot, found: Sequence[rollup.Piece]) -> dict[int, tuple[int, float]]:
@@ -123,8 +114,6 @@ def _starved(snapshot: Snapshot, found: Sequence[rollup.Piece]) -> dict[int, tup
         f"WHERE {piece.holds('t_ns')} GROUP BY key"
         for piece in found
     ]
-    if not parts:
-        return {}
     rows = snapshot.execute(
         f"SELECT key, sum(n), sum(starved) FROM ({' UNION ALL '.join(parts)}) GROUP BY key HAVING key IS NOT NULL"
     ).fetchall()
