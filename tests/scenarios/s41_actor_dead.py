@@ -3,7 +3,6 @@
 import queue
 import random
 import threading
-import time
 from collections import deque
 
 import torch
@@ -11,7 +10,7 @@ from torch import nn
 
 from tests.scenarios.training import vary
 
-PLAYED = vary(300, 450)
+PLAYED = vary(1500, 2400)
 seen: "queue.Queue[list[list[float]]]" = queue.Queue(maxsize=4)
 
 
@@ -20,7 +19,6 @@ def play() -> None:
     for played in range(100_000):
         speed = levels[played // (PLAYED // 3)]
         seen.put([[random.random() * speed for _ in range(8)] for _ in range(4)])
-        time.sleep(0.01)
 
 
 def learn() -> None:
