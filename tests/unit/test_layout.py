@@ -53,8 +53,6 @@ HEAVY: dict[str, set[str]] = {
 """The folders under which a module may be imported."""
 
 
-MOST_LINES = 400
-MOST_MODULES = 16  # in one folder
 TESTS = PACKAGE.parent / "tests" / "unit"
 
 IMPORTS_LATE: dict[str, tuple[set[str], str]] = {
@@ -418,19 +416,6 @@ def test_imports_stand_at_the_top(path: Path) -> None:
         if id(node) in late
     }
     assert hidden == IMPORTS_LATE.get(path.relative_to(PACKAGE).as_posix(), (set(), ""))[0]
-
-
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_module_is_short_enough_to_be_read(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= MOST_LINES
-
-
-def test_a_folder_is_small_enough_to_be_looked_over() -> None:
-    folders = {path.parent for path in modules()}
-    counts = {
-        folder: len([path for path in folder.glob("*.py") if path.stem != "__init__"]) for folder in folders
-    }
-    assert not {folder: count for folder, count in counts.items() if count > MOST_MODULES}
 
 
 def test_unit_tests_lie_as_their_modules_do() -> None:
