@@ -104,9 +104,9 @@ clickhouse: $(VENV)/dev.stamp
 	$(BIN)/pytest tests/unit/server/store tests/integration/test_store_conformance.py \
 		$(if $(CLICKHOUSE_URL),,tests/integration/test_store_clickhouse.py tests/integration/test_server_clickhouse.py) $(PYTEST_ARGS)
 
-# The compatibility suite and the agent's own tests: with the oldest torch we support, in an environment of its own, and then with
-# ours. `make compat TORCH=2.4.1` runs one of them, `make compat PYTHON=python3.13 TORCH=2.13.0` another Python.
-TORCH ?= 2.4.1 own
+# The compatibility suite and the agent's own tests: with the oldest and the newest torch, each in an environment of its own, and
+# then with ours. `make compat TORCH=2.4.1` runs one of them, `make compat PYTHON=python3.13 TORCH=2.13.0` another Python.
+TORCH ?= 2.4.1 2.14.1 own
 COMPAT_TESTS := tests/compat tests/unit/agent $(wildcard tests/integration/test_agent_*.py)
 COMPAT_VENV = .venv-torch-$*-$(notdir $(PYTHON))
 

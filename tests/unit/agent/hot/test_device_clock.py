@@ -273,6 +273,10 @@ class Glanced(StreamEvent):
     def query(self) -> bool:
         return not Glanced.early
 
+    def elapsed_time(self, end_event: StreamEvent) -> float:
+        """An event that was reached once stays reached, so the glance of the moment does not matter."""
+        return end_event.at - self.at
+
 
 def play(
     module: Any, steps: list[tuple[float, float, float, bool, int]], began_ns: int

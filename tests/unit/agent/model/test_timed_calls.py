@@ -285,6 +285,7 @@ def test_somebody_elses_is_left_alone(clock: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:FutureWarning")  # from torch 2.14 on
 def test_it_is_scripted_as_any_other(calls: TimedCalls, clock: Any) -> None:
     class Plain(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
