@@ -15,7 +15,6 @@ import logging
 import os
 import re
 import signal
-from collections import deque
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +26,12 @@ from loaderwatch.core.facts import LONG_STEP, OPEN_SPAN, StackDump
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.wire import MAX_TEXT
 from loaderwatch.streamer.roster import Member, Roster
+from loaderwatch.streamer.stack_moments.budget import (
+    OF_A_LONG_STEP_APART_NS,
+    LastStacks,
+    StackBudget,
+    steps_long,
+)
 from loaderwatch.streamer.training_loops import polls
 
 log = logging.getLogger(__name__)
@@ -39,12 +44,6 @@ AGAIN_AFTER: Final = (1, 2, 6, 12)
 """The ages of a span at which stacks are taken, in units of the first: 5, 10, 30, 60 s; then every 60 s."""
 ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
 """Phases that may be long, between loops and in the user's own: after the first minute stacks come at 2, 4, 6, … min."""
-LONG_NS: Final = SECOND_NS // 4
-LONG_TIMES_USUAL: Final = 4.0
-"""A step is long from here on: the stack then shows what makes it so, if it is not the model."""
-LONG_APART_NS: Final = 5 * SECOND_NS
-MOST_LONG_AN_HOUR: Final = 12
-HOUR_NS: Final = 3600 * SECOND_NS
 WORKER_AGAIN_NS: Final = 10 * SECOND_NS
 ANSWER_NS: Final = SECOND_NS
 PAST_A_WAIT: Final = 2
@@ -90,11 +89,12 @@ class _Level:
 class StackCollector:
     """Takes stacks when a span grows old or somebody asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: LastStacks) -> None:
+        self._last = last
+        self._long_steps = StackBudget(last, LONG_STEP, OF_A_LONG_STEP_APART_NS)
         self._pending: dict[int, _Pending] = {}
         self._done: list[tuple[int, StackDump]] = []  # each with its monotonic time
         self._levels: dict[int, _Level] = {}  # by pid of the training process
-        self._long_asked_ns: dict[int, deque[int]] = {}  # by pid of the training process
         self._worker_asked_ns: dict[int, int] = {}  # by rank
         self._samples_seen: dict[
             int, int
@@ -122,6 +122,7 @@ class StackCollector:
         for member in roster.of_rank(rank):
             wanted = member.pid in pids if pids is not None else workers or member.worker < 0
             if member.alive and wanted and member.pid not in self._pending:
+                self._last.note([member.pid], why, now_ns)
                 self._pending[member.pid] = _Pending(member, rank, why, now_ns)
                 self._ask(self._pending[member.pid], now_ns)
 
@@ -135,7 +136,7 @@ class StackCollector:
         for rank, main in roster.newest_by_rank().items():
             if main.alive and self._is_old(main, usual_ns.get(rank), now_ns):
                 self.request(rank, roster, now_ns, OPEN_SPAN)
-            elif main.alive and self._is_long(main, usual_ns.get(rank), now_ns):
+            elif self._is_long(rank, main, usual_ns.get(rank), now_ns):
                 self.request(rank, roster, now_ns, LONG_STEP, workers=False)
         for worker in roster.workers:
             self._look_at_worker(worker, roster, now_ns)
@@ -171,20 +172,10 @@ class StackCollector:
         level.taken += 1
         return True
 
-    def _is_long(self, main: Member, usual: tuple[float, float] | None, now_ns: int) -> bool:
+    def _is_long(self, rank: int, main: Member, usual: tuple[float, float] | None, now_ns: int) -> bool:
         """Whether the process is in a step that is long, and one of the few of which a stack is taken; it counts as taken."""
-        span = main.ring.span()
-        if usual is None or span is None or span.phase is not Phase.STEP or span.since_ns == UNKNOWN:
-            return False
-        if now_ns - span.since_ns < max(LONG_NS, LONG_TIMES_USUAL * usual[1]):
-            return False
-        asked = self._long_asked_ns.setdefault(main.pid, deque(maxlen=MOST_LONG_AN_HOUR))
-        if asked and now_ns - asked[-1] < LONG_APART_NS:
-            return False
-        if len(asked) == MOST_LONG_AN_HOUR and now_ns - asked[0] < HOUR_NS:
-            return False
-        asked.append(now_ns)
-        return True
+        is_long = usual is not None and steps_long(main, usual[1], now_ns)
+        return is_long and self._long_steps.take(rank, [main.pid], now_ns)
 
     def _look_at_worker(self, worker: Member, roster: Roster, now_ns: int) -> None:
         span = worker.ring.span()

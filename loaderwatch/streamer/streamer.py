@@ -31,6 +31,7 @@ from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.server_finder import ServerFinder
+from loaderwatch.streamer.stack_moments.budget import LastStacks
 from loaderwatch.streamer.stack_moments.idle_gpu import IdleGpus
 from loaderwatch.streamer.stack_moments.slow_loops import SlowLoops
 from loaderwatch.streamer.stacks import StackCollector
@@ -93,9 +94,10 @@ class Streamer:
         # the training process for whose groups the host was last sampled
         self._sampled_pid: int | None = None
         self._gpus = GpuSampler()
-        self._stacks = StackCollector()
-        self._idle_gpus = IdleGpus()
-        self._slow_loops = SlowLoops(self._in_step)
+        last_stacks = LastStacks()
+        self._stacks = StackCollector(last_stacks)
+        self._idle_gpus = IdleGpus(last_stacks)
+        self._slow_loops = SlowLoops(self._in_step, last_stacks)
         self._flights = FlightReader()
         self._finder = ServerFinder(settings, may_start=not adopting)
         self._uploader = Uploader(self._outbox, self._finder.find)
@@ -186,10 +188,11 @@ class Streamer:
                 self._succession.adopt_orphans(now)
             self._check_clock()
 
-    def _in_step(self, rank: int) -> bool:
+    def _in_step(self, rank: int) -> int | None:
+        """Return the pid of a rank's training process if it has its batch and works with it."""
         main = self._roster.newest_by_rank().get(rank)
         span = main.ring.span() if main is not None and main.alive else None
-        return span is not None and span.phase in IN_STEP
+        return main.pid if main is not None and span is not None and span.phase in IN_STEP else None
 
     def _has_ended(self, now: int, began: int) -> bool:
         roster = self._roster

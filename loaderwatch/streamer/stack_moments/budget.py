@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from loaderwatch.core.clock import SECOND_NS
-from loaderwatch.core.records import Phase
+from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.streamer.roster import Member
 
 HOUR_NS: Final = 3600 * SECOND_NS
@@ -19,8 +20,20 @@ OF_ONE_APART_NS: Final = (0, SECOND_NS, SECOND_NS, SECOND_NS, 300 * SECOND_NS, 1
 OF_A_PART_APART_NS: Final = (0, *(SECOND_NS,) * 5, 300 * SECOND_NS, 1200 * SECOND_NS)
 """Two more of these for a part of a step: in short steps the loop may have gone on to another when its signal comes."""
 
+OTHER_REASON_NS: Final = 5 * SECOND_NS
+"""How long a process is left alone after one of its stacks was taken, before a stack is taken of it for another reason."""
+
+OF_A_LONG_STEP_APART_NS: Final = (0, *(OTHER_REASON_NS + 2 * SECOND_NS,) * 11)
+"""The same for long steps: twelve an hour, as each may be long because of something else. The two seconds are the turn of the other
+reasons, which are looked for once a second."""
+
 LONG_WAIT_NS: Final = 250_000_000
 """A single wait for data that is worth stacks of those it is for."""
+
+LONG_STEP_NS: Final = 250_000_000
+"""A shorter step is never long."""
+LONG_TIMES_USUAL: Final = 4.0
+"""A step is long from so many times the usual one: the stack then shows what makes it so, if it is not the model."""
 
 
 def waits_long(main: Member, now_ns: int) -> bool:
@@ -29,19 +42,49 @@ def waits_long(main: Member, now_ns: int) -> bool:
     return span is not None and span.phase is Phase.WAIT and now_ns - span.since_ns >= LONG_WAIT_NS
 
 
+def steps_long(main: Member, usual_step_ns: float, now_ns: int) -> bool:
+    """Whether a training process is in its own part of a step that takes far longer than the usual one."""
+    span = main.ring.span() if main.alive else None
+    if span is None or span.phase is not Phase.STEP or span.since_ns == UNKNOWN:
+        return False
+    return now_ns - span.since_ns >= max(LONG_STEP_NS, LONG_TIMES_USUAL * usual_step_ns)
+
+
+class LastStacks:
+    """When the last stack of each process was taken, and why. All budgets of a streamer share one."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, tuple[int, str]] = {}  # by pid, those of the last OTHER_REASON_NS
+
+    def allows(self, pids: Collection[int], why: str, now_ns: int) -> bool:
+        """Return whether none of these processes was asked for another reason a moment ago. A series has one reason."""
+        last = (self._last[pid] for pid in pids if pid in self._last)
+        return all(reason == why or now_ns - at_ns >= OTHER_REASON_NS for at_ns, reason in last)
+
+    def note(self, pids: Collection[int], why: str, now_ns: int) -> None:
+        """Remember that stacks of these processes are taken."""
+        self._last = {pid: one for pid, one in self._last.items() if now_ns - one[0] < OTHER_REASON_NS}
+        self._last |= dict.fromkeys(pids, (now_ns, why))
+
+
 class StackBudget:
     """Counts the stacks that were taken of each rank for one reason."""
 
-    def __init__(self, apart_ns: tuple[int, ...] = APART_NS) -> None:
+    def __init__(self, last: LastStacks, why: str, apart_ns: tuple[int, ...] = APART_NS) -> None:
+        self._last = last
+        self._why = why
         self._apart_ns = apart_ns
         self._taken_ns: dict[int, list[int]] = {}  # by rank: when, within the last hour
 
-    def take(self, rank: int, now_ns: int) -> bool:
-        """Return whether a stack may be taken now, and count it if so."""
+    def take(self, rank: int, pids: Collection[int], now_ns: int) -> bool:
+        """Return whether stacks of these processes of a rank may be taken now, and count them as one if so."""
+        if not self._last.allows(pids, self._why, now_ns):
+            return False
         taken = [at_ns for at_ns in self._taken_ns.get(rank, ()) if now_ns - at_ns < HOUR_NS]
         self._taken_ns[rank] = taken
         apart_ns = self._apart_ns
         if taken and (len(taken) == len(apart_ns) or now_ns - taken[-1] < apart_ns[len(taken)]):
             return False
         taken.append(now_ns)
+        self._last.note(pids, self._why, now_ns)
         return True

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from loaderwatch.core.facts import AT_WORK
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring.span import OpenSpan
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import StackBudget, waits_long
+from loaderwatch.streamer.stack_moments.budget import LastStacks, StackBudget, waits_long
 
 LOOP_WAITS_RATIO: Final = 0.2
 """Share of its time that the loop waits for data, where it does so at every step."""
@@ -24,8 +25,9 @@ _COMPUTES: Final = "R"
 class BusyReaders:
     """Follows the waits of each rank's loop."""
 
-    def __init__(self) -> None:
-        self._budget, self._own_budget = StackBudget(), StackBudget()  # of workers, of the training process
+    def __init__(self, last: LastStacks) -> None:
+        self._budget = StackBudget(last, AT_WORK)  # of workers
+        self._own_budget = StackBudget(last, AT_WORK)  # of the training process
 
     def due(
         self,
@@ -55,11 +57,12 @@ class BusyReaders:
             if not starved and not waits_long(main, now_ns):
                 continue
             readers = _workers(roster, rank, span, starved)
-            pids, budget = [pid for pid in readers if _computes(readings.get(pid))], self._budget
+            pids = [pid for pid in readers if _computes(readings.get(pid))][:MOST_ASKED]
+            budget = self._budget
             if not pids and _computes(readings.get(main.pid)):
                 pids, budget = [main.pid], self._own_budget
-            if pids and budget.take(rank, now_ns):
-                found.append((rank, frozenset(pids[:MOST_ASKED])))
+            if pids and budget.take(rank, pids, now_ns):
+                found.append((rank, frozenset(pids)))
         return found
 
 

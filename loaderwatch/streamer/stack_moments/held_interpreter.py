@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from loaderwatch.core.clock import SECOND_NS
-from loaderwatch.core.facts import HELD_RATIO, WOKEN_PER_S
+from loaderwatch.core.facts import HELD_RATIO, INTERPRETER_HELD, WOKEN_PER_S
 from loaderwatch.core.records import Values
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS, StackBudget
+from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS, LastStacks, StackBudget
 
 FEW_SECONDS: Final = 3
 """So many in a row are of that kind."""
@@ -19,10 +19,10 @@ FEW_SECONDS: Final = 3
 class HeldInterpreter:
     """Follows how the training thread of each rank runs beside the other threads of its process."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: LastStacks) -> None:
         self._woken: dict[int, tuple[float, int]] = {}  # by pid: its switches so far, and when that was
         self._seconds: dict[int, int] = {}  # by pid: how many in a row
-        self._budget = StackBudget(OF_ONE_APART_NS)
+        self._budget = StackBudget(last, INTERPRETER_HELD, OF_ONE_APART_NS)
 
     def due(self, roster: Roster, readings: Mapping[int, Reading], now_ns: int) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.
@@ -41,7 +41,7 @@ class HeldInterpreter:
                 continue
             held = self._held(main.pid, reading.values, now_ns)
             self._seconds[main.pid] = self._seconds.get(main.pid, 0) + 1 if held else 0
-            if self._seconds[main.pid] >= FEW_SECONDS and self._budget.take(rank, now_ns):
+            if self._seconds[main.pid] >= FEW_SECONDS and self._budget.take(rank, [main.pid], now_ns):
                 found.append(rank)
         return found
 

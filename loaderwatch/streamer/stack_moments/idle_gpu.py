@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from loaderwatch.core.clock import SECOND_NS
-from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
-from loaderwatch.streamer.stack_moments.budget import StackBudget
+from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
+from loaderwatch.streamer.stack_moments.budget import LastStacks, StackBudget
 
 SWING_NS: Final = 10 * SECOND_NS
 """A GPU that was busy longer ago does not swing: it has nothing to do."""
@@ -16,12 +16,12 @@ SWING_NS: Final = 10 * SECOND_NS
 class IdleGpus:
     """Follows the utilization of each rank's GPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: LastStacks) -> None:
         self._busy_ns: dict[int, int] = {}  # by rank: when its GPU was last busy
         self._idle: set[int] = set()
-        self._budget = StackBudget()
+        self._budget = StackBudget(last, GPU_IDLE)
 
-    def due(self, used: Mapping[int, float], in_step: Callable[[int], bool], now_ns: int) -> list[int]:
+    def due(self, used: Mapping[int, float], in_step: Callable[[int], int | None], now_ns: int) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.
 
         It is taken as the utilization falls: that is a mean over half a second and more, so that later in the low phase it
@@ -29,7 +29,7 @@ class IdleGpus:
 
         Args:
             used: the newest utilization of each rank's GPU, 0 to 1.
-            in_step: whether a rank has its batch and works with it.
+            in_step: the pid of a rank's training process if it has its batch and works with it.
             now_ns: monotonic.
         """
         ranks = []
@@ -42,6 +42,7 @@ class IdleGpus:
                 continue
             self._idle.add(rank)
             swings = now_ns - self._busy_ns.get(rank, now_ns - 2 * SWING_NS) <= SWING_NS
-            if not was_idle and swings and in_step(rank) and self._budget.take(rank, now_ns):
+            pid = in_step(rank) if swings and not was_idle else None
+            if pid is not None and self._budget.take(rank, [pid], now_ns):
                 ranks.append(rank)
         return ranks

@@ -11,10 +11,11 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
+from loaderwatch.core.facts import LOCK_WAIT
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Member, Roster
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import StackBudget, waits_long
+from loaderwatch.streamer.stack_moments.budget import LastStacks, StackBudget, waits_long
 
 LOOKS: Final = 6
 """The last looks, one a second, that tell what workers wait for."""
@@ -29,9 +30,9 @@ MOST_ASKED: Final = 3
 class LockedWorkers:
     """Follows what the workers of each rank wait for."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: LastStacks) -> None:
         self._waits: dict[int, deque[float]] = {}  # by rank: share of its workers that waited, by look
-        self._budget = StackBudget()
+        self._budget = StackBudget(last, LOCK_WAIT)
 
     def due(
         self,
@@ -54,15 +55,16 @@ class LockedWorkers:
             if len(workers) < 2:
                 self._waits.pop(rank, None)
                 continue
-            pids = [member.pid for member in workers if _waits(member, readings[member.pid])]
+            waiting = [member.pid for member in workers if _waits(member, readings[member.pid])]
             looks = self._waits.setdefault(rank, deque(maxlen=LOOKS))
-            looks.append(len(pids) / len(workers))
+            looks.append(len(waiting) / len(workers))
             wait_ns, step_ns = usual_ns.get(rank, (0.0, 0.0))
             often = len(looks) == LOOKS and sum(looks) >= WAITING_RATIO * LOOKS
             starved = often and wait_ns > LOOP_WAITS_RATIO * (wait_ns + step_ns)
-            locked_out = len(pids) == len(workers) and waits_long(main, now_ns)
-            if pids and (starved or locked_out) and self._budget.take(rank, now_ns):
-                found.append((rank, frozenset(pids[:MOST_ASKED])))
+            locked_out = len(waiting) == len(workers) and waits_long(main, now_ns)
+            pids = waiting[:MOST_ASKED]
+            if pids and (starved or locked_out) and self._budget.take(rank, pids, now_ns):
+                found.append((rank, frozenset(pids)))
         return found
 
 

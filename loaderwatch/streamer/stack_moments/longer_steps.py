@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from loaderwatch.core.facts import LONGER_STEP
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Roster
-from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, StackBudget
+from loaderwatch.streamer.stack_moments.budget import (
+    OF_A_PART_APART_NS,
+    LastStacks,
+    StackBudget,
+    steps_long,
+)
 
 LONGER: Final = 2.0
 """Times the shortest usual step so far, from which on a stack is taken: what grows has by then the larger part of the step."""
@@ -22,9 +28,9 @@ PARTS: Final = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 class LongerSteps:
     """Follows how long the steps of each rank take, and takes stacks where a look finds the loop in one of these."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: LastStacks) -> None:
         self._shortest_ns: dict[int, float] = {}  # usual step so far, by pid
-        self._budget = StackBudget(OF_A_PART_APART_NS)
+        self._budget = StackBudget(last, LONGER_STEP, OF_A_PART_APART_NS)
 
     def due(self, roster: Roster, usual_ns: Mapping[int, tuple[float, float]], now_ns: int) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.
@@ -42,7 +48,8 @@ class LongerSteps:
             shortest_ns = self._shortest_ns[main.pid] = min(step_ns, self._shortest_ns.get(main.pid, step_ns))
             span = main.ring.span()
             parts = PARTS if main.info.has_model else (*PARTS, Phase.STEP)
-            inside = span is not None and span.phase in parts
-            if inside and step_ns >= LONGER * shortest_ns and self._budget.take(rank, now_ns):
+            # A step that is long by itself has a stack of its own: what makes it long is not what grows.
+            inside = span is not None and span.phase in parts and not steps_long(main, step_ns, now_ns)
+            if inside and step_ns >= LONGER * shortest_ns and self._budget.take(rank, [main.pid], now_ns):
                 found.append(rank)
         return found

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Roster
-from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, StackBudget
+from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, LastStacks, StackBudget
 
 LOOKS: Final = 8
 """The last looks, one a second, that tell what the loop does."""
@@ -18,9 +19,9 @@ OWN_RATIO: Final = 0.3
 class ScriptWork:
     """Follows what the loop of each rank is found doing, where the model and the optimizer are timed."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: LastStacks) -> None:
         self._looks: dict[int, deque[bool]] = {}  # by rank
-        self._budget = StackBudget(OF_A_PART_APART_NS)
+        self._budget = StackBudget(last, SCRIPT_WORK, OF_A_PART_APART_NS)
 
     def due(self, roster: Roster, now_ns: int) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.
@@ -39,6 +40,6 @@ class ScriptWork:
             evaluates = any(each.loader == span.loader and each.role != "train" for each in main.info.loaders)
             looks.append(span.phase is Phase.STEP and not evaluates)
             often = len(looks) == LOOKS and sum(looks) >= OWN_RATIO * LOOKS
-            if looks[-1] and often and self._budget.take(rank, now_ns):
+            if looks[-1] and often and self._budget.take(rank, [main.pid], now_ns):
                 found.append(rank)
         return found

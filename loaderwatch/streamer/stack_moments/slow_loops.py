@@ -16,6 +16,7 @@ from loaderwatch.core.facts import (
 )
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
+from loaderwatch.streamer.stack_moments.budget import LastStacks
 from loaderwatch.streamer.stack_moments.busy_readers import BusyReaders
 from loaderwatch.streamer.stack_moments.held_interpreter import HeldInterpreter
 from loaderwatch.streamer.stack_moments.locked_workers import LockedWorkers
@@ -36,15 +37,15 @@ class Moment(NamedTuple):
 class SlowLoops:
     """Follows the ranks' loops."""
 
-    def __init__(self, in_step: Callable[[int], bool]) -> None:
-        self._in_step = in_step  # whether a rank has its batch and works with it
-        self._locked_workers = LockedWorkers()
-        self._busy_readers = BusyReaders()
-        self._waiting_loops = WaitingLoops()
-        self._step_loops = StepLoops()
-        self._script_work = ScriptWork()
-        self._longer_steps = LongerSteps()
-        self._held_interpreter = HeldInterpreter()
+    def __init__(self, in_step: Callable[[int], int | None], last: LastStacks) -> None:
+        self._in_step = in_step  # the pid of a rank's training process if it has its batch and works with it
+        self._locked_workers = LockedWorkers(last)
+        self._busy_readers = BusyReaders(last)
+        self._waiting_loops = WaitingLoops(last)
+        self._step_loops = StepLoops(last)
+        self._script_work = ScriptWork(last)
+        self._longer_steps = LongerSteps(last)
+        self._held_interpreter = HeldInterpreter(last)
 
     def due(
         self,

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from loaderwatch.core.facts import BETWEEN_STEPS
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Roster
-from loaderwatch.streamer.stack_moments.budget import LONG_WAIT_NS, OF_ONE_APART_NS, StackBudget
+from loaderwatch.streamer.stack_moments.budget import LONG_WAIT_NS, OF_ONE_APART_NS, LastStacks, StackBudget
 
 WAITS_RATIO: Final = 0.15
 """Share of its time that the loop spends between two steps."""
@@ -19,8 +20,8 @@ WAITS_RATIO: Final = 0.15
 class StepLoops:
     """Follows the loops that have no loader."""
 
-    def __init__(self) -> None:
-        self._budget = StackBudget(OF_ONE_APART_NS)
+    def __init__(self, last: LastStacks) -> None:
+        self._budget = StackBudget(last, BETWEEN_STEPS, OF_ONE_APART_NS)
         self._asked_ns: dict[int, int] = {}  # by rank: when the gap began in which it was asked last
 
     def due(self, roster: Roster, usual_ns: Mapping[int, tuple[float, float]], now_ns: int) -> list[int]:
@@ -42,7 +43,7 @@ class StepLoops:
             often = wait_ns > WAITS_RATIO * (wait_ns + step_ns)
             long = now_ns - span.since_ns > max(LONG_WAIT_NS, wait_ns + step_ns)
             is_new = self._asked_ns.get(rank) != span.since_ns
-            if (often or (long and is_new)) and self._budget.take(rank, now_ns):
+            if (often or (long and is_new)) and self._budget.take(rank, [main.pid], now_ns):
                 self._asked_ns[rank] = span.since_ns
                 found.append(rank)
         return found

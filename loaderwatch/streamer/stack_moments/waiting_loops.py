@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from loaderwatch.core.facts import ANSWER_WAIT
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import StackBudget
+from loaderwatch.streamer.stack_moments.budget import LastStacks, StackBudget
 
 LOOKS: Final = 20
 """The last looks, one a second, that tell whether it is a habit."""
@@ -19,19 +20,23 @@ FEW_WAITS: Final = 4
 class WaitingLoops:
     """Follows what the training process of each rank waits for."""
 
-    def __init__(self) -> None:
+    def __init__(self, last: LastStacks) -> None:
         self._waits: dict[int, deque[bool]] = {}  # by rank: whether it waited, by look
-        self._budget = StackBudget()
+        self._budget = StackBudget(last, ANSWER_WAIT)
 
     def due(
-        self, roster: Roster, readings: Mapping[int, Reading], in_step: Callable[[int], bool], now_ns: int
+        self,
+        roster: Roster,
+        readings: Mapping[int, Reading],
+        in_step: Callable[[int], int | None],
+        now_ns: int,
     ) -> list[int]:
         """Return the ranks of which a stack should be taken now, and count it as taken.
 
         Args:
             roster: the processes of the run on this host.
             readings: of this second, by pid.
-            in_step: whether a rank has its batch and works with it.
+            in_step: the pid of a rank's training process if it has its batch and works with it.
             now_ns: monotonic.
         """
         found = []
@@ -40,9 +45,9 @@ class WaitingLoops:
             if reading is None or not main.alive:
                 self._waits.pop(rank, None)
                 continue
-            waits = bool(reading.values.get("answer_wait")) and in_step(rank)
+            waits = bool(reading.values.get("answer_wait")) and in_step(rank) is not None
             looks = self._waits.setdefault(rank, deque(maxlen=LOOKS))
             looks.append(waits)
-            if waits and sum(looks) >= FEW_WAITS and self._budget.take(rank, now_ns):
+            if waits and sum(looks) >= FEW_WAITS and self._budget.take(rank, [main.pid], now_ns):
                 found.append(rank)
         return found

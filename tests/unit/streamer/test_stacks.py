@@ -20,6 +20,7 @@ from loaderwatch.core.ring import RingStatus, RingWriter
 from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Member, Roster
+from loaderwatch.streamer.stack_moments.budget import LastStacks
 from loaderwatch.streamer.stacks import StackCollector, cut_at_worker_loop, one_dump, send_signal
 from tests.fakes.ring_writer import open_rings
 from tests.waiting import wait_until
@@ -38,7 +39,7 @@ def make(tmp_path: Path) -> tuple[Roster, RingWriter]:
 
 def taken_at(roster: Roster, since: int, until_s: int, usual: tuple[float, float] | None = None) -> list[int]:
     """The ages in seconds at which stacks were taken."""
-    collector = StackCollector()
+    collector = StackCollector(LastStacks())
     ages = []
     for age in range(until_s):
         collector.poll(roster, {} if usual is None else {0: usual}, since + age * SECOND)
@@ -76,7 +77,7 @@ def test_a_new_span_begins_anew(tmp_path: Path) -> None:
     """The age counts from the span."""
     roster, ring = make(tmp_path)
     since = time.monotonic_ns()
-    collector = StackCollector()
+    collector = StackCollector(LastStacks())
     ring.set_span(Phase.WAIT, since)
     collector.poll(roster, {}, since + 6 * SECOND)
     assert len(collector.take(0)) == 1
@@ -94,7 +95,7 @@ def test_no_signal_without_a_handler(tmp_path: Path) -> None:
     ring.set_status(RingStatus(False, nobodys, 0, False))
     member = roster.mains[os.getpid()]
     assert send_signal(member, nobodys) is False
-    collector = StackCollector()
+    collector = StackCollector(LastStacks())
     collector.request(0, roster, time.monotonic_ns())
     dump = collector.take(0)[0]
     assert (dump.text, dump.why) == ("", f"process has no handler for signal {nobodys}: none was sent")
@@ -200,7 +201,7 @@ def waiting(
 @pytest.mark.parametrize("waiting", ["helped"], indirect=True)
 def test_another_thread_answers_for_one_in_an_uninterruptible_wait(waiting: Waiting) -> None:
     """A dead mount: the first signal stays with the main thread, and the second one goes to another."""
-    collector = StackCollector()
+    collector = StackCollector(LastStacks())
     for asked in (1, 2):
         dump = waiting.ask(collector, asked * 100 * SECOND)
         assert dump.text.count("most recent call first") == 2, "one dump of two threads"
@@ -216,7 +217,7 @@ def test_another_thread_answers_for_one_in_an_uninterruptible_wait(waiting: Wait
 @pytest.mark.parametrize("waiting", ["alone"], indirect=True)
 def test_a_lone_thread_in_an_uninterruptible_wait_gets_two_signals_in_all(waiting: Waiting) -> None:
     """They queue up until its wait is over."""
-    collector = StackCollector()
+    collector = StackCollector(LastStacks())
     for asked in (1, 2, 3):
         dump = waiting.ask(collector, asked * 100 * SECOND, given_up_s=2)
         assert dump.text == ""
@@ -232,7 +233,7 @@ def test_a_stack_is_of_the_moment_at_which_it_was_asked_for(tmp_path: Path) -> N
     with Path(member.ring.stack_path).open("ab", buffering=0) as file:
         faulthandler.register(NUMBER, file=file)
         try:
-            collector = StackCollector()
+            collector = StackCollector(LastStacks())
             collector.request(0, roster, SECOND)
             # Another thread of this process may be the one that takes the signal, and takes its time.
             wait_until("a stack", lambda: Path(member.ring.stack_path).stat().st_size)

@@ -10,7 +10,7 @@ import pytest
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import APART_NS, LONG_WAIT_NS
+from loaderwatch.streamer.stack_moments.budget import APART_NS, LONG_WAIT_NS, LastStacks
 from loaderwatch.streamer.stack_moments.busy_readers import MOST_ASKED, BusyReaders
 
 STARVED, WELL = (0.5e9, 0.1e9), (0.0, 0.1e9)
@@ -44,7 +44,7 @@ def asked(
         pid: Reading(state, None, None, None, {})
         for pid, state in [(MAIN, main), (OTHER, "R"), *((100 + at, one) for at, one in enumerate(states))]
     }
-    readers, found = BusyReaders(), []
+    readers, found = BusyReaders(LastStacks()), []
     for second in range(seconds):
         if second and later:
             readings |= {100 + at: Reading(one, None, None, None, {}) for at, one in enumerate(later)}

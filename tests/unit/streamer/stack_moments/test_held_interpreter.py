@@ -8,7 +8,7 @@ from typing import Any
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Values
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS
+from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS, LastStacks
 from loaderwatch.streamer.stack_moments.held_interpreter import FEW_SECONDS, HeldInterpreter
 
 HELD: Values = {"cpu_ratio": 0.55, "main_cpu_ratio": 0.15, "run_delay_ratio": 0.35}
@@ -18,7 +18,7 @@ def asked(values: Values, woken_per_s: int | None, seconds: int = 20, *, alive: 
     """In which seconds rank 3 was asked, of looks that all found the same."""
     main = SimpleNamespace(pid=100, alive=alive)
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
-    held, found = HeldInterpreter(), []
+    held, found = HeldInterpreter(LastStacks()), []
     for second in range(seconds):
         switches = None if woken_per_s is None else second * woken_per_s
         reading = Reading("S", None, None, None, {**values, "voluntary_switches": switches})

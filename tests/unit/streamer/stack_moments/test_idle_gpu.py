@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from loaderwatch.core.clock import SECOND_NS
-from loaderwatch.streamer.stack_moments.budget import APART_NS, HOUR_NS
+from loaderwatch.streamer.stack_moments.budget import APART_NS, HOUR_NS, LastStacks
 from loaderwatch.streamer.stack_moments.idle_gpu import SWING_NS, IdleGpus
 
 
 def asked(ratios: list[float], *, every_ns: int = SECOND_NS // 10, in_step: bool = True) -> list[int]:
     """At which of these readings a stack is taken."""
-    gpus = IdleGpus()
+    gpus = IdleGpus(LastStacks())
     return [
         number
         for number, ratio in enumerate(ratios)
-        if gpus.due({3: ratio}, lambda rank: in_step and rank == 3, number * every_ns)
+        if gpus.due({3: ratio}, lambda rank: 7 if in_step and rank == 3 else None, number * every_ns)
     ]
 
 

@@ -11,7 +11,7 @@ from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
-from loaderwatch.streamer.stack_moments.budget import LONG_WAIT_NS
+from loaderwatch.streamer.stack_moments.budget import LONG_WAIT_NS, LastStacks
 from loaderwatch.streamer.stack_moments.locked_workers import LOOKS, MOST_ASKED, LockedWorkers
 
 STARVED = {3: (0.5e9, 0.1e9)}
@@ -44,7 +44,7 @@ def asked(
         for worker in range(-1, len(readings))
     ]
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: members[0]}, of_rank=lambda rank: members)
-    locked = LockedWorkers()
+    locked = LockedWorkers(LastStacks())
     by_pid = {100 + worker: one for worker, one in enumerate(readings)}
     found = []
     for second in range(looks):

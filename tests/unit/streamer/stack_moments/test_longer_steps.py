@@ -9,7 +9,7 @@ import pytest
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
-from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS
+from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, LastStacks
 from loaderwatch.streamer.stack_moments.longer_steps import LongerSteps
 
 MS = 1_000_000
@@ -22,18 +22,21 @@ def asked(
     alive: bool = True,
     cuda: bool = False,
     model: bool = True,
+    in_step_ms: float = 1.0,
 ) -> list[int]:
-    """The seconds in which rank 3 was asked, whose usual step took so long."""
+    """The seconds in which rank 3 was asked, whose usual step took so long and whose step now takes ``in_step_ms``."""
+    span = SimpleNamespace(phase=phase)
     main = SimpleNamespace(
         pid=7,
         alive=alive,
-        ring=SimpleNamespace(span=lambda: SimpleNamespace(phase=phase)),
+        ring=SimpleNamespace(span=lambda: span),
         info=SimpleNamespace(cuda=cuda, has_model=model),
     )
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
-    steps, found = LongerSteps(), []
+    steps, found = LongerSteps(LastStacks()), []
     for second, step_ms in enumerate(steps_ms):
         usual_ns = {3: (0.0, step_ms * MS)}
+        span.since_ns = second * SECOND_NS - in_step_ms * MS
         found += [second for _ in steps.due(roster, usual_ns, second * SECOND_NS)]
     return found
 
@@ -51,6 +54,11 @@ def test_it_is_asked_once_its_steps_take_twice_as_long(phase: Phase) -> None:
 def test_anywhere_in_a_step_where_no_model_is_watched() -> None:
     assert asked(GROWS, Phase.STEP, model=False)[0] == 20
     assert asked(GROWS, Phase.WAIT, model=False) == []
+
+
+def test_a_step_that_is_long_by_itself_shows_nothing_of_those_that_grow() -> None:
+    """One stall doubles the usual step for a moment."""
+    assert asked(GROWS, Phase.STEP, model=False, in_step_ms=1500.0) == []
 
 
 def test_it_is_asked_a_handful_of_times_an_hour() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
-from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS
+from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, LastStacks
 from loaderwatch.streamer.stack_moments.script_work import LOOKS, ScriptWork
 
 
@@ -19,6 +19,7 @@ def asked(
     """The seconds in which rank 3 was asked, of looks that found it in these phases."""
     span = SimpleNamespace(phase=phases[0], loader=1)
     main = SimpleNamespace(
+        pid=7,
         alive=alive,
         ring=SimpleNamespace(span=lambda: span),
         info=SimpleNamespace(
@@ -26,7 +27,7 @@ def asked(
         ),
     )
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
-    work, found = ScriptWork(), []
+    work, found = ScriptWork(LastStacks()), []
     for second, span.phase in enumerate(phases):
         found += [second for _ in work.due(roster, second * SECOND_NS)]
     return found

@@ -10,7 +10,7 @@ import pytest
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
-from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS
+from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS, LastStacks
 from loaderwatch.streamer.stack_moments.step_loops import StepLoops
 
 
@@ -29,12 +29,13 @@ def asked(
         return SimpleNamespace(phase=phases[now], since_ns=int(since_s(now) * SECOND_NS))
 
     main = SimpleNamespace(
+        pid=7,
         alive=alive,
         info=SimpleNamespace(trains_without_loader=alone) if info else None,
         ring=SimpleNamespace(span=span),
     )
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
-    loops, found = StepLoops(), []
+    loops, found = StepLoops(LastStacks()), []
     for now in range(len(phases)):
         found += [now for _ in loops.due(roster, {3: (wait_ns, 1e8)}, now * SECOND_NS)]
     return found

@@ -8,6 +8,7 @@ from typing import Any, cast
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.process import Reading
+from loaderwatch.streamer.stack_moments.budget import LastStacks
 from loaderwatch.streamer.stack_moments.waiting_loops import FEW_WAITS, LOOKS, WaitingLoops
 
 
@@ -15,14 +16,14 @@ def asked(waits: list[float | None], *, in_step: bool = True) -> list[int]:
     """In which seconds rank 3 was asked, of looks that found it waiting (1) or not."""
     main = SimpleNamespace(pid=100, alive=True)
     roster: Any = SimpleNamespace(newest_by_rank=lambda: {3: main})
-    loops = WaitingLoops()
+    loops = WaitingLoops(LastStacks())
     return [
         second
         for second, value in enumerate(waits)
         if loops.due(
             cast("Roster", roster),
             {100: Reading("S", None, None, None, {"answer_wait": value})},
-            lambda rank: in_step,
+            lambda rank: 100 if in_step else None,
             second * SECOND_NS,
         )
     ]
