@@ -119,14 +119,16 @@ def write_stderr(pid: int, text: str, proc_root: Path = PROC) -> bool:
 
 
 def is_open_for_writing(pid: int, proc_root: Path = PROC) -> bool:
-    """Whether a process's descriptor 2 is open for writing.
+    """Whether a process's descriptor 2 is open for writing, and no data file.
 
     Opening the file anew would not tell: where stderr was closed, 2 may be the reading end of a pipe or a data file, and
-    our line would go into it.
+    our line would go into it. A plain file is the job's stderr if it appends, as the agent has seen to.
     """
+    process = proc_root / str(pid)
     try:
-        lines = (proc_root / str(pid) / "fdinfo" / "2").read_text().splitlines()
+        lines = (process / "fdinfo" / "2").read_text().splitlines()
+        plain = (process / "fd" / "2").is_file()
     except OSError:
         return False
-    modes = [int(line.split()[1], 8) & os.O_ACCMODE for line in lines if line.startswith("flags:")]
-    return bool(modes) and modes[0] != os.O_RDONLY
+    flags = next((int(line.split()[1], 8) for line in lines if line.startswith("flags:")), os.O_RDONLY)
+    return flags & os.O_ACCMODE != os.O_RDONLY and (not plain or bool(flags & os.O_APPEND))

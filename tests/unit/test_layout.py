@@ -173,6 +173,7 @@ TESTED_BY: dict[str, str] = {
     "core/language.py": "language/test_spoken.py",
     "core/errors.py": "unit/core/test_config.py",
     "core/facts.py": "unit/core/test_wire.py",
+    "core/kept_files.py": "integration/test_agent_descriptors.py",
     "core/ring/span.py": "unit/core/test_ring.py",
     "core/spawn.py": "unit/agent/process/test_launch.py",
     "demo/processes.py": "integration/test_demo_acts.py",

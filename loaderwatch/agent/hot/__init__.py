@@ -33,6 +33,7 @@ in_python: Final = SimpleNamespace(
     TimedCall=calls.TimedCall,
     TimedCollections=collector.TimedCollections,
     TimedIndices=samples.TimedIndices,
+    guard_last_stack=None,
     guard_stacks=None,
     nexts_on_the_stack=nexts.nexts_on_the_stack,
     noted_collate=fetches.noted_collate,
@@ -55,9 +56,12 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
         ):
             _chosen = _hot
 
-guard_stacks: Final[Callable[[int, int], None] | None] = _chosen.guard_stacks
-"""Takes the handler of a signal from ``faulthandler`` (signal, descriptor of its file), so that a dump which reads what another
-thread is leaving begins anew instead of ending the process; None where nothing was compiled."""
+guard_stacks: Final[Callable[[int, int, bytes], None] | None] = _chosen.guard_stacks
+"""Takes the handler of a signal from ``faulthandler`` (signal, descriptor and path of its file), so that a dump which reads what another
+thread is leaving begins anew instead of ending the process, and no other file is written to that has the descriptor's number by then;
+None where nothing was compiled."""
+guard_last_stack: Final[Callable[[int, int], None] | None] = _chosen.guard_last_stack
+"""The same for a signal that writes one stack and ends the process (signal, descriptor)."""
 
 if TYPE_CHECKING:
     from loaderwatch.agent.hot.calls import CallsOf, TimedCall
@@ -81,6 +85,7 @@ __all__ = [
     "SampleClock",
     "TimedCall",
     "TimedCollections",
+    "guard_last_stack",
     "guard_stacks",
     "nexts_on_the_stack",
     "noted_collate",

@@ -12,11 +12,14 @@
 #include <Python.h>
 #include <structmember.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -1572,8 +1575,48 @@ extern const char *_Py_DumpTracebackThreads(int fd, PyInterpreterState *interpre
 
 static volatile pid_t dumping; /* the thread that writes stacks, or 0 */
 static sigjmp_buf torn_off;
-static struct sigaction of_faulthandler, of_segv, of_bus;
-static int stacks_fd;
+static struct sigaction of_segv, of_bus;
+
+/* A file of ours that faulthandler writes to. The script may close its descriptor and get the number for a file of its own. */
+typedef struct {
+    int fd;
+    dev_t device;
+    ino_t inode;
+    char path[PATH_MAX];
+    struct sigaction of_faulthandler;
+} Kept;
+
+static Kept stacks, last_stack;
+
+static int is_kept(const Kept *file, int fd) {
+    struct stat found;
+    return fstat(fd, &found) == 0 && found.st_dev == file->device && found.st_ino == file->inode;
+}
+
+/* Open the file whose descriptor the script has closed; -1 where that cannot be done. */
+static int open_again(const Kept *file) {
+    int fd = open(file->path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || is_kept(file, fd))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+/* Put a handler in front of faulthandler's, which is the one of this signal; return whether that was done. */
+static int keep(Kept *file, int number, int fd, void (*handler)(int), int without_flags) {
+    struct stat found;
+    struct sigaction action;
+    if (fstat(fd, &found) < 0 || sigaction(number, NULL, &action) < 0)
+        return 0;
+    file->fd = fd;
+    file->device = found.st_dev;
+    file->inode = found.st_ino;
+    if (action.sa_handler != handler)
+        file->of_faulthandler = action;
+    action.sa_handler = handler;
+    action.sa_flags &= ~without_flags;
+    return sigaction(number, &action, NULL) == 0;
+}
 
 static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 
@@ -1596,45 +1639,62 @@ static void write_stacks(int number) {
     pid_t nobody = 0;
     volatile int dumps = 0;
     off_t end;
+    int fd;
     if (!__atomic_compare_exchange_n(&dumping, &nobody, this_thread(), 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return;
-    take_over(SIGSEGV, &of_segv);
-    take_over(SIGBUS, &of_bus);
-    end = lseek(stacks_fd, 0, SEEK_END);
-    if (sigsetjmp(torn_off, 1) != 0 && DUMP_THREADS != NULL && dumps < DUMPS && ftruncate(stacks_fd, end) < 0)
-        dumps = DUMPS; /* what there is stays */
-    if (dumps++ < DUMPS) {
-        if (DUMP_THREADS != NULL)
-            DUMP_THREADS(stacks_fd, NULL, NULL);
-        else if (dumps == 1)
-            of_faulthandler.sa_handler(number); /* which answers no more once it was torn off */
+    fd = is_kept(&stacks, stacks.fd) ? stacks.fd : DUMP_THREADS != NULL ? open_again(&stacks) : -1;
+    if (fd >= 0) {
+        take_over(SIGSEGV, &of_segv);
+        take_over(SIGBUS, &of_bus);
+        end = lseek(fd, 0, SEEK_END);
+        if (sigsetjmp(torn_off, 1) != 0 && DUMP_THREADS != NULL && dumps < DUMPS && ftruncate(fd, end) < 0)
+            dumps = DUMPS; /* what there is stays */
+        if (dumps++ < DUMPS) {
+            if (DUMP_THREADS != NULL)
+                DUMP_THREADS(fd, NULL, NULL);
+            else if (dumps == 1)
+                stacks.of_faulthandler.sa_handler(number); /* which answers no more once it was torn off */
+        }
+        sigaction(SIGSEGV, &of_segv, NULL);
+        sigaction(SIGBUS, &of_bus, NULL);
+        if (fd != stacks.fd)
+            close(fd);
     }
-    sigaction(SIGSEGV, &of_segv, NULL);
-    sigaction(SIGBUS, &of_bus, NULL);
     __atomic_store_n(&dumping, 0, __ATOMIC_RELEASE);
     errno = error;
 }
 
 static PyObject *guard_stacks(PyObject *module, PyObject *args) {
     int number, fd;
-    struct sigaction action;
+    const char *path;
+    if (!PyArg_ParseTuple(args, "iiy", &number, &fd, &path))
+        return NULL;
+    strncpy(stacks.path, path, sizeof stacks.path - 1);
+    dumping = 0; /* a process that was forked while another thread wrote */
+    if (!keep(&stacks, number, fd, write_stacks, SA_ONSTACK)) /* the stack for overflows has no room for a second signal's registers */
+        return PyErr_SetFromErrno(PyExc_OSError);
+    Py_RETURN_NONE;
+}
+
+static void write_last_stack(int number) {
+    if (is_kept(&last_stack, last_stack.fd))
+        last_stack.of_faulthandler.sa_handler(number);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static PyObject *guard_last_stack(PyObject *module, PyObject *args) {
+    int number, fd;
     if (!PyArg_ParseTuple(args, "ii", &number, &fd))
         return NULL;
-    if (sigaction(number, NULL, &action) < 0)
-        return PyErr_SetFromErrno(PyExc_OSError);
-    if (action.sa_handler != write_stacks)
-        of_faulthandler = action;
-    action.sa_handler = write_stacks;
-    action.sa_flags &= ~SA_ONSTACK; /* the stack for overflows has no room for a second signal's registers */
-    stacks_fd = fd;
-    dumping = 0; /* a process that was forked while another thread wrote */
-    if (sigaction(number, &action, NULL) < 0)
+    if (!keep(&last_stack, number, fd, write_last_stack, 0))
         return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
     METHOD("guard_stacks", guard_stacks, METH_VARARGS),
+    METHOD("guard_last_stack", guard_last_stack, METH_VARARGS),
 #ifdef __GLIBC__
     METHOD("say_after_success", say_after_success, METH_O),
 #endif

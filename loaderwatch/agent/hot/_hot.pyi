@@ -20,8 +20,14 @@ class timed_next:
     def __call__(self, iterator: Any) -> Any: ...
 
 def nexts_on_the_stack() -> int: ...
-def guard_stacks(number: int, fd: int, /) -> None:
-    """Answer a signal that ``faulthandler.register`` was called for, with what it would write, but survive what it would not."""
+def guard_stacks(number: int, fd: int, path: bytes, /) -> None:
+    """Answer a signal that ``faulthandler.register`` was called for, with what it would write, but survive what it would not.
+
+    Nothing is written to another file that has the descriptor's number by then: the file is opened again by its path.
+    """
+
+def guard_last_stack(number: int, fd: int, /) -> None:
+    """Keep ``faulthandler`` from writing to another file that has the descriptor's number, on a signal that ends the process."""
 
 def say_after_success(text: bytes, /) -> None:
     """Write a line to stderr when this process has ended with exit code 0; not there without glibc."""
@@ -35,6 +41,7 @@ __all__ = [
     "SampleClock",
     "TimedCall",
     "TimedCollections",
+    "guard_last_stack",
     "guard_stacks",
     "nexts_on_the_stack",
     "timed_next",

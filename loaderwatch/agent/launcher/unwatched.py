@@ -20,6 +20,7 @@ SCRIPT: Final = "LOADERWATCH_SCRIPT"
 """Variable with ``PID:NAME`` of the script that ``loaderwatch run`` became, which the processes it starts inherit."""
 
 _found = False
+_stderr: tuple[int, int] | None = None  # which file it was as the script began
 
 
 def hand_on(name: str) -> None:
@@ -29,7 +30,9 @@ def hand_on(name: str) -> None:
 
 def await_end() -> None:
     """Write the line at the end of the script, if nothing was found until then. In other processes do nothing."""
+    global _stderr
     if _is_script():
+        _stderr = _stderr_file()
         atexit.register(shield(_end))
 
 
@@ -56,7 +59,7 @@ def _script() -> tuple[str, str]:
 def _end() -> None:
     """Arrange for the line. This runs after the functions that the script itself registered with ``atexit``."""
     failed = getattr(sys, "last_value", None) is not None
-    if not _is_script() or _found or failed or not has_stderr():
+    if not _is_script() or _found or failed or not has_stderr() or _stderr_file() != _stderr:
         return
     mark = _mark()
     if mark is None:
@@ -69,6 +72,15 @@ def _end() -> None:
         " that iterable: loader = loaderwatch.attach(loader)\n"
     )
     _speaker()(text.encode(errors="replace"))
+
+
+def _stderr_file() -> tuple[int, int] | None:
+    """Return which file descriptor 2 is: a script may close it, and a file that it opens then gets the number."""
+    try:
+        found = os.fstat(2)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _speaker() -> Callable[[bytes], object]:

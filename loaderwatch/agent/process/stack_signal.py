@@ -7,19 +7,20 @@ where that was not compiled, and in Python 3.10, only the thread that takes the 
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import sys
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 from loaderwatch.agent.guard import say
 from loaderwatch.agent.hot import guard_stacks
-from loaderwatch.core.files import opener
+from loaderwatch.core.kept_files import KeptFile
 
 _FIRST: Final = 7
 """The lowest offset from SIGRTMIN that is tried; other libraries pick the lowest ones first."""
 
-_registered: Final[dict[int, IO[bytes]]] = {}
+_registered: Final[dict[int, KeptFile]] = {}
 """The open file that faulthandler writes to, for each signal."""
 
 
@@ -59,14 +60,14 @@ def register_stacks(path: Path, number: int) -> bool:
     if not number:
         return False
     try:
-        file = open(path, "ab", buffering=0, opener=opener)  # noqa: SIM115 - Path.open takes no opener; stays open
+        file = KeptFile(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError as error:
         say(f"cannot write {path} ({error.strerror}); there will be no stacks of this process")
         return False
     others = guard_stacks is not None and sys.version_info >= (3, 11)  # 3.10 counts references as it reads
-    faulthandler.register(number, file=file, all_threads=others, chain=False)
+    faulthandler.register(number, file=file.fd, all_threads=others, chain=False)
     if guard_stacks is not None:
-        guard_stacks(number, file.fileno())
+        guard_stacks(number, file.fd, os.fsencode(path))
     before = _registered.pop(number, None)
     _registered[number] = file
     if before is not None:

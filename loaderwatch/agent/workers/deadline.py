@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import mmap
 import os
 import signal
 import struct
@@ -21,8 +20,9 @@ from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from loaderwatch.agent.frames import is_ours
+from loaderwatch.agent.hot import guard_last_stack
 from loaderwatch.agent.source import is_script
-from loaderwatch.core.files import opener
+from loaderwatch.core.kept_files import KeptFile, map_file
 
 GRACE_S: Final = 5.0
 """How long the code may take to give up after it was interrupted, before its process is ended."""
@@ -229,7 +229,9 @@ def standing(lines: list[Line]) -> str:
 def _watch_from_outside(note: Path, number: int) -> Any:
     """Map the beginning of the file, behind which ``faulthandler`` writes the stack before the signal ends this process."""
     signal.signal(number, signal.SIG_DFL)
-    fd = opener(str(note), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
-    os.write(fd, bytes(NOTE.size))
-    faulthandler.register(number, file=fd, all_threads=False, chain=True)  # the descriptor stays open
-    return mmap.mmap(fd, NOTE.size)
+    file = KeptFile(note, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.write(file.fd, bytes(NOTE.size))
+    faulthandler.register(number, file=file.fd, all_threads=False, chain=True)
+    if guard_last_stack is not None:
+        guard_last_stack(number, file.fd)
+    return map_file(file.fd, NOTE.size)

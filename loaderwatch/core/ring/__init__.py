@@ -23,6 +23,7 @@ from typing import IO, Final
 
 from loaderwatch.core.errors import RingError
 from loaderwatch.core.files import opener
+from loaderwatch.core.kept_files import map_file
 from loaderwatch.core.records import RECORD_FIELDS, SLOT_FIELDS, UNKNOWN, RecordKind
 from loaderwatch.core.ring.span import (
     CURSOR_WORD,
@@ -84,13 +85,6 @@ Memory = mmap.mmap | bytearray
 """The memory that a ring is written to: the mapped file, or in a forked child a buffer that nobody reads."""
 
 
-def _map_whole(fd: int, size: int) -> Memory:
-    if not hasattr(mmap, "MAP_POPULATE"):
-        return mmap.mmap(fd, size)
-    # every page at once: a page fault on each page's first record would be the writer's dearest moment
-    return mmap.mmap(fd, size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
-
-
 def _allocate(file: IO[bytes], size: int) -> None:
     """Extend a file to its full size and claim the space for it."""
     if hasattr(os, "posix_fallocate"):
@@ -136,7 +130,7 @@ class RingWriter:
             scratch.replace(path)  # readers never see a ring without its header
             made = path
             with path.open("r+b") as whole:
-                self.memory = _map_whole(whole.fileno(), size)
+                self.memory: Memory = map_file(whole.fileno(), size)
         except BaseException:
             made.unlink(missing_ok=True)
             raise

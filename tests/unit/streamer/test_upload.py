@@ -165,14 +165,15 @@ def test_stream_names_fit_the_wire(host: str) -> None:
 
 @NEEDS_PROC
 def test_what_is_no_stderr_gets_no_line(tmp_path: Path) -> None:
-    """Where stderr was closed, descriptor 2 is whatever was opened next: a data file that is being read, a pipe's end."""
+    """Where stderr was closed, descriptor 2 is whatever was opened next: a data file that is read or written, a pipe's end."""
     data = tmp_path / "data.bin"
     data.write_bytes(b"precious")
     read, write = os.pipe()
-    with data.open("rb") as file:
-        children = [subprocess.Popen(["sleep", "60"], stderr=fd) for fd in (file.fileno(), read)]
+    with data.open("rb") as file, data.open("r+b") as written:
+        ends = (file.fileno(), written.fileno(), read)
+        children = [subprocess.Popen(["sleep", "60"], stderr=fd) for fd in ends]
     try:
-        assert [write_stderr(child.pid, "hello") for child in children] == [False, False]
+        assert [write_stderr(child.pid, "hello") for child in children] == [False] * 3
         os.set_blocking(read, False)
         with pytest.raises(BlockingIOError):
             os.read(read, 1)
