@@ -508,6 +508,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s55_slow_validation", group="evaluation", name="n20_validation_inside", args=("--quick",)),
     # ---- what runs out, before and after
     Case("s24_memory", ("S24",), "resources", within_s=40, says=("bound every cache",)),
+    Case("s24_losses", ("S24",), "resources", within_s=60, says=("the training process", "use .item()")),
     Case("s37_killed", ("S37",), "resources"),
     Case("s37_killed", ("S37",), "resources", name="s37_sigkill", args=("--kill",)),
     Case("s39_shared_memory", ("S39",), "resources", before=SMALL_SHM, says=("--shm-size",)),
@@ -706,6 +707,11 @@ CASES: Final[tuple[Case, ...]] = (
     Case("n37_batches_ahead", group="alike", within_s=60),
     Case("n38_fills_cache", group="alike", within_s=60),
     Case("n43_live", group="alike", within_s=60),
+    # ---- memory that grows and does not run out
+    Case("n61_fills_buffer", group="alike", within_s=60),
+    Case("n61_fills_buffer", group="alike", within_s=60, args=("--cache",), name="n61_fills_cache"),
+    Case("n62_loads_first", group="alike", ranks=2, before=LAUNCHED, within_s=75),
+    Case("n63_large_activations", group="alike", within_s=75),
     Case("n40_longer_sequences", group="alike", within_s=75),
     Case("n30_rank_prepares", group="alike", ranks=2, before=LAUNCHED, within_s=75),
     Case("n31_thread_serves", group="alike", within_s=75),

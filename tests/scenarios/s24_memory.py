@@ -17,4 +17,4 @@ def read(index: int) -> None:
 
 loader = DataLoader(SlowDataset(100_000, read), batch_size=batch, num_workers=workers)
 loaderwatch.attach(loader)
-train(loader, step_s=vary(0.05, 0.06), seconds=30)
+train(loader, step_s=vary(0.05, 0.06), seconds=60)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
@@ -22,7 +24,9 @@ UNMEASURED_S: Final = 20.0
 """After so many seconds without any loader iterated, a process may well have the wrong one attached."""
 DIAGNOSED_S: Final = 10.0
 """Seconds that detectors need to be sure, without first batches; in a shorter run they may say nothing."""
-URGENCY: Final = {"hung": 2, "running-out": 1}
+FORECAST: Final = "running-out"
+"""The code of findings about what will happen if the run goes on."""
+URGENCY: Final = {"hung": 2, FORECAST: 1}
 """Codes that speak before others of the same severity: training stands still, or is about to die."""
 _WARNING_RATIO: Final = Limits().input_warning_ratio
 _INPUT: Final = "input-bound"  # a remark with this code says what the data is waited for
@@ -52,10 +56,18 @@ def verdict_of(
         return crash_verdict(window(), occurrences)
     if state == "finished":
         told = [each for each in occurrences if each.finding.severity != "info"]
-        worst = max(told, key=lambda each: _gravity(each.finding), default=None)
-        return _by_numbers(window(), []) if worst is None else _of(worst, "Finished. While it ran: ")
+        return _at_its_end(told) if told else _by_numbers(window(), [])
     worst = _most_urgent([each for each in occurrences if each.finding.ended_ns is None])
     return _by_numbers(window(), occurrences) if worst is None else _of(worst)
+
+
+def _at_its_end(told: Sequence[Occurrence]) -> Verdict:
+    """Return the verdict of a finished run: the gravest alert. A forecast comes last, as a remark, because it did not come true."""
+    came_true = [each for each in told if each.finding.code != FORECAST]
+    worst = max(came_true or told, key=lambda each: _gravity(each.finding))
+    if came_true:
+        return _of(worst, "Finished. While it ran: ")
+    return msgspec.structs.replace(_of(worst, "Finished before what was forecast: "), severity="info")
 
 
 def last_said(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:

@@ -17,6 +17,7 @@ from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
+from loaderwatch.detect.running_out.rise import Ints, stretches
 from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -26,6 +27,9 @@ LEAST_S = 4.0
 LEAST_USED_RATIO = 0.25  # of the limit: below that there is time to see whether it goes on
 SURE_USED_RATIO = 0.5
 NEARLY_RATIO = 0.9
+STRETCH_NS: Final = 100_000_000  # least stretch of steps, in ns: counts are rare, hardly two lie in one
+COUNTED_NS: Final = 5_000_000_000
+"""Time between two counts, in ns: a count so long before the first batch, or after the last step, still counts."""
 MOST_AHEAD_NS: Final = 6_000_000_000  # descriptors are counted every five seconds
 WHY_TRAINING: Final = (
     "Every tensor that comes from a worker keeps one open as long as it lives, so something keeps batches."
@@ -71,19 +75,19 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
     most, now = float(limit[-1]), float(known(fds)[-1])
     if now < LEAST_USED_RATIO * most:
         return None
+    training = stretches(rank, STRETCH_NS, COUNTED_NS)
     counted = _counted(fds)
-    rise = growth(t_ns[counted], fds[counted], LEAST_S) or _two_point(t_ns[counted], fds[counted])
-    if rise is None:
+    found = training.rise(t_ns[counted], fds[counted], _steady) if training is not None else None
+    if found is None:
         return None
+    rise = found.growth
     eta_s = rise.eta_s(most - now)
     if eta_s > WARNING_ETA_S:
         return None
     sure = now >= SURE_USED_RATIO * most
     severity: Severity = "info" if not sure else "critical" if now >= NEARLY_RATIO * most else "warning"
-    steps = rank.table("steps")["request_ns"]
-    inside = int(((steps >= t_ns[0]) & (steps <= t_ns[-1])).sum())
-    per_step = rise.grown / inside if inside else 0.0
-    every = f", about {per_step:.1f} per step" if per_step >= 0.1 else ""
+    per_step = rise.grown / found.steps
+    every = f" That is about {per_step:.1f} per step." if per_step >= 0.1 else ""
     who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
     if worker is not None:
         who = (
@@ -99,19 +103,15 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
         confidence=0.85 if sure else 0.6,
         began_ns=int(t_ns[0]),
         title=f"{who} will run out of file descriptors in about {duration(eta_s)}: {now:.0f} of {most:.0f} are open.",
-        cause=f"The number of open descriptors has risen from {rise.first:.0f} to {rise.last:.0f} in {duration(rise.span_s)}"
-        f"{every}. {WHY_TRAINING if worker is None else WHY_WORKER}",
+        cause=found.basis("this process had open", lambda value: f"{value:.0f}")
+        + f"{every} {WHY_TRAINING if worker is None else WHY_WORKER}",
         advice=KEEP_NO_BATCHES if worker is None else CLOSE_FILES,
         evidence=[
             Evidence(label="open descriptors", value=now, unit="count"),
             Evidence(label="limit", value=most, unit="count"),
             Evidence(label="more per second", value=rise.per_s, unit="per_s"),
             Evidence(label="until the limit", value=eta_s, unit="s"),
-            *(
-                [Evidence(label="steps per second", value=rate(inside / rise.span_s), unit="text")]
-                if inside
-                else []
-            ),
+            Evidence(label="steps per second", value=rate(found.steps / rise.span_s), unit="text"),
         ],
         rank=rank.rank,
         host=rank.host,
@@ -120,9 +120,12 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
     )
 
 
-def _two_point(
-    t_ns: np.ndarray[tuple[int], np.dtype[np.int64]], fds: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> Growth | None:
+def _steady(t_ns: Ints, fds: Floats) -> Growth | None:
+    """Return the growth of some counts: steady, or of so few that each must be higher than the one before."""
+    return growth(t_ns, fds, LEAST_S) or _two_point(t_ns, fds)
+
+
+def _two_point(t_ns: Ints, fds: Floats) -> Growth | None:
     """Return the growth from the first count to the last; None unless each is higher than the one before.
 
     Close to the limit two or three counts must do. They must span at least ``LEAST_S``.

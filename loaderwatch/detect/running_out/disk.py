@@ -10,7 +10,7 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.text import count, duration, size
-from loaderwatch.detect.window import HostWindow, RunWindow
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "running-out"
 REMARK_ETA_S: Final = 24 * 3600.0
@@ -33,9 +33,14 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     return [
         finding
         for name, host in window.hosts.items()
-        if any(rank.process.state == "live" for rank in by_host.get(name, ()))
+        if any(rank.process.state == "live" and _has_trained(rank) for rank in by_host.get(name, ()))
         and (finding := _finding(host)) is not None
     ]
+
+
+def _has_trained(rank: RankWindow) -> bool:
+    """Whether a rank has begun to train: before that it may download or convert its data, which comes to an end."""
+    return bool(rank.table("steps")["step"].size or rank.past("steps")["step"].size)
 
 
 def _finding(host: HostWindow) -> Finding | None:
@@ -83,7 +88,8 @@ def _finding(host: HostWindow) -> Finding | None:
         confidence=0.8,
         began_ns=host.made_ns,
         title=title,
-        cause="Its free space falls to a new low with what the training processes write, and nothing of it is deleted.",
+        cause=f"The forecast is based on {duration(seen_s)} in which the training processes wrote there. Its free space falls to a new low"
+        " with what they write, and nothing of it is deleted.",
         advice=ADVICE,
         evidence=evidence,
         host=host.info.name,

@@ -1,13 +1,14 @@
 """Memory that grows with every sample, before it runs out: S24, code ``running-out``.
 
-Two causes look alike: Python objects of a forked dataset, whose pages are copied by merely reading them
-(pytorch#13246: the proportional share, PSS, rises), and leaks (anonymous memory rises). RSS is no measure: it
-counts shared and file pages as well.
+Memory is compared from step to step while the run trains (``rise``). Two causes look alike: Python objects of a
+forked dataset, whose pages are copied by merely reading them (pytorch#13246: the proportional share, PSS, rises), and
+leaks (anonymous memory rises). RSS is no measure: it counts shared and file pages as well.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,15 @@ from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import limit_hits_per_s
-from loaderwatch.detect.measures.statistics import Growth, growth, mean, median
+from loaderwatch.detect.measures.statistics import Floats, Growth, growth, mean, median
+from loaderwatch.detect.running_out.rise import (
+    LOOKS_AHEAD,
+    LOOKS_AHEAD_OF_STREAM,
+    Ints,
+    Rise,
+    is_likely,
+    stretches,
+)
 from loaderwatch.detect.text import count, duration, size
 from loaderwatch.detect.window import (
     HostWindow,
@@ -44,9 +53,21 @@ class _Leak:
     rank: RankWindow
     worker: int  # -1: the training process
     pid: int
-    loader: LoaderInfo | None
-    rise: Growth
+    loader: LoaderInfo | None  # the one that this process reads, as its worker or itself
+    rise: Rise
     copied: bool  # it is the proportional share that grows
+
+    @property
+    def per_s(self) -> float:
+        """Return the bytes that are added each second."""
+        return self.rise.growth.per_s
+
+    @property
+    def name(self) -> str:
+        """Return the process in words: "worker 1 of rank 0 (pid 4711)"."""
+        of = f" of rank {self.rank.rank}" if self.rank.process.world_size > 1 else ""
+        who = f"worker {self.worker}" if self.worker >= 0 else "the training process"
+        return f"{who}{of} (pid {self.pid})"
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -66,6 +87,9 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _leaks(rank: RankWindow) -> list[_Leak]:
+    training = stretches(rank)
+    if training is None:
+        return []
     rows = rank.table("processes")
     pids, times, anonymous, pss = (rows[name] for name in ("pid", "t_ns", "anonymous_bytes", "pss_bytes"))
     found = []
@@ -77,34 +101,49 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
             continue  # it has ended
         settled = first_at(t_ns, int(t_ns[0]) + SETTLING_NS)
         late, t_ns = own[settled:], t_ns[settled:]
-        rise = growth(t_ns, anonymous[late], LEAST_S)
-        shared = growth(t_ns, pss[late], LEAST_PSS_S)
+        rise = training.rise(t_ns, anonymous[late], _for(LEAST_S))
+        shared = training.rise(t_ns, pss[late], _for(LEAST_PSS_S))
         best = max(
-            (one for one in (rise, shared) if one is not None), key=lambda one: one.per_s, default=None
+            (one for one in (rise, shared) if one is not None),
+            key=lambda one: one.growth.per_s,
+            default=None,
         )
         if best is None:
             continue
         worker = int(rows["worker"][own][-1])
-        loader = loaders.get(int(rows["loader"][own][-1])) if worker >= 0 else None
+        loader = loaders.get(int(rows["loader"][own][-1])) if worker >= 0 else _read_in_process(rank)
         found.append(_Leak(rank, worker, pid, loader, best, best is shared))
     return found
 
 
+def _for(least_s: float) -> Callable[[Ints, Floats], Growth | None]:
+    """Return what judges a series: steady growth over ``least_s`` seconds at least."""
+    return lambda t_ns, values: growth(t_ns, values, least_s)
+
+
+def _read_in_process(rank: RankWindow) -> LoaderInfo | None:
+    """Return the training loader that the training process reads itself; None where workers do."""
+    own = (loader for loader in rank.process.loaders if loader.role == "train" and loader.num_workers == 0)
+    return next(own, None)
+
+
 def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
     room, what = _room(host)
-    per_s = sum(leak.rise.per_s for leak in leaks)
-    grown = sum(leak.rise.grown for leak in leaks)
+    per_s = sum(leak.per_s for leak in leaks)
+    grown = sum(leak.rise.growth.grown for leak in leaks)
     if not math.isfinite(room) or grown < LEAST_GROWN:
         return None
     eta_s = max(0.0, room) / per_s
     if eta_s > WARNING_ETA_S:
         return None
-    worst = max(leaks, key=lambda leak: leak.rise.per_s)
-    ends_s = min((_epoch_left_s(leak) for leak in leaks), default=math.inf)
+    worst = max(leaks, key=lambda leak: leak.per_s)
+    ends_s = _epoch_left_s(worst)
     survives = ends_s < 0.8 * eta_s
-    severity: Severity = "info" if survives else "critical" if eta_s <= CRITICAL_ETA_S else "warning"
+    streams = worst.loader is not None and bool(worst.loader.iterable_dataset)
+    is_sure = not survives and is_likely(grown, room, LOOKS_AHEAD_OF_STREAM if streams else LOOKS_AHEAD)
+    severity: Severity = "info" if not is_sure else "critical" if eta_s <= CRITICAL_ETA_S else "warning"
     workers = [leak for leak in leaks if leak.worker >= 0]
-    mine = sum(leak.rise.per_s for leak in workers) >= 0.5 * per_s
+    mine = sum(leak.per_s for leak in workers) >= 0.5 * per_s
     who = (
         f"{count(len(workers), 'worker')} {'grows' if len(workers) == 1 else 'grow'}"
         if mine
@@ -120,15 +159,11 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
         code=CODE,
         scenario="S24",
         severity=severity,
-        confidence=0.85 if not survives else 0.6,
-        began_ns=int(host.made_ns - worst.rise.span_s * 1e9),
+        confidence=0.85 if is_sure else 0.6,
+        began_ns=int(host.made_ns - worst.rise.growth.span_s * 1e9),
         title=f"Memory runs out in about {duration(eta_s)}: {who} by {rate_words}, and {size(room)} of {what} are left.",
-        cause=_cause(mine, copied, grown, worst)
-        + (
-            f" The epoch ends in {duration(ends_s)}, before that, and its workers with it."
-            if survives
-            else ""
-        )
+        cause=_cause(mine, copied, worst)
+        + (_end(worst, ends_s) if survives else "")
         + " When it is gone the kernel kills a worker; before that the page cache shrinks and reading slows down.",
         advice=_advice(mine, worst),
         evidence=[
@@ -137,6 +172,8 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
             Evidence(label=f"left of {what}", value=room, unit="bytes"),
             Evidence(label="until it is used up", value=eta_s, unit="s"),
             Evidence(label="growing processes", value=len(leaks), unit="count"),
+            Evidence(label="seen for", value=worst.rise.growth.span_s, unit="s"),
+            Evidence(label="steps", value=worst.rise.steps, unit="count"),
             *(
                 [Evidence(label="memory pressure (some)", value=pressure, unit="ratio")]
                 if math.isfinite(pressure)
@@ -151,8 +188,15 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
     )
 
 
-def _cause(mine: bool, copied: bool, grown: float, worst: _Leak) -> str:
-    so_far = f"In the last {duration(worst.rise.span_s)} {size(grown)} were added, steadily."
+def _end(worst: _Leak, ends_s: float) -> str:
+    """Return the sentence on an epoch that ends before memory does."""
+    if worst.worker >= 0:
+        return f" The epoch ends in {duration(ends_s)}, before that, and its workers with it."
+    return f" The epoch ends in {duration(ends_s)}, before that: a cache of its samples is complete then."
+
+
+def _cause(mine: bool, copied: bool, worst: _Leak) -> str:
+    so_far = worst.rise.basis(f"{worst.name} held", size)
     if not mine:
         return f"{so_far} Something in the training loop keeps what it should drop: batches in a list, losses with their graph (use .item()), itertools.cycle(loader)."
     if copied:
@@ -205,7 +249,8 @@ def _epoch_left_s(leak: _Leak) -> float:
         or span.batch is None
     ):
         return math.inf
-    if loader.persistent_workers and (span.epoch or 0) > 0:
+    stays = loader.persistent_workers or leak.worker < 0
+    if stays and (span.epoch or 0) > 0:
         return math.inf
     steps = leak.rank.table("steps")
     own = steps["loader"] == loader.loader
@@ -216,8 +261,8 @@ def _epoch_left_s(leak: _Leak) -> float:
 def _per_sample(leak: _Leak) -> float:
     rows = leak.rank.table("fetches")
     own = (rows["worker"] == leak.worker) & (
-        rows["request_ns"] >= leak.rank.made_ns - int(leak.rise.span_s * 1e9)
+        rows["request_ns"] >= leak.rank.made_ns - int(leak.rise.growth.span_s * 1e9)
     )
     samples = rows["samples"][own]
     total = float(samples[samples > 0].sum())
-    return leak.rise.grown / total if total > 0 and leak.worker >= 0 else math.nan
+    return leak.rise.growth.grown / total if total > 0 and leak.worker >= 0 else math.nan

@@ -18,6 +18,7 @@ from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import drift
+from loaderwatch.detect.running_out.rise import is_likely, stretches
 from loaderwatch.detect.text import count, duration, listing, percent, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -26,6 +27,7 @@ TIGHT_RATIO = 0.8  # of the size; from there on it is a remark
 LEAST_BYTES = 1 << 20
 WARNING_ETA_S: Final = 1800.0
 CRITICAL_ETA_S: Final = 300.0
+HOST_READING_NS: Final = 1_000_000_000  # least stretch of steps, in ns: one reading of a host lies in it
 
 
 @dataclass(frozen=True)
@@ -115,27 +117,33 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
 def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
     """Return the finding of a host whose /dev/shm fills with more than its loaders read ahead; None otherwise."""
     total, used = host.newest("shm_total_bytes"), host.newest("shm_used_bytes")
-    rise = drift(host.hosts["t_ns"], host.hosts["shm_used_bytes"]) if total > 0 else None
-    if rise is None or rise.grown < LEAST_BYTES:
+    training = [parts for rank in ranks if (parts := stretches(rank, HOST_READING_NS)) is not None]
+    if not training or not total > 0:
         return None
+    longest = max(training, key=lambda parts: parts.bounds_ns.size)
+    found = longest.rise(host.hosts["t_ns"], host.hosts["shm_used_bytes"], drift)
+    if found is None or found.growth.grown < LEAST_BYTES:
+        return None
+    rise = found.growth
     needed = sum(need.bytes for need in _needs(ranks))
     if rise.grown < needed:
         return None
     eta_s = rise.eta_s(total - used)
     if eta_s > WARNING_ETA_S:
         return None
+    is_sure = is_likely(rise.grown, total - used)
     return Finding(
         key=f"{CODE}:shm:{host.info.name}",
         code=CODE,
         scenario="S39",
-        severity="critical" if eta_s <= CRITICAL_ETA_S else "warning",
-        confidence=0.85,
+        severity="info" if not is_sure else "critical" if eta_s <= CRITICAL_ETA_S else "warning",
+        confidence=0.85 if is_sure else 0.6,
         began_ns=int(host.made_ns - rise.span_s * 1e9),
         title=f"/dev/shm is full in about {duration(eta_s)}: {size(total - used)} of {size(total)} are left, and {size(rise.per_s)} more"
         " are taken each second.",
-        cause=f"In the last {duration(rise.span_s)} {size(rise.grown)} were added, steadily, and what the loaders read ahead is"
-        f" {size(needed)} at most: batches that came from workers are kept, or something else writes there. When it is full, a worker dies"
-        " with a bus error or the loader with “unable to write to file”.",
+        cause=found.basis("/dev/shm held", size)
+        + f" What the loaders read ahead is {size(needed)} at most: batches that came from workers are kept, or something else writes"
+        " there. When it is full, a worker dies with a bus error or the loader with “unable to write to file”.",
         advice="Do not keep batches or parts of them: .clone() or .item() what goes into a list. `ls -lS /dev/shm` shows what other programs"
         " have left there. A larger one (docker run --shm-size, --ipc=host) only puts it off.",
         evidence=[

@@ -103,8 +103,12 @@ def parse_fd_limit(text: bytes) -> int | None:
 
 
 def parse_pss(text: bytes) -> int | None:
-    """Parse the proportional set size of /proc/<pid>/smaps_rollup, in bytes."""
-    return _kilobytes(text, b"\nPss:")
+    """Parse the proportional share of anonymous memory in /proc/<pid>/smaps_rollup, in bytes.
+
+    Before Linux 5.3 only the share of all memory is known. It also counts mapped files, which the kernel can drop.
+    """
+    anonymous = _kilobytes(text, b"\nPss_Anon:")
+    return _kilobytes(text, b"\nPss:") if anonymous is None else anonymous
 
 
 def _kilobytes(text: bytes, mark: bytes) -> int | None:

@@ -403,6 +403,7 @@ def test_limits_and_rollups_of_a_process() -> None:
         is None
     )
     assert parse_fd_limit(b"") is None
+    assert parse_pss(b"x\nPss:  7 kB\nPss_Anon: 3 kB\nPss_File: 4 kB\n") == 3 * 1024  # no mapped files
     assert parse_pss(b"x\nRss:  9 kB\nPss:  7 kB\nPss_Dirty: 1 kB\n") == 7 * 1024
     assert parse_pss(b"") is None
 

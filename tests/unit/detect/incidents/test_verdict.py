@@ -399,3 +399,21 @@ def test_the_summary_says_the_same_sentence() -> None:
     )
     said = summary_of(window, totals, state="finished").verdict
     assert said == verdict_now(window, []) == verdict_now(window, [], "finished")
+
+
+def test_a_forecast_that_did_not_come_true_is_a_remark_at_the_end() -> None:
+    rank = RankBuilder()
+    rank.step(0.01, 0.1)
+    rank.state = "finished"
+    forecast = Finding(
+        key="running-out:memory:box", code="running-out", scenario="S24", severity="critical", confidence=0.9, began_ns=T0,
+        title="Memory runs out in about 60 s.", cause="", advice="Bound the cache.",
+    )  # fmt: skip
+    said = verdict_now(run(rank), [forecast], "finished")
+    assert (said.severity, said.title) == ("info", f"Finished before what was forecast: {forecast.title}")
+    slow = msgspec.structs.replace(
+        forecast, key="slow", code="slow-step", severity="warning", title="Steps are slow."
+    )
+    said = verdict_now(run(rank), [forecast, slow], "finished")
+    assert (said.severity, said.title) == ("warning", "Finished. While it ran: Steps are slow.")
+    assert verdict_now(run(rank), [forecast], "live").severity == "critical"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import pytest
 
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, keeps_up, loader, of_scenario, run
 
 GB, MB = 1e9, 1e6
@@ -17,7 +21,7 @@ def with_memory(
     """Workers whose memory grows, once a second."""
     builder = keeps_up(batches=None)
     for second in range(seconds):
-        builder.now_ns += S
+        builder.step(0.0, 1.0)
         for worker in range(workers):
             value = 3e8 + per_s * min(second, plateau)
             builder.process(worker=worker, pid=200 + worker, cpu=0.5, **{column: value})
@@ -79,8 +83,70 @@ def test_an_epoch_that_ends_before_is_a_remark() -> None:
 def test_the_training_process_itself_may_grow() -> None:
     builder = keeps_up()
     for second in range(30):
-        builder.now_ns += S
+        builder.step(0.0, 1.0)
         builder.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=1e9 + second * 40 * MB)
     finding = of_scenario(detect(run(builder, host={"memory_available_bytes": 20 * GB})), "S24")
     assert finding is not None
     assert ".item()" in finding.advice
+    assert re.search(
+        r"based on 2\d s of training, 2\d steps: the least that the training process \(pid 100\) held rose from 1.\d GB to 2.\d GB",
+        finding.cause,
+    )
+
+
+def memory_of_steps(held: Callable[[int, float], float], *, steps: int, step_s: float) -> Finding | None:
+    """What is found of a process that holds ``held(step, part of the step)`` bytes, read once a second."""
+    builder = RankBuilder(loaders=[loader(num_workers=0, batches=None)])
+    for number in range(steps):
+        began_ns = builder.now_ns
+        for second in range(int(step_s)):
+            builder.now_ns = began_ns + second * S
+            builder.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=held(number, second / step_s))
+        builder.now_ns = began_ns
+        builder.step(0.0, step_s)
+    return of_scenario(detect(run(builder, host={"memory_available_bytes": 10 * GB})), "S24")
+
+
+@pytest.mark.parametrize("step_s", [3.0, 14.0])
+def test_what_each_step_gives_back_is_no_leak(step_s: float) -> None:
+    steps = int(110 / step_s)
+    assert memory_of_steps(lambda step, part: 1e9 + part * GB, steps=steps, step_s=step_s) is None
+    # The same with a graph that is kept of each step.
+    kept = memory_of_steps(
+        lambda step, part: 1e9 + step * step_s * 10 * MB + part * GB, steps=steps, step_s=step_s
+    )
+    assert kept is not None
+    assert kept.severity == "warning"
+    assert re.search(
+        r"based on [\w ]+ of training, \d+ steps: the least that the training process", kept.cause
+    )
+
+
+def test_only_a_run_that_trains_is_measured() -> None:
+    """A data set that is loaded first, and an evaluation that keeps its outputs until its end."""
+    loads = RankBuilder(loaders=[loader(num_workers=0)])
+    for second in range(40):
+        loads.now_ns += S
+        loads.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=1e9 + second * 50 * MB)
+    host = {"memory_available_bytes": 2 * GB}
+    assert of_scenario(detect(run(loads, host=host)), "S24") is None
+    for _ in range(10):
+        loads.step(0.0, 1.0)
+        loads.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=3e9)
+    assert of_scenario(detect(run(loads, host=host)), "S24") is None
+    evaluation = loader(loader=1, name="val_loader", role="eval")
+    loads.loaders.append(evaluation)
+    for second in range(40):
+        loads.step(0.0, 1.0, loader=1)
+        loads.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=3e9 + second * 50 * MB)
+    assert of_scenario(detect(run(loads, host=host)), "S24") is None
+
+
+@pytest.mark.parametrize(("streams", "severity"), [(True, "info"), (False, "warning")])
+def test_a_buffer_that_fills_has_more_time(streams: bool, severity: str) -> None:
+    """1.2 GB of 20 GB were added: a stream may still fill its shuffle buffer."""
+    builder = with_memory(20 * MB)
+    builder.loaders = [loader(batches=None, iterable_dataset=streams)]
+    finding = of_scenario(detect(run(builder, host={"memory_available_bytes": 20 * GB})), "S24")
+    assert finding is not None
+    assert finding.severity == severity

@@ -45,19 +45,22 @@ def test_an_unknown_size_or_an_unseen_batch_says_nothing() -> None:
 def filling(*used: float) -> RunWindow:
     """A healthy run beside a /dev/shm of 10 GB, whose use was read each second."""
     rows = [{"shm_total_bytes": 10e9, "shm_used_bytes": value} for value in used]
-    return run(keeps_up(), host_rows=rows)
+    builder = keeps_up()
+    for _ in used:
+        builder.step(0.0, 1.0)
+    return run(builder, host_rows=rows)
 
 
 @pytest.mark.parametrize(
-    ("per_s", "severity"), [(4 * MB, None), (10 * MB, "warning"), (100 * MB, "critical")]
+    ("per_s", "severity"), [(4 * MB, None), (5.6 * MB, "info"), (10 * MB, "warning"), (100 * MB, "critical")]
 )
 def test_what_fills_it_is_told_with_the_time_that_is_left(per_s: float, severity: str | None) -> None:
-    finding = of_scenario(detect(filling(*(second * per_s for second in range(30)))), "S39")
+    finding = of_scenario(detect(filling(*(second * per_s for second in range(40)))), "S39")
     assert (finding.severity if finding else None) == severity
     if finding is not None:
         assert "/dev/shm is full in about" in finding.title
         (left_s,) = [item.value for item in finding.evidence if item.label == "until it is full"]
-        assert left_s == pytest.approx((10e9 - 29 * per_s) / per_s)
+        assert left_s == pytest.approx((10e9 - 39 * per_s) / per_s)
 
 
 @pytest.mark.parametrize(
