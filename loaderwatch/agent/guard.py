@@ -100,8 +100,12 @@ guard: Final = Guard()
 
 
 def say(line: str) -> None:
-    """Write one line to the job's stderr."""
+    """Write one line to the job's stderr, without what moves a cursor or turns the direction of text (see ``core.printable``).
+
+    ``core.printable`` itself imports ``logging``, which takes each Python that a script starts milliseconds.
+    """
     try:
+        line = "".join(filter(str.isprintable, line.replace("\n", " ")))
         sys.stderr.write(f"loaderwatch: {line}\n")
         sys.stderr.flush()
     except Exception as fault:  # a closed or replaced stderr must not matter

@@ -19,7 +19,7 @@ from loaderwatch.agent.guard import guard, has_stderr, say, shield
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
 from loaderwatch.agent.process.closing import say_closing
-from loaderwatch.agent.process.end_reason import why_failed
+from loaderwatch.agent.process.end_reason import how_ended, why_failed
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.identity import (
     Ranks,
@@ -46,6 +46,7 @@ from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.files import own_folder, write_atomically
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
+from loaderwatch.core.wire import CLOSED_NAME
 
 MAX_PHASE_NAMES: Final = 256
 
@@ -76,6 +77,7 @@ class Session:
         if not register_stacks(self._file("stack"), self.stack_signal):
             self.stack_signal = 0
         self._finished = False
+        self._failure: BaseException | None = None  # what ended the process
         self.watched_ns = monotonic_ns()  # when a streamer was last started or looked for
         self.info = self._describe(ranks or find_ranks())
         self.write_info()
@@ -88,12 +90,15 @@ class Session:
         while True:
             own_folder(own_folder(self.settings.rings_dir) / self.folder.name)
             try:
-                return RingWriter(self._file("ring"), identity, MAIN_CAPACITY)
+                ring = RingWriter(self._file("ring"), identity, MAIN_CAPACITY)
             except FileNotFoundError:
                 # An earlier run of this name has just ended, and its streamer removed the folder.
                 attempts_left -= 1
                 if not attempts_left:
                     raise
+            else:
+                (self.folder / CLOSED_NAME).unlink(missing_ok=True)  # an attempt before this one has ended
+                return ring
 
     def _file(self, ending: str) -> Path:
         return self.folder / f"main-{self.pid}.{ending}"
@@ -234,6 +239,7 @@ class Session:
             failed = failure is not None and not hasattr(sys, "ps1")
             text = "" if failure is None else why_failed(failure)
         if failed:
+            self._failure = failure
             with suppress(OSError):  # somebody removed the folder; what matters is that this process can end
                 self.change(state="crashed", exit=text)
             for loader, worker, note in left_behind(self.folder, self.pid):
@@ -244,6 +250,15 @@ class Session:
             self.publish_status()
         # without a streamer nobody reads the last records
         keep_streamer(self.settings, self.run, self.watched_ns)
+
+    def say_closing(self) -> None:
+        """Print the run's last lines: rank 0 does, and any rank that an error ended."""
+        if self.pid != os.getpid() or not self.info.has_stderr or (self.info.rank and not self._failure):
+            return
+        took_s, steps = max(0.0, (wall_ns() - self.info.started_ns) / 1e9), self.recorder.steps
+        who = f" on rank {self.info.rank}" if self.info.world_size > 1 else ""
+        ended = None if self._failure is None else how_ended(self._failure, steps, who)
+        say_closing(self.folder, self.run.name, steps, took_s, ended)
 
 
 def _working_directory() -> str:
@@ -364,10 +379,4 @@ def _exit() -> None:
         shield(_session.finish)()
         for tell in _session.on_end:
             shield(tell)()
-        shield(_say_closing)(_session)
-
-
-def _say_closing(session: Session) -> None:
-    if session.pid == os.getpid() and session.info.rank == 0 and session.info.has_stderr:
-        took_s = max(0.0, (wall_ns() - session.info.started_ns) / 1e9)
-        say_closing(session.folder, session.run.name, session.recorder.steps, took_s)
+        shield(_session.say_closing)()

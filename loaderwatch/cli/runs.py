@@ -105,7 +105,7 @@ def _table(found: list[RunRow]) -> list[str]:
         (
             row.run_id,
             in_a_cell(row.name, 40),
-            row.state,
+            "stopped" if row.state == "crashed" and row.severity == "info" else row.state,
             _when(row.started_at),
             _when(row.last_seen_at),
             str(row.world_size),

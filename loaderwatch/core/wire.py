@@ -41,6 +41,9 @@ TOGETHER_BYTES: Final = 2**20  # about so many bytes of them
 MAX_ROWS: Final = 200_000
 MAX_TEXT: Final = 64 * 1024
 CLOSING_NAME: Final = "closing.json"  # beside the rings: a ``Closing``
+CLOSED_NAME: Final = "closed"  # beside the rings, once a process has printed the run's last line
+QUIET_S: Final = 20.0
+"""How long after the run's last line the job's stderr gets no other line. A hang at the end of a process is told from 30 s on."""
 MAX_WORDS: Final = 256 * 1024
 """Most characters of one process's name, folder and arguments together; streamers send 100,000 at the most."""
 MAX_ITEMS: Final = 100_000
@@ -99,7 +102,8 @@ class Closing(msgspec.Struct, frozen=True, kw_only=True):
     """What the training process of the lowest rank prints when it ends, after its own steps and duration."""
 
     lost: str  # "41 min (33 %) of it lost"
-    lines: list[str] = []  # to what, and what to change first
+    lines: list[str] = []  # to what
+    advice: str = ""  # what to change first
     link: str = ""  # to the page
     found: bool = False  # there was an alert
 

@@ -58,6 +58,11 @@ class Member:
         """-1: the training process."""
         return self.ring.identity.worker
 
+    @property
+    def finished(self) -> bool:
+        """Whether it came to its end without an error. ``sys.exit(143)`` leaves no error behind, but its exit code."""
+        return self.ring.reader.status().finished and (self.exit_code or 0) <= 0
+
     def let_go(self) -> None:
         """Close this process's handle and files."""
         self.files.close()
@@ -137,7 +142,7 @@ class Roster:
             if info is None:
                 continue
             status = member.ring.reader.status()
-            state = "live" if member.alive else "finished" if status.finished else "crashed"
+            state = "live" if member.alive else "finished" if member.finished else "crashed"
             faults = status.faults + in_workers[member.pid]
             span = None if member.alive else member.ring.span()
             result.append(
@@ -231,13 +236,13 @@ class Roster:
     @staticmethod
     def _note_end(member: Member, now_ns: int) -> None:
         member.alive, member.died_ns = False, now_ns
-        if member.worker < 0 and not member.ring.reader.status().finished:
-            member.last_lines = last_lines(os.environ)
         if member.handle is not None:
             if member.start_ticks is not None:  # else the pid may be somebody else's
                 member.exit_code = member.handle.exit_code()
             member.handle.close()
             member.handle = None
+        if member.worker < 0 and not member.finished:
+            member.last_lines = last_lines(os.environ)
 
     def _look(self, member: Member) -> bool:
         if not self._has_proc:

@@ -322,7 +322,9 @@ class Streamer:
 
     def _write_to_rank(self, rank: int | None, text: str) -> None:
         member = self._roster.newest_by_rank().get(rank) if rank is not None else None
-        if member is not None and member.alive and member.info is not None and member.info.has_stderr:
+        if self._files.is_closed():
+            log.info("the run has printed its last line; not written: %s", text)
+        elif member is not None and member.alive and member.info is not None and member.info.has_stderr:
             if self._job_stderr is not None:
                 self._job_stderr.write(say(text))
             else:

@@ -36,7 +36,7 @@ SPOKEN: Final = (
         "streamer/samplers/nvml.py",
         "demo/acts.py",
     ),
-    *("demo/tour.py", "demo/outcome.py", "demo/gpu.py"),
+    *("demo/tour.py", "demo/outcome.py", "demo/gpu.py", "core/ending.py"),
 )
 """Folders and modules whose words people read."""
 UNSPOKEN: Final = ("log", "_log", "logging", "re", "text", "warnings")

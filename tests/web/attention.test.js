@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Attention, title, tone } from "../../web/js/attention.js";
+import { Attention, news, title, tone } from "../../web/js/attention.js";
 import { textOf } from "../../web/js/dom.js";
 import { hangCard } from "../../web/js/panels/alerts.js";
 import { verdictBanner } from "../../web/js/panels/verdict.js";
@@ -26,7 +26,9 @@ test("the title counts what nobody has taken up, and the icon says how bad it is
   assert.equal(tone(at({ findings: [finding()] })), "warning");
   assert.equal(tone(at({ findings: [finding({ severity: "critical" })] })), "critical");
   assert.equal(tone(at({ summary: summary({ state: "lost" }) })), "warning");
-  assert.equal(tone(at({ summary: summary({ state: "crashed" }) })), "critical");
+  assert.equal(tone(at({ summary: summary({ state: "crashed", verdict: { severity: "critical", title: "It died", advice: "", finding_id: null } }) })), "critical");
+  const stopped = at({ findings: [], summary: summary({ state: "crashed", verdict: { severity: "info", title: "Stopped by SIGTERM.", advice: "", finding_id: null } }) });
+  assert.deepEqual([tone(stopped), news(stopped)], ["quiet", []]);
   assert.equal(tone(at({ link: "stale" })), "stale");
 });
 

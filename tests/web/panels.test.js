@@ -86,6 +86,8 @@ test("the runs page: loading, empty with the two lines, failed, full", () => {
   assert.match(at({ runs: [] }), /loaderwatch\.attach\(train_loader\)/);
   assert.match(at({ runs_error: "the server does not answer" }), /could not be loaded.*does not answer/s);
   const row = { run_id: "r", name: "t.py", state: "hung", started_at: 0, last_seen_at: 0, world_size: 2, hosts: ["a"], steps: 1204, attempts: 2, verdict: "Frozen", severity: "critical" };
+  const stopped = at({ runs: [{ ...row, state: "crashed", verdict: "Stopped by SIGTERM.", severity: "info" }] });
+  assert.match(stopped, /Stopped.*t\.py.*Stopped by SIGTERM/s);
   assert.match(at({ runs: [row] }), /Hung.*t\.py.*2.ranks on a +· +1,204.steps +· +attempt 2.*Frozen/s);
 });
 
@@ -98,6 +100,9 @@ test("attempts: nothing of the only one; else which it is, and how the one befor
   const newest = text(attemptBar(summary({ attempt: 3, attempts: 3, earlier }), state(), act));
   assert.match(newest, /Attempt 3 of 3 · began .* · the one before crashed after 1,204.steps: SIGKILL/s);
   assert.doesNotMatch(newest, /To the newest/);
+  const stopped = [{ ...earlier[1], exit: "stopped by SIGTERM" }];
+  const after = text(attemptBar(summary({ attempt: 3, attempts: 3, earlier: stopped }), state(), act));
+  assert.match(after, /the one before ended after 1,204.steps: stopped by SIGTERM.*Attempt 2, stopped/s);
   const second = text(attemptBar(summary({ attempt: 2, attempts: 3, earlier }), state(), act));
   assert.match(second, /Attempt 2 of 3 · .*the one before ended without a word .*To the newest/s);
 });

@@ -26,6 +26,11 @@ function firing(state) {
   return active(state.findings).filter((f) => f.state === "firing");
 }
 
+/** Whether the run crashed. One that somebody stopped did not: its verdict is a remark. @param {import("./types.js").Summary} summary */
+function failed(summary) {
+  return summary.state === "crashed" && summary.verdict.severity !== "info";
+}
+
 /** @param {State} state */
 export function title(state) {
   const name = state.summary?.name ?? state.route.run;
@@ -40,7 +45,7 @@ export function tone(state) {
   if (state.route.run === null || state.summary === null) return "quiet";
   if (state.link === "stale") return "stale";
   const [worst] = firing(state);
-  if (worst?.severity === "critical" || state.summary.state === "crashed") return "critical";
+  if (worst?.severity === "critical" || failed(state.summary)) return "critical";
   return worst !== undefined || state.summary.state === "lost" ? "warning" : "quiet";
 }
 
@@ -58,7 +63,7 @@ export function news(state) {
     hash: routeHash({ run: s.run_id, finding: f.id }),
   }));
   if (s.state === "lost") told.push({ id: `lost/${s.last_seen_at}`, grave: false, title: `Lost contact with ${s.name}`, body: s.verdict.title, hash: run });
-  if (s.state === "crashed") told.push({ id: "crashed", grave: true, title: s.verdict.title, body: `${s.name}: ${s.verdict.advice}`, hash: run });
+  if (failed(s)) told.push({ id: "crashed", grave: true, title: s.verdict.title, body: `${s.name}: ${s.verdict.advice}`, hash: run });
   return told;
 }
 

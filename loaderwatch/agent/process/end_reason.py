@@ -1,12 +1,17 @@
-"""What a process ended with, in one line: its error, and the worker whose death that error does not name."""
+"""What a process ended with, in one line: its error and where that came up, and the worker whose death the error does not name."""
 
 from __future__ import annotations
 
 import queue
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from traceback import walk_tb
+from types import CodeType
 from typing import Final
+
+from loaderwatch.agent.source import is_script
+from loaderwatch.core.ending import stopped_by
 
 _ITERATORS: Final = "torch.utils.data.dataloader"
 
@@ -37,6 +42,40 @@ def _killed_workers(error: BaseException) -> Iterator[str]:
             if (worker.exitcode or 0) < 0:
                 by = signal.strsignal(-worker.exitcode)
                 yield f"DataLoader worker (pid {worker.pid}) is killed by signal: {by}"
+
+
+def how_ended(error: BaseException, step: int, who: str = "") -> str:
+    """Say in one line what a process ended by, and where: "crashed in step 127: ValueError: no (train.py:40 in main)".
+
+    ``step`` is how many steps it has made, ``who`` names the process where there are several: " on rank 1".
+    """
+    where = f"{who} in step {step:,}" if step else f"{who} before its first step"
+    last_words = (
+        f"exit code {error.code}" if isinstance(error, SystemExit) else f"uncaught {describe_error(error)}"
+    )
+    by = stopped_by(last_words, None)
+    if by is not None:
+        return f"stopped by {by}{where}"
+    if isinstance(error, SystemExit):
+        return f"ended with {last_words}{where}"
+    return f"crashed{where}: {describe_error(error)}{_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    """Return the script's line at which an error came up, and the library's function that raised it, if one did."""
+    frames = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
+    if not frames:
+        return ""
+    script = next((one for one in reversed(frames) if is_script(one[0].co_filename)), None)
+    raised, _ = frames[-1]
+    if script is None:
+        return f" ({_line_of(*frames[-1])})"
+    library = "" if script is frames[-1] else f", raised in {getattr(raised, 'co_qualname', raised.co_name)}"
+    return f" ({_line_of(*script)}{library})"
+
+
+def _line_of(code: CodeType, line: int) -> str:
+    return f"{Path(code.co_filename).name}:{line} in {code.co_name}"
 
 
 def describe_error(error: BaseException) -> str:

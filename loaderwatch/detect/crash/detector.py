@@ -14,12 +14,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
+from loaderwatch.core.ending import SIGKILL
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.crash import full_disk, late_sample
 from loaderwatch.detect.crash.evidence import (
     could_not_start,
-    interrupted,
     output_evidence,
+    stopped,
     uncaught,
     workers_began,
 )
@@ -70,8 +71,8 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     text = rank.process.exit or ""
-    if interrupted(rank.process):
-        return None  # workers that end with Ctrl-C tell nothing
+    if stopped(rank.process):
+        return None  # workers that end with Ctrl-C tell nothing, and SIGTERM is no out-of-memory kill
     late = late_sample.of_its_error(rank, text)
     if late is not None:
         return late
@@ -92,7 +93,7 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     if by_signal:
         return killed_worker(rank, host, int(by_signal["pid"]), by_signal["signal"])
     kills = oom_kills(host)
-    if not text and kills > 0:
+    if not text and kills > 0 and rank.process.exit_code in (None, -SIGKILL):
         return killed_worker(rank, host, None, "Killed", "the training process")
     spawned = any(loader.start_method in _AGAIN for loader in multi)
     if _delivered(rank) or workers_began(rank) or not spawned:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from loaderwatch.core.answers import Evidence
+from loaderwatch.core.ending import stopped_by
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.measures.progress import WORKER_IDLE
@@ -18,7 +19,6 @@ MOMENT_NS: Final = 3_000_000_000
 If it takes longer, something else went on in between.
 """
 _UNCAUGHT: Final = re.compile(r"uncaught (?P<error>.+)", re.DOTALL)
-_INTERRUPT: Final = re.compile(r"uncaught KeyboardInterrupt\b")
 _WORKED: Final = (WORKER_IDLE, "fetch", "collate")
 
 
@@ -39,9 +39,9 @@ def output_evidence(process: ProcessInfo) -> list[Evidence]:
     ]
 
 
-def interrupted(process: ProcessInfo) -> bool:
-    """Whether the process ended by Ctrl-C: SIGINT, which Python turns into an exception."""
-    return _INTERRUPT.match(process.exit or "") is not None
+def stopped(process: ProcessInfo) -> str | None:
+    """Return by what somebody stopped the process, "SIGTERM" or Ctrl-C; None if nobody is known to have."""
+    return stopped_by(process.exit, process.exit_code) if process.state == "crashed" else None
 
 
 def uncaught(process: ProcessInfo) -> str | None:

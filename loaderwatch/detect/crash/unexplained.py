@@ -1,7 +1,7 @@
 """A training process that died, and no rule knows why. Code ``crashed``.
 
 The finding says what the process was doing, from its last open span and samples. Who stops a job wants no
-message: SIGTERM, SIGINT, SIGHUP, an exit code and Ctrl-C are how jobs are stopped.
+message: SIGTERM, SIGINT, SIGHUP, SIGQUIT, an exit code and Ctrl-C are how jobs are stopped.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from loaderwatch.core.answers import Evidence, Verdict
+from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name, stopped_by
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
 from loaderwatch.detect.crash.evidence import (
-    interrupted,
     last_sign_ns,
     left_epoch,
     loader_of,
     output_evidence,
+    stopped,
     uncaught,
 )
 from loaderwatch.detect.finding import Finding, Occurrence, warned_s
@@ -30,8 +31,7 @@ from loaderwatch.detect.text import count, duration, listing, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "crashed"
-_STOPS: Final = (signal.SIGINT, signal.SIGTERM, 1)  # 1 is SIGHUP, which Windows does not name
-_STOPPED: Final = re.compile(r"(?:uncaught )?KeyboardInterrupt\b|exit code ")
+_EXIT_CODE: Final = re.compile(r"exit code ")
 _CONFIDENCE: Final = 0.3  # a detector that learns the reason later knows better
 _MEMORY_SHORT: Final = 0.05
 """With less than this share of the host's memory left, the out-of-memory killer is the first suspect."""
@@ -57,12 +57,35 @@ _ERROR_IN: Final = {"iter": _DOING["iter"], "wait": _DOING["wait"]}
 """Words for where an error that ended its epoch was raised; one in the loop's body needs none."""
 
 _NO_TRACE: Final = (
-    "Look at the last lines of its stderr: a Python error leaves its traceback there. If there is none, it was killed "
-    "from outside: `dmesg -T` on its host tells of the out-of-memory killer, the job scheduler's log of "
-    "its limits."
+    "Look at the last lines of its stderr: a Python error leaves its traceback there. If there is none, it was ended "
+    "from outside: `dmesg -T` on its host and the job scheduler's log tell by whom."
 )
 
+_WHO_KILLED: Final = (
+    "SIGKILL came from outside: `dmesg -T` on its host and the job scheduler's log tell from whom."
+)
+
+_NATIVE: Final = (
+    "Look at the last lines of its stderr: a fault in native code raised this signal. With PYTHONFAULTHANDLER=1 the next run "
+    "prints its stack there."
+)
+
+_OTHER_SIGNAL: Final = (
+    "A person, a program or the job scheduler sent this signal; the scheduler's log tells which."
+)
+
+_CHOSEN: Final = "The script chose this exit code, with sys.exit() or os._exit(): its last lines in the job's log may say why."
+
 _BY_HAND: Final = "Somebody pressed Ctrl-C, or a program sent SIGINT: nothing failed."
+
+_BY_REQUEST: Final = "A person, a program or the job scheduler asked the training to stop: nothing failed."
+
+_FAULTS: Final = tuple(
+    getattr(signal, name)
+    for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGSYS")
+    if hasattr(signal, name)
+)
+"""Signals that the kernel or the C library sends to a process for a fault of its own code."""
 
 
 class Ended(Protocol):
@@ -94,7 +117,7 @@ def unexplained_death(
     if any((finding.key, finding.pid) != (key, first.process.pid) for finding in told):
         return None
     verdict = crash_verdict(window, [each for each in occurrences if each.finding.code != CODE])
-    if verdict.finding_id is not None:
+    if verdict.finding_id is not None or verdict.severity == "info":
         return None
     return Finding(
         key=key,
@@ -132,31 +155,47 @@ def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdi
             advice=known.finding.advice,
             finding_id=known.id,
         )
-    dead = sorted(
+    ended = sorted(
         (rank for rank in window.ranks.values() if rank.process.state == "crashed"),
         key=lambda rank: (last_sign_ns(rank), rank.rank),
     )
-    if not dead:
+    if not ended:
         return Verdict(severity="critical", title="A training process crashed.", advice=_NO_TRACE)
-    first = dead[0]
+    # A launcher stops the other ranks once one has died. They may have stood still for longer than that one.
+    first = next((rank for rank in ended if died(rank.process)), ended[0])
     hang = next((each for each in occurrences if _lasted_until(each, last_sign_ns(first))), None)
     if hang is not None:
-        ended = f"{_who(first, window)} ended at {_clock(first)} without going on."
+        goes_on = f"{_who(first, window)} ended at {_clock(first)} without going on."
         return Verdict(
             severity="critical",
-            title=f"{hang.finding.title} {ended}",
+            title=f"{hang.finding.title} {goes_on}",
             advice=hang.finding.advice,
             finding_id=hang.id,
         )
-    stopped = next((rank for rank in dead if interrupted(rank.process)), None)
-    if stopped is not None and all(interrupted(rank.process) or not rank.process.exit for rank in dead):
-        title = f"Stopped by Ctrl-C (KeyboardInterrupt){_where(stopped)}."
-        return Verdict(severity="info", title=title, advice=_BY_HAND)
+    request = _request(ended)
+    if request is not None:
+        return request
     return Verdict(
         severity="critical",
-        title=_title(first, window, dead),
+        title=_title(first, window, ended),
         advice=_advice(first, window.hosts.get(first.host)),
     )
+
+
+def _request(ended: Sequence[RankWindow]) -> Verdict | None:
+    """Return the verdict of a run that somebody stopped; None if a process ended in another way.
+
+    Ctrl-C goes to all processes of a terminal, so it speaks for ranks that vanished without a word. SIGTERM does not: launchers
+    send it after another rank has died.
+    """
+    asked = [rank for rank in ended if stopped(rank.process)]
+    by_hand = [rank for rank in asked if stopped(rank.process) == CTRL_C]
+    silent = [rank for rank in ended if not ending(rank.process)] if by_hand else []
+    if not asked or len(asked) + len(silent) < len(ended):
+        return None
+    first = (by_hand or asked)[0]
+    title = f"Stopped by {stopped(first.process)}{_where(first)}."
+    return Verdict(severity="info", title=title, advice=_BY_HAND if by_hand else _BY_REQUEST)
 
 
 def died(process: ProcessInfo) -> bool:
@@ -165,11 +204,11 @@ def died(process: ProcessInfo) -> bool:
     One that vanished without a word, and of which the kernel tells nothing, counts: it was most likely
     killed.
     """
-    if process.state != "crashed":
+    if process.state != "crashed" or stopped(process):
         return False
     if process.exit:
-        return not _STOPPED.match(process.exit)
-    return process.exit_code is None or (process.exit_code < 0 and -process.exit_code not in _STOPS)
+        return not _EXIT_CODE.match(process.exit)
+    return process.exit_code is None or process.exit_code < 0
 
 
 def ending(process: Ended) -> str | None:
@@ -177,14 +216,14 @@ def ending(process: Ended) -> str | None:
 
     None when nobody knows.
     """
-    if process.exit or not process.exit_code or process.state == "live":
+    if process.state == "live":
         return process.exit
-    if process.exit_code >= 0:
-        return f"exit code {process.exit_code}"
-    try:
-        return signal.Signals(-process.exit_code).name
-    except ValueError:
-        return f"signal {-process.exit_code}"
+    by = stopped_by(process.exit, process.exit_code)
+    if by is not None:
+        return f"stopped by {by}"
+    if process.exit or not process.exit_code:
+        return process.exit
+    return f"exit code {process.exit_code}" if process.exit_code > 0 else signal_name(-process.exit_code)
 
 
 def _cause(process: ProcessInfo) -> str:
@@ -214,7 +253,7 @@ def _clock(rank: RankWindow) -> str:
     return time.strftime("%H:%M:%S %Z", time.localtime(last_sign_ns(rank) / 1e9))
 
 
-def _title(rank: RankWindow, window: RunWindow, dead: Sequence[RankWindow]) -> str:
+def _title(rank: RankWindow, window: RunWindow, ended: Sequence[RankWindow]) -> str:
     how = _last_words(rank)
     who, how, span = _who(rank, window), f" ({how})" if how else "", rank.span
     doing = "" if span is None or span.phase == "outside" or span.epoch is None else _doing(span)
@@ -223,13 +262,13 @@ def _title(rank: RankWindow, window: RunWindow, dead: Sequence[RankWindow]) -> s
         if span is not None and doing
         else f"{who} crashed{how} at {_clock(rank)}{_where(rank)}."
     )
-    others = len(dead) - 1
+    others = sum(not stopped(one.process) for one in ended) - (not stopped(rank.process))
     return f"{title} {count(others, 'other rank')} crashed too." if others else title
 
 
 def _last_words(rank: RankWindow) -> str:
-    """Return one line on how the process ended, as its agent wrote it down."""
-    lines = (rank.process.exit or "").strip().splitlines()
+    """Return one line on how the process ended, as its agent wrote it down, else as the kernel knows."""
+    lines = (ending(rank.process) or "").strip().splitlines()
     return _shortened(lines[-1].strip()) if lines else ""
 
 
@@ -299,13 +338,22 @@ def _advice(rank: RankWindow, host: HostWindow | None) -> str:
     error = uncaught(rank.process)
     if error is not None:  # the process itself said why it died; kernel log and memory tell no more
         return " ".join([*parts, f"Read the traceback in the job's log: {_shortened(error)}"])
+    code = rank.process.exit_code
+    if _EXIT_CODE.match(ending(rank.process) or ""):
+        return " ".join([*parts, _CHOSEN])
+    if not rank.process.exit and code is not None and code != -SIGKILL:
+        return " ".join([*parts, _NATIVE if -code in _FAULTS else _OTHER_SIGNAL])
+    look = _NO_TRACE if code is None else _WHO_KILLED
     short, memory = _memory(rank, host)
-    parts += [memory, _NO_TRACE] if short else [_NO_TRACE, memory]
+    parts += [memory, look] if short else [look, memory]
     return " ".join(part for part in parts if part)
 
 
 def _memory(rank: RankWindow, host: HostWindow | None) -> tuple[bool, str]:
-    """Return whether memory was short, and a sentence on it; "" when nothing is known."""
+    """Return whether memory was short, and a sentence on it; "" when nothing is known.
+
+    Only SIGKILL can come from the kernel's out-of-memory killer.
+    """
     held = _last(rank.table("processes"), "rss_bytes", rank.process.pid)
     if host is None:
         return False, ""

@@ -40,8 +40,6 @@ def closing_of(
     if len(costly) > MOST_CAUSES:
         lines.append(f"{len(costly) - MOST_CAUSES} more on the page")
     advice = _first_advice(summary, found, costly)
-    if advice:
-        lines.append(f"change first: {_one_line(beginning(advice))}")
     lost = _lost(summary.lost_s or 0.0, took_s, explained=bool(costly))
     shown = [one.lost_s or 0.0 for one in costly[:MOST_CAUSES]]
     if len(shown) > 1 and sum(shown) > OVERLAP_RATIO * (summary.lost_s or 0.0):
@@ -49,6 +47,7 @@ def closing_of(
     return Closing(
         lost=lost,
         lines=lines,
+        advice=_one_line(beginning(advice)),
         link=run_link(base_url, summary.run_id),
         found=bool(found),
     )
@@ -56,15 +55,23 @@ def closing_of(
 
 def summary_message(summary: answers.Summary, closing: Closing, took_s: float) -> Message:
     """Return the message at the end of a run."""
-    end = _ENDS.get(summary.state, "Not heard of any more")
-    kind: Kind = "info" if summary.state == "finished" and not closing.found else "warning"
+    stopped = _was_stopped(summary)
+    end = "Stopped" if stopped else _ENDS.get(summary.state, "Not heard of any more")
+    in_order = stopped or summary.state == "finished"
+    kind: Kind = "info" if in_order and not closing.found else "warning"
     steps = "1 step" if summary.steps == 1 else f"{summary.steps or 0:,} steps"
     title = f"{end}: {summary.name}, {steps} in {duration(took_s)}"
     said = f"{closing.lost[:1].upper()}{closing.lost[1:]}."
     # What the crash was is in the message of its alert, too, but not every address gets that.
     verdict = [summary.verdict.title] if summary.state != "finished" else []
-    paragraphs = [*verdict, "\n".join([said, *closing.lines]), closing.link]
+    advice = [f"change first: {closing.advice}"] if closing.advice else []
+    paragraphs = [*verdict, "\n".join([said, *closing.lines, *advice]), closing.link]
     return Message(kind, title, "\n\n".join(paragraphs))
+
+
+def _was_stopped(summary: answers.Summary) -> bool:
+    """Whether somebody stopped the run, by Ctrl-C or a signal: nothing failed."""
+    return summary.state == "crashed" and summary.verdict.severity == "info"
 
 
 def _lost(lost_s: float, took_s: float, *, explained: bool) -> str:
@@ -81,11 +88,11 @@ def _first_advice(
     summary: answers.Summary, found: Sequence[answers.Finding], costly: Sequence[answers.Finding]
 ) -> str:
     """Return the advice on what ended the run, else on what cost most, else on what is gravest."""
-    if summary.state == "crashed":
+    if summary.state == "crashed" and not _was_stopped(summary):
         return summary.verdict.advice
     if costly:
         return costly[0].advice
-    return summary.verdict.advice if found else ""
+    return summary.verdict.advice if found and not _was_stopped(summary) else ""
 
 
 def _one_line(text: str) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from loaderwatch.core.config import Settings
 from loaderwatch.core.files import write_atomically
-from loaderwatch.core.wire import CLOSING_NAME, Closing, Receipt
+from loaderwatch.core.wire import CLOSED_NAME, CLOSING_NAME, QUIET_S, Closing, Receipt
 from loaderwatch.streamer.upload import Trouble
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ class RunFiles:
         self._settings = settings
         self._addresses = settings.notify_dir / f"{run_id}.json"
         self._closing = rings / CLOSING_NAME
+        self._closed = rings / CLOSED_NAME
         self._mark = self._look()  # which version of the addresses there is
         self._missed_since: float | None = None
         self._missed_said = False
@@ -45,13 +46,21 @@ class RunFiles:
         if receipt.closing is not None:
             self._write(receipt.closing)
 
+    def is_closed(self) -> bool:
+        """Whether the run's last line has just been printed, after which the job's stderr gets no other."""
+        try:
+            return time.time() - self._closed.stat().st_mtime < QUIET_S
+        except OSError:
+            return False
+
     def remove(self, *, addresses: bool) -> None:
         """Remove the last word, without which the rings' folder can go, and the ``addresses`` if nobody needs them any more.
 
         Addresses that a new process of the run has left meanwhile stay.
         """
-        with suppress(OSError):
-            self._closing.unlink(missing_ok=True)
+        for path in (self._closing, self._closed):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
         try:
             if addresses and self._mark is not None and self._look() == self._mark:
                 self._addresses.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { clock, plural } from "../format.js";
 import { routeHash, serverNow } from "../store.js";
+import { shownState } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -11,9 +12,10 @@ import { routeHash, serverNow } from "../store.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** How an attempt ended: "crashed after 1,204 steps: SIGKILL". @param {Earlier} one */
+/** How an attempt ended: "crashed after 1,204 steps: SIGKILL", "ended after 5 steps: stopped by SIGTERM". @param {Earlier} one */
 export function ended(one) {
-  const how = one.state === "lost" ? "ended without a word" : one.state;
+  const state = shownState(one.state, one.exit);
+  const how = state === "lost" ? "ended without a word" : state === "stopped" ? "ended" : state;
   return `${how}${one.steps === null ? "" : ` after ${plural(one.steps, "step")}`}${one.exit === null ? "" : `: ${one.exit}`}`;
 }
 
@@ -29,7 +31,7 @@ export function attemptBar(s, state, act) {
   ];
   const choices = [
     { attempt: s.attempts, label: `Attempt ${s.attempts}, the newest` },
-    ...[...s.earlier].reverse().map((one) => ({ attempt: one.attempt, label: `Attempt ${one.attempt}, ${one.state === "lost" ? "no news of its end" : one.state}` })),
+    ...[...s.earlier].reverse().map((one) => ({ attempt: one.attempt, label: `Attempt ${one.attempt}, ${one.state === "lost" ? "no news of its end" : shownState(one.state, one.exit)}` })),
   ];
   /** @param {Event} event */
   const choose = (event) => {

@@ -21,7 +21,7 @@ import { issueButton } from "./culprit.js";
 import { blocked, card, plot, rangeBar } from "./frame.js";
 import { gpusCard } from "./gpus.js";
 import { heatmapCard } from "./heatmap.js";
-import { button, empty, skeleton, stateBadge } from "./parts.js";
+import { button, empty, shownState, skeleton, stateBadge } from "./parts.js";
 import { ranksTable } from "./ranks.js";
 import { starvationCard } from "./starvation.js";
 import { slowedCard } from "./slowed.js";
@@ -93,7 +93,7 @@ export function rankPage(state, act) {
       "div",
       { class: "page-head" },
       h("h1", {}, `Rank ${row.rank}`),
-      stateBadge(row.state),
+      stateBadge(shownState(row.state, row.exit)),
       h("p", { class: "page-meta" }, [`${row.host}, pid ${row.pid}`, row.epoch === null ? "" : `epoch ${row.epoch}, batch ${row.batch ?? "–"}`, row.exit ?? "", `seen ${clock(row.seen_at, now)}`].filter(Boolean).map((t) => h("span", {}, t))),
       s.rank_count > 1 && rankNeighbours(s, row.rank),
     ),

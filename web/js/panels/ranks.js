@@ -6,7 +6,7 @@ import { icon } from "../icons.js";
 import { MANY_RANKS, PAGE_ROWS, hasRank, isLarge, pageShown } from "../ranks.js";
 import { routeHash } from "../store.js";
 import { groupList } from "./groups.js";
-import { meter, stateBadge, waitTone } from "./parts.js";
+import { meter, shownState, stateBadge, waitTone } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -128,7 +128,7 @@ function rankRow(r, columns, state, act) {
   /** @type {Record<string, Child>} */
   const cells = {
     rank: [h("a", { href: routeHash({ run: state.route.run, rank: r.rank }), "data-nav": true }, `rank ${r.rank}`), h("small", {}, `${r.host} · pid ${r.pid}`)],
-    state: [stateBadge(r.state), r.exit !== null && h("small", {}, r.exit), !r.watched && h("small", {}, "not watched any more")],
+    state: [stateBadge(shownState(r.state, r.exit)), r.exit !== null && h("small", {}, r.exit), !r.watched && h("small", {}, "not watched any more")],
     phase: [r.phase ?? "–", r.phase_age_s !== null && r.phase_age_s >= 1 ? h("small", {}, duration(r.phase_age_s)) : null],
     data_wait_ratio: h("span", { class: "metered" }, meter(r.data_wait_ratio, waitTone(r.data_wait_ratio)), h("span", {}, percent(r.data_wait_ratio))),
     steps_per_s: number(r.steps_per_s),

@@ -6,7 +6,7 @@ import { icon, severityIcon } from "../icons.js";
 import { SORTS, STATES, shownRuns, stateCounts } from "../listing.js";
 import { pairHash, routeHash, serverNow } from "../store.js";
 import { labelsDialog } from "./labels.js";
-import { button, copyButton, empty, skeleton, stateBadge, stateWord } from "./parts.js";
+import { button, copyButton, empty, shownState, skeleton, stateBadge, stateWord } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -121,7 +121,7 @@ function runItem(run, state, act) {
     h(
       "a",
       { class: `run-row run-link`, href: routeHash({ run: run.run_id }), "data-nav": true },
-      h("span", { class: "run-state" }, stateBadge(run.state)),
+      h("span", { class: "run-state" }, stateBadge(shownState(run.state, run.severity))),
       h(
         "span",
         { class: "run-name" },

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { clock, count, duration, listed, number, percent, plural, ago } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
 import { active, currentLoader, isGoing, routeHash, serverNow } from "../store.js";
-import { goodTone, meter, stateBadge, waitTone } from "./parts.js";
+import { goodTone, meter, shownState, stateBadge, waitTone } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -22,7 +22,7 @@ export function runHead(s, state, shown = { facts: true }) {
     "div",
     { class: "page-head" },
     h("h1", { title: s.run_id }, s.name),
-    stateBadge(s.state),
+    stateBadge(shownState(s.state, s.verdict.severity)),
     s.lost_records > 0 &&
       h(
         "span",

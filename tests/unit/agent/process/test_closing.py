@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from loaderwatch.agent.process.closing import STALE_S, say_closing
-from loaderwatch.core.wire import CLOSING_NAME, Closing
+from loaderwatch.core.wire import CLOSED_NAME, CLOSING_NAME, QUIET_S, Closing
 
 
 def leave(folder: Path, closing: Closing) -> Path:
@@ -21,7 +21,8 @@ def leave(folder: Path, closing: Closing) -> Path:
 
 FOUND = Closing(
     lost="41 min 0 s (33 %) of it lost",
-    lines=["36 min: Training waits.", "change first: Raise num_workers 2 → 6"],
+    lines=["36 min: Training waits."],
+    advice="Raise num_workers 2 → 6",
     link="http://here/#/runs/r",
     found=True,
 )
@@ -43,6 +44,7 @@ def test_nothing_found_is_one_line_and_none_of_a_trial(
     leave(tmp_path, Closing(lost="next to nothing of it lost", link="http://here/"))
     say_closing(tmp_path, "r", 1, 29.0)
     assert capsys.readouterr().err == ""
+    assert not (tmp_path / CLOSED_NAME).exists()
     say_closing(tmp_path, "r", 1, 42.0)
     assert capsys.readouterr().err == (
         "loaderwatch: r ended after 1 step in 42 s, next to nothing of it lost — http://here/\n"
@@ -69,8 +71,51 @@ def test_the_servers_words_move_no_cursor(tmp_path: Path, capsys: pytest.Capture
     leave(
         tmp_path, Closing(lost="x\x1b[2J\ny", lines=["a\nloaderwatch: b"], link="http://h\x07/", found=True)
     )
-    say_closing(tmp_path, "r\x1b", 2, 8.0)
+    say_closing(tmp_path, "r\x1b\u202e", 2, 8.0)
     said = capsys.readouterr().err
     assert said.count("\n") == 2
+    assert "\u202e" not in said
     assert "\x1b" not in said
     assert "\x07" not in said
+
+
+ENDED = "crashed in step 127: ValueError: no (train.py:40 in main)"
+
+
+def test_after_a_crash_the_last_line_says_what_happened_and_gives_no_other_advice(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave(tmp_path, FOUND)
+    say_closing(tmp_path, "resnet", 127, 80.0, ENDED)
+    assert capsys.readouterr().err == (
+        "loaderwatch: resnet ended after 127 steps in 80 s, 41 min 0 s (33 %) of it lost\n"
+        "loaderwatch:   36 min: Training waits.\n"
+        f"loaderwatch: resnet {ENDED} — http://here/#/runs/r\n"
+    )
+
+
+@pytest.mark.parametrize("said", [None, Closing(lost="next to nothing of it lost", link="http://here/")])
+def test_a_crash_is_told_of_a_trial_and_without_a_server(
+    said: Closing | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if said is not None:
+        leave(tmp_path, said)
+    say_closing(tmp_path, "r", 0, 4.0, ENDED)
+    assert capsys.readouterr().err == f"loaderwatch: r {ENDED}{' — http://here/' if said else ''}\n"
+
+
+def test_the_rank_that_crashes_first_has_the_last_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leave(tmp_path, FOUND)
+    say_closing(tmp_path, "r", 5, 80.0, "crashed on rank 1 in step 5: ValueError: no")
+    capsys.readouterr()
+    say_closing(
+        tmp_path, "r", 5, 80.0, "crashed on rank 0 in step 5: RuntimeError: connection closed by peer"
+    )
+    say_closing(tmp_path, "r", 5, 80.0)
+    assert capsys.readouterr().err == ""
+    long_ago = time.time() - QUIET_S - 1
+    os.utime(tmp_path / CLOSED_NAME, (long_ago, long_ago))
+    say_closing(tmp_path, "r", 5, 80.0)
+    assert "ended after 5 steps" in capsys.readouterr().err

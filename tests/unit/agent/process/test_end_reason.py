@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from loaderwatch.agent.process.end_reason import describe_error, why_failed
+from loaderwatch.agent.process.end_reason import describe_error, how_ended, why_failed
 from tests.waiting import PATIENCE_S
 
 
@@ -33,6 +36,37 @@ def raised(error: BaseException, cause: BaseException | None = None) -> BaseExce
 )
 def test_one_line(error: BaseException, expected: str) -> None:
     assert describe_error(error) == expected
+
+
+def test_where_an_error_came_up_is_the_scripts_line_and_the_librarys_function() -> None:
+    def convert(value: str) -> torch.Tensor:
+        return torch.ones(2).reshape(*value.split())  # type: ignore[arg-type]  # the error is wanted
+
+    with pytest.raises(TypeError) as in_script:
+        convert("3")
+    here = f"{Path(__file__).name}:{in_script.traceback[-1].lineno + 1} in convert"
+    assert how_ended(in_script.value, 0).startswith("crashed before its first step: TypeError: ")
+    assert how_ended(in_script.value, 0).endswith(f"({here})")
+    with pytest.raises(json.JSONDecodeError) as in_library:
+        json.loads("{")
+    assert re.search(
+        r"^crashed on rank 3 in step 1,204: JSONDecodeError: .+ \(test_end_reason.py:\d+ in test_where\w+, raised in .*raw_decode\)$",
+        how_ended(in_library.value, 1204, " on rank 3"),
+    )
+    assert how_ended(ValueError("no"), 1) == "crashed in step 1: ValueError: no"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyboardInterrupt(), "stopped by Ctrl-C (KeyboardInterrupt) in step 5"),
+        (SystemExit(143), "stopped by SIGTERM in step 5"),
+        (SystemExit(2), "ended with exit code 2 in step 5"),
+        (SystemExit("no such file"), "ended with exit code no such file in step 5"),
+    ],
+)
+def test_who_stops_a_job_is_said_to(error: BaseException, said: str) -> None:
+    assert how_ended(error, 5) == said
 
 
 SCRIPT = """

@@ -142,6 +142,67 @@ def test_ctrl_c_speaks_for_ranks_that_were_killed_with_it_but_not_for_an_error()
     )
 
 
+@pytest.mark.parametrize(
+    ("facts", "by"),
+    [
+        ({"exit_code": -15}, "SIGTERM"),
+        ({"exit_code": -2}, "SIGINT"),
+        ({"exit_code": -1}, "SIGHUP"),
+        ({"exit_code": 143}, "SIGTERM"),  # os._exit(143)
+        ({"exit": "exit code 143", "exit_code": 143}, "SIGTERM"),
+        ({"exit": "exit code 130"}, "SIGINT"),
+        ({"exit": "uncaught KeyboardInterrupt", "exit_code": 1}, "Ctrl-C (KeyboardInterrupt)"),
+    ],
+)
+@pytest.mark.parametrize("free", [50e9, 1e9])
+def test_a_stop_is_said_as_a_stop_and_no_memory_is_blamed(
+    facts: dict[str, Any], by: str, free: float
+) -> None:
+    open_span = span(0, T0, phase="wait", step=127, epoch=2, alive=False)
+    verdict = _verdict(spans=[open_span], free=free, **facts)
+    assert verdict.title == f"Stopped by {by} in step 127 of epoch 2, while waiting for data."
+    assert verdict.severity == "info"
+    assert verdict.advice.endswith("nothing failed.")
+    assert not any(word in verdict.advice.lower() for word in ("memory", "dmesg", "gb"))
+
+
+@pytest.mark.parametrize(
+    ("facts", "told", "untold"),
+    [
+        ({"exit_code": -9}, ("SIGKILL", "dmesg"), "killer"),
+        ({"exit_code": -11}, ("SIGSEGV", "PYTHONFAULTHANDLER"), "emory"),
+        ({"exit_code": -6}, ("SIGABRT", "PYTHONFAULTHANDLER"), "emory"),
+        ({"exit_code": -10}, ("SIGUSR1", "scheduler"), "emory"),
+        ({"exit_code": 3}, ("exit code 3", "sys.exit"), "emory"),
+        ({"exit": "exit code 3", "exit_code": 3}, ("exit code 3", "sys.exit"), "emory"),
+        ({}, ("dmesg",), "killer"),
+    ],
+)
+def test_what_is_known_of_the_end_is_said_and_nothing_else_is_guessed(
+    facts: dict[str, Any], told: tuple[str, ...], untold: str
+) -> None:
+    verdict = _verdict(spans=[span(0, T0, step=5, alive=False)], **facts)
+    assert all(word in f"{verdict.title} {verdict.advice}" for word in told)
+    assert untold not in verdict.advice
+
+
+def test_who_died_is_told_before_those_whom_the_launcher_stopped_for_it() -> None:
+    def verdict(first: dict[str, Any], second: dict[str, Any]) -> Verdict:
+        builder = WindowBuilder("run-1")
+        samples = table(
+            "processes", rank=[0, 1], worker=-1, pid=[1000, 1001], t_ns=[AT - 9 * SECOND, AT], rss_bytes=3e9
+        )
+        ended = [process(rank, 2, state="crashed", **how) for rank, how in enumerate((first, second))]
+        builder.add(envelope(31, processes=ended, spans=[], tables={"processes": samples}))
+        return crash_verdict(builder.window(), [])
+
+    terminated = {"exit_code": -15}
+    error = verdict(terminated, {"exit": "uncaught ValueError: no", "exit_code": 1})
+    assert error.title == f"Rank 1 (pid 1001) crashed (uncaught ValueError: no) at {CLOCK}."
+    assert "Stopped" not in verdict(terminated, {}).title  # the other may have been killed
+    assert verdict(terminated, terminated).title == "Stopped by SIGTERM."
+
+
 def test_its_last_words_and_its_rank_are_named() -> None:
     verdict = _verdict(spans=[], world=4, exit="Traceback …\nRuntimeError: " + "x" * 500)
     assert verdict.title.startswith("Rank 0 (pid 1000) crashed (RuntimeError: xxx")
@@ -303,6 +364,7 @@ def test_its_own_alert_goes_on_and_a_second_death_of_the_run_is_no_second_messag
     [
         ({"exit_code": -9}, "SIGKILL"),
         ({"exit_code": -61}, "signal 61"),
+        ({"exit_code": -15}, "stopped by SIGTERM"),
         ({"exit_code": 3}, "exit code 3"),
         ({"exit": "uncaught ValueError: x", "exit_code": 1}, "uncaught ValueError: x"),
         ({}, None),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from loaderwatch.core import answers
 from loaderwatch.server.alerts.end_summary import closing_of, summary_message
 
@@ -43,8 +45,10 @@ def test_what_cost_most_comes_first_and_says_what_to_change() -> None:
         "10 min 0 s: The loop waits.",
         "5 min 0 s: Epochs begin slowly.",
         "1 more on the page",
-        "change first: Mend what made it: Rank 0 hung. It is worth the while, and here is how it is done",
     ]
+    assert (
+        closing.advice == "Mend what made it: Rank 0 hung. It is worth the while, and here is how it is done"
+    )
     assert closing.link == "http://x/#/runs/resnet-1"
     told = summary_message(summary(lost_s=2400.0), closing, 7200.0)
     assert told.kind == "warning"
@@ -52,7 +56,7 @@ def test_what_cost_most_comes_first_and_says_what_to_change() -> None:
     assert told.body.startswith(
         "40 min 0 s (33 %) of it lost (some of it counts twice below).\n30 min 0 s: Rank 0 hung.\n"
     )
-    assert told.body.endswith("\n\nhttp://x/#/runs/resnet-1")
+    assert told.body.endswith(f"\nchange first: {closing.advice}\n\nhttp://x/#/runs/resnet-1")
 
 
 def test_what_does_not_overlap_is_not_said_to() -> None:
@@ -86,10 +90,25 @@ def test_a_crash_says_what_it_was() -> None:
     run = summary("crashed")
     closing = closing_of(run, [crash], 0.0, "http://x")
     assert closing.found
-    assert closing.lines == ["change first: Read the traceback"]
+    assert (closing.lines, closing.advice) == ([], "Read the traceback")
     told = summary_message(run, closing, 0.0)
     assert told.title == "Crashed: resnet, 12,340 steps in 0.0 ms"
     assert told.body.startswith("It crashed.\n\nNext to nothing of it lost")
+
+
+def test_a_run_that_somebody_stopped_has_not_crashed() -> None:
+    run = summary("crashed", lost_s=60.0)
+    request = answers.Verdict(
+        severity="info", title="Stopped by SIGTERM in step 5.", advice="Nothing failed."
+    )
+    run = msgspec.structs.replace(run, verdict=request)
+    closing = closing_of(run, [], 600.0, "http://x")
+    assert closing.advice == ""
+    told = summary_message(run, closing, 600.0)
+    assert (told.kind, told.title) == ("info", "Stopped: resnet, 12,340 steps in 10 min 0 s")
+    assert told.body.startswith("Stopped by SIGTERM in step 5.\n\n")
+    closing = closing_of(run, [found("The loop waits.", 60.0)], 600.0, "http://x")
+    assert closing.advice.startswith("Mend what made it: The loop waits.")
 
 
 def test_a_run_that_fell_silent() -> None:
@@ -100,6 +119,6 @@ def test_a_run_that_fell_silent() -> None:
 
 
 def test_long_titles_are_cut_to_one_line() -> None:
-    (line, _) = closing_of(summary(lost_s=60.0), [found("a\nb" * 400, 60.0)], 100.0, "http://x").lines
+    (line,) = closing_of(summary(lost_s=60.0), [found("a\nb" * 400, 60.0)], 100.0, "http://x").lines
     assert len(line) < 320
     assert "\n" not in line

@@ -263,7 +263,7 @@ def test_the_lowest_ranks_host_is_sent_what_to_print_at_the_end(store: DuckDBSto
     closing = run.live.closing_for("gpu01")
     assert closing is not None
     assert closing.found
-    assert closing.lines == ["20 s: Rank 0 hangs.", "change first: a"]
+    assert (closing.lines, closing.advice) == (["20 s: Rank 0 hangs."], "a")
 
 
 def test_a_line_is_left_for_the_lowest_rank(store: DuckDBStore) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from loaderwatch.core.config import Settings, load_settings
-from loaderwatch.core.wire import CLOSING_NAME, Closing, Receipt
+from loaderwatch.core.wire import CLOSED_NAME, CLOSING_NAME, QUIET_S, Closing, Receipt
 from loaderwatch.streamer.messages import run_files
 from loaderwatch.streamer.messages.run_files import RunFiles
 
@@ -81,3 +81,15 @@ def test_addresses_of_a_run_that_has_begun_again_stay(settings: Settings) -> Non
     os.replace(new, path)  # noqa: PTH105
     files.remove(addresses=True)
     assert path.exists()
+
+
+def test_after_the_runs_last_line_nothing_is_said_for_a_while(settings: Settings) -> None:
+    files, mark = of(settings), settings.data_dir / "rings" / CLOSED_NAME
+    assert not files.is_closed()
+    mark.touch()
+    assert files.is_closed()
+    long_ago = time.time() - QUIET_S - 1
+    os.utime(mark, (long_ago, long_ago))
+    assert not files.is_closed(), "a process that hangs at its end"
+    files.remove(addresses=False)
+    assert not mark.exists()

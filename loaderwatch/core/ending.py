@@ -1,0 +1,39 @@
+"""How a process ended, in words: whether somebody stopped it, and by which signal."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Final
+
+CTRL_C: Final = "Ctrl-C (KeyboardInterrupt)"
+SIGKILL: Final = 9  # which Windows does not name
+_STOPS: Final = (signal.SIGINT, signal.SIGTERM, 1, 3)  # 1 is SIGHUP, 3 SIGQUIT, which Windows does not name
+_BY_SIGNAL: Final = 128
+"""A shell, and many a signal handler, ends with this plus the signal's number as exit code."""
+_INTERRUPT: Final = re.compile(r"uncaught KeyboardInterrupt\b")
+_EXIT_CODE: Final = re.compile(r"exit code (\d{1,3})")
+
+
+def signal_name(number: int) -> str:
+    """Return "SIGKILL" for 9; "signal 61" for a number without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return {1: "SIGHUP", 3: "SIGQUIT"}.get(number, f"signal {number}")
+
+
+def stopped_by(last_words: str | None, exit_code: int | None) -> str | None:
+    """Return by what somebody stopped a process: "SIGTERM", or Ctrl-C; None if nobody is known to have.
+
+    ``last_words`` are what the process said of its end. ``exit_code`` is as in ``subprocess``, and counts where it said nothing.
+    """
+    if last_words:
+        if _INTERRUPT.match(last_words):
+            return CTRL_C
+        said = _EXIT_CODE.fullmatch(last_words)
+        exit_code = int(said[1]) if said else None
+    if exit_code is None:
+        return None
+    number = -exit_code if exit_code < 0 else exit_code - _BY_SIGNAL
+    return signal_name(number) if number in _STOPS else None
