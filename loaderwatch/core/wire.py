@@ -49,6 +49,11 @@ MAX_WORDS: Final = 256 * 1024
 MAX_ITEMS: Final = 100_000
 """Processes, loaders, spans, arguments and the like in one envelope: each is two bytes at the least in MessagePack, and
 sixty and more in memory. 64 ranks with 16 workers each make some 2,000."""
+MAX_VALUES: Final = 500_000
+"""Most MessagePack values in one envelope, keys of maps included. Each takes up to 200 bytes of memory, and may be a single byte
+before. 64 ranks with 16 workers each make some 60,000."""
+UNCOUNTED_BYTES: Final = 256 * 1024
+"""The values of a smaller envelope are not counted: they cannot take more than some 50 MB of memory."""
 RUN_ID_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 
 
@@ -122,6 +127,23 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 _COLUMN_NAMES: Final = {
     name: frozenset(column.name for column in columns) for name, columns in TABLES.items()
 }
+_LAYOUT: Final = (
+    *((0, 0, 0),) * 0x80,  # small numbers
+    *((2, 0, pairs) for pairs in range(16)),
+    *((1, 0, items) for items in range(16)),
+    *((0, 0, length) for length in range(32)),  # short texts
+    *((0, 0, 0),) * 4,  # nil, one that is never used, and the booleans
+    *((0, 1, 0), (0, 2, 0), (0, 4, 0)),  # binaries
+    *((0, 1, 1), (0, 2, 1), (0, 4, 1)),  # extensions, with the byte of their type
+    *((0, 0, size) for size in (4, 8, 1, 2, 4, 8, 1, 2, 4, 8)),  # numbers
+    *((0, 0, 1 + size) for size in (1, 2, 4, 8, 16)),  # extensions of fixed sizes
+    *((0, 1, 0), (0, 2, 0), (0, 4, 0)),  # texts
+    *((1, 2, 0), (1, 4, 0)),  # arrays
+    *((2, 2, 0), (2, 4, 0)),  # maps
+    *((0, 0, 0),) * 32,  # small negative numbers
+)
+"""For each first byte of a MessagePack value: how many values each of its items is (0: its items are bytes), in how many bytes its
+length follows, and the length that the byte itself tells."""
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
@@ -202,6 +224,8 @@ def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:
     """
     if len(payload) > MAX_ENVELOPE_BYTES:
         raise WireError("(body)", f"{len(payload)} bytes; at most {MAX_ENVELOPE_BYTES} are accepted")
+    if len(payload) > UNCOUNTED_BYTES:
+        check_values(payload, MAX_VALUES)
     try:
         envelope = _decoder.decode(payload)
     except msgspec.ValidationError as error:
@@ -215,6 +239,34 @@ def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:
     _check(envelope)
     check_tables(envelope.tables, unknown if unknown is not None else set())
     return envelope
+
+
+def check_values(data: bytes | memoryview, most: int) -> None:
+    """Check that MessagePack holds ``most`` values at the most, before a decoder makes objects of them.
+
+    Raises:
+        WireError: it holds more, or it is cut off.
+    """
+    at, awaited, left, end = 0, 1, most, len(data)
+    while awaited:
+        # Each value has a byte at least, so an array or a map may not claim more of them than there are bytes.
+        if awaited > end - at:
+            raise WireError("(body)", "not MessagePack: it is cut off")
+        if awaited > left:
+            raise WireError("(body)", f"more than {most:,} values")
+        inner, length_bytes, length = _LAYOUT[data[at]]
+        at += 1
+        if length_bytes:
+            length += int.from_bytes(data[at : at + length_bytes], "big")
+            at += length_bytes
+        awaited -= 1
+        left -= 1
+        if inner:
+            awaited += inner * length
+        else:
+            at += length
+    if at > end:
+        raise WireError("(body)", "not MessagePack: it is cut off")
 
 
 def check_tables(tables: dict[str, dict[str, bytes]], unknown: set[str]) -> None:

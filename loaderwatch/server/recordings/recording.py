@@ -14,10 +14,11 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core import wire
-from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.core.redact import KEY_BYTES, Redaction
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.access.quotas import HOSTS, LIVE_RANKS
 from loaderwatch.server.store.protocol import Rest
 from loaderwatch.server.window.builder import WindowBuilder
 
@@ -25,6 +26,16 @@ SUFFIX: Final = ".lwrec"
 FORMAT: Final = 1
 MOST_BYTES: Final = 512 * 2**20
 """Most bytes of an unpacked recording, since a stranger's file may claim any size."""
+MOST_RATIO: Final = 500
+"""How many times as large as its file a recording may be. Those of real runs are 6 to 50 times as large, a bomb up to 7,000."""
+SMALL_BYTES: Final = 16 * 2**20
+"""A recording of this many bytes may have a file of any size: very even runs pack well."""
+DICTIONARY_BYTES: Final = 128 * 2**20
+"""Most memory that xz may take to unpack. Its highest preset asks for 65 MiB."""
+MOST_ENVELOPES: Final = MOST_BYTES // 1024
+"""An envelope has some kilobytes."""
+MOST_COUNTED: Final = 2_000_000
+"""Most MessagePack values in ``counted``. With two tables in each envelope it has five for each."""
 WINDOW_EVERY_NS: Final = 950_000_000
 """There is a window a second, as in the live server. The interval is a little shorter, because envelopes come early or late."""
 
@@ -51,15 +62,31 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     def decoded(self) -> Iterator[Envelope]:
-        """Yield the decoded envelopes.
+        """Yield the decoded envelopes, of which there is one at a time.
 
         Raises:
-            WireError: an envelope is malformed.
+            WireError: an envelope is malformed, or there are more ranks, hosts or streams than a server takes.
         """
+        ranks: set[int] = set()
+        senders: set[tuple[str, str]] = set()
         for payload in self.envelopes:
-            yield wire.decode(payload)
+            envelope = wire.decode(payload)
+            ranks.update(process.rank for process in envelope.processes)
+            senders.add((envelope.stream, envelope.host.name))
+            if len(ranks) > LIVE_RANKS or len(senders) > HOSTS:
+                raise WireError("(body)", f"more than {LIVE_RANKS:,} ranks, or {HOSTS:,} hosts")
+            yield envelope
 
 
+class _Outline(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a recording of which a stranger may make any number, not decoded yet."""
+
+    envelopes: msgspec.Raw
+    counted: msgspec.Raw = msgspec.Raw()
+    rest: msgspec.Raw = msgspec.Raw()
+
+
+_outline: Final = msgspec.msgpack.Decoder(_Outline).decode
 _decode: Final = msgspec.msgpack.Decoder(Recording).decode
 
 
@@ -94,13 +121,19 @@ def unpack(packed: bytes, path: Path) -> Recording:
     Raises:
         BadRecording: the file holds something else.
     """
-    unpacker = lzma.LZMADecompressor(memlimit=MOST_BYTES)
+    most = min(MOST_BYTES, max(SMALL_BYTES, MOST_RATIO * len(packed)))
+    unpacker = lzma.LZMADecompressor(memlimit=DICTIONARY_BYTES)
     try:
-        data = unpacker.decompress(packed, max_length=MOST_BYTES)
+        data = unpacker.decompress(packed, max_length=most)
         if not unpacker.eof:
-            raise BadRecording(path, f"it is cut off, or holds more than {MOST_BYTES >> 20} MiB")
+            raise BadRecording(path, f"it is cut off, or holds more than {most >> 20} MiB")
+        outline = _outline(data)
+        wire.check_values(memoryview(outline.envelopes), MOST_ENVELOPES)
+        for beside, most in ((outline.counted, MOST_COUNTED), (outline.rest, wire.MAX_VALUES)):
+            if memoryview(beside):  # older versions wrote none
+                wire.check_values(memoryview(beside), most)
         recording = _decode(data)
-    except (lzma.LZMAError, msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (lzma.LZMAError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, WireError) as error:
         raise BadRecording(path, str(error)) from error
     if recording.format != FORMAT:
         raise BadRecording(path, f"its format is {recording.format}; this version reads {FORMAT}")

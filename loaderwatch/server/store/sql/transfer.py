@@ -189,9 +189,8 @@ def check_rest(rest: Rest, run_id: str) -> None:
     if not 0 < rest.first_ns <= rest.newest_ns < 2**62 or not 0 < rest.received_ns < 2**62:
         raise WireError("first_ns", f"{rest.first_ns} to {rest.newest_ns}: no times")
     for stream, intervals in rest.sequences.items():
-        if not wire.RUN_ID_PATTERN.match(stream) or any(
-            not 1 <= low <= high < 2**62 for low, high in intervals
-        ):
+        possible = intervals and all(1 <= low <= high < 2**62 for low, high in intervals)
+        if not wire.RUN_ID_PATTERN.match(stream) or not possible:
             raise WireError("sequences", f"{stream[:80]!r} is no stream, or has no such numbers")
     if not rest.sequences:
         raise WireError("sequences", "there is none")
