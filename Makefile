@@ -92,7 +92,8 @@ SECURITY_TESTS := $(addprefix tests/unit/core/test_,files.py printable.py trust.
 	$(addprefix tests/unit/server/test_,hostile_envelopes.py refused_envelopes.py) \
 	$(addprefix tests/integration/test_,hostile_recordings.py permissions.py redacted_recordings.py) \
 	$(addprefix tests/integration/test_server_,doors.py identity.py rotation.py schema.py slow.py tls.py) \
-	$(addprefix tests/browser/test_,policy.py redaction.py sign_in.py) tests/unit/test_security_doc.py
+	$(addprefix tests/browser/test_,policy.py redaction.py sign_in.py) tests/unit/cli/test_printed.py \
+	tests/unit/test_security_doc.py
 
 security: $(VENV)/dev.stamp chromium
 	$(BIN)/pytest $(SECURITY_TESTS) $(PYTEST_ARGS)

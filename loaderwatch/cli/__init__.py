@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from loaderwatch import __version__
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.language import Spoken, say, spoken
+from loaderwatch.core.printable import Printable
 
 
 class Command(NamedTuple):
@@ -75,7 +76,8 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def _put_into_words(parser: argparse.ArgumentParser) -> None:
-    """Say what a parser says in the reader's language, before its lines are wrapped."""
+    """Say what a parser says in the reader's language, before its lines are wrapped, and without the colours of Python 3.14."""
+    vars(parser)["color"] = False
     paragraphs = (parser.description or "").split("\n\n")
     parser.description = "\n\n".join(say(" ".join(paragraph.split())) for paragraph in paragraphs)
     for action in parser._actions:
@@ -85,15 +87,19 @@ def _put_into_words(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; what it prints for people is in their language."""
+    """Run one command and return its exit code; what it prints is printable, and for people in their language."""
     argv = sys.argv[1:] if argv is None else argv
     language = None if "--json" in argv else spoken()
-    if language is None:
-        return _run(argv)
-    out, err = Spoken(sys.stdout, language), Spoken(sys.stderr, language)
+    stderr = sys.stderr
+    out, err = (
+        Printable(stream) if language is None else Spoken(stream, language) for stream in (sys.stdout, stderr)
+    )
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             return _run(argv)
+    except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
+        stderr.close()
+        return 1
     finally:
         for stream in (out, err):
             with contextlib.suppress(OSError, ValueError):  # its reader went away, or it was closed
@@ -112,7 +118,4 @@ def _run(argv: Sequence[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader of our output went away, e.g. `| head`
-        sys.stderr.close()
-        return 1
     return code

@@ -6,7 +6,6 @@ no words for stays as it is.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -14,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO, Final, TextIO
+from typing import Final, TextIO
+
+from loaderwatch.core.printable import Printable
 
 HOLES: Final = {
     "": r"([\s\S]*?)",
@@ -267,37 +268,24 @@ def chinese() -> Language | None:
     return None
 
 
-class Spoken(io.TextIOBase):
+class Spoken(Printable):
     """A stream for people: each line is written as its reader reads it."""
 
     def __init__(self, stream: TextIO, language: Language) -> None:
-        self._stream, self._language = stream, language
+        super().__init__(stream)
+        self._language = language
         self._begun = ""
 
     def write(self, text: str) -> int:
         """Write whole lines in the language; what is begun waits for its end or a flush."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
-            self._stream.write(self._language.say(line) + "\n")
+            super().write(self._language.say(line) + "\n")
         return len(text)
 
     def flush(self) -> None:
         """Write what is begun, too."""
         begun, self._begun = self._begun, ""
         if begun:
-            self._stream.write(self._language.say(begun))
-        self._stream.flush()
-
-    @property
-    def buffer(self) -> BinaryIO:
-        """The stream below, for bytes that are nobody's sentences."""
-        self.flush()
-        return self._stream.buffer
-
-    def isatty(self) -> bool:
-        """Whether a person looks on."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """Return the descriptor that is written to."""
-        return self._stream.fileno()
+            super().write(self._language.say(begun))
+        super().flush()

@@ -29,3 +29,11 @@ def test_every_proof_is_a_test_that_exists() -> None:
                     if each.is_file()
                 ), f"{name} is not in {file or 'any test'}"
     assert named > 25
+
+
+def test_no_older_parser_of_requests_is_accepted() -> None:
+    """h11 before 0.16 took any two bytes for the end of a chunk (CVE-2025-43859)."""
+    assert '"h11>=0.16"' in (ROOT / "pyproject.toml").read_text()
+    pinned = re.search(r"^h11==0\.(\d+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)
+    assert pinned is not None
+    assert int(pinned[1]) >= 16

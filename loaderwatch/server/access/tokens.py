@@ -11,17 +11,21 @@ import enum
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Final
 
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.files import write_atomically
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOST: Final = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
+"""A name, or an IPv6 address in brackets, and a port."""
 _WILDCARDS = frozenset({"0.0.0.0", "::", ""})
 
 
@@ -183,17 +187,18 @@ def allowed_hosts(bound: str, extra: Iterable[str]) -> AllowedHosts:
         names |= {own, own.partition(".")[0], socket.getfqdn().lower()}
     else:
         names.add(bound.lower())
-    return AllowedHosts(frozenset(names), wildcard)
+    return AllowedHosts(frozenset(names - {""}), wildcard)
 
 
 def host_name(header: str) -> str:
-    """Return a Host header without its port, in lower case."""
+    """Return a Host header without its port, in lower case; "" where anything else than a port follows the name."""
     text = header.strip().lower()
-    if text.startswith("["):
-        return text[1:].partition("]")[0]
-    if text.count(":") > 1:  # an IPv6 address without brackets, from the command line
+    if text.count(":") > 1 and not text.startswith(
+        "["
+    ):  # an IPv6 address without brackets, from the command line
         return text
-    return text.partition(":")[0]
+    found = _HOST.fullmatch(text)
+    return (found["address"] or found["name"]) if found else ""
 
 
 def same_origin(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging
 
-from loaderwatch.core.printable import LogFormatter, one_line, printable, without_tokens
+from loaderwatch.core.printable import LogFormatter, Printable, one_line, printable, without_tokens
 
 HOSTILE = "a\x1b]0;title\x07b\r\nc\x00\u202egpj\u2028d\x9b2J\te"
 
@@ -12,6 +13,17 @@ HOSTILE = "a\x1b]0;title\x07b\r\nc\x00\u202egpj\u2028d\x9b2J\te"
 def test_nothing_moves_a_cursor_or_turns_a_text() -> None:
     assert printable(HOSTILE) == "a]0;titleb\ncgpjd2J\te"
     assert one_line(HOSTILE) == "a]0;titleb cgpj d2J e"
+
+
+def test_a_stream_lets_nothing_else_through() -> None:
+    below = io.StringIO()
+    stream = Printable(below)
+    assert stream.write(HOSTILE) == len(HOSTILE)
+    print("\x1b[1mbold", file=stream, flush=True)
+    assert below.getvalue() == printable(HOSTILE) + "[1mbold\n"
+    assert not stream.isatty()
+    del stream
+    assert not below.closed
 
 
 def test_a_token_in_an_address_stays_out() -> None:

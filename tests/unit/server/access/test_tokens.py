@@ -133,6 +133,18 @@ def test_only_our_names_are_answered() -> None:
     assert not hosts.allows("evil.example:8790")
     assert not hosts.allows("10.0.0.7:8790")
     assert not hosts.allows("localhost.evil.example")
+    for crooked in (
+        "[::1].evil",
+        "[::1]evil:8790",
+        "[::1]:8790.evil",
+        "[::1",
+        "::1]",
+        "localhost:evil",
+        "localhost:8790:1@evil",
+        "[]",
+        ":8790",
+    ):
+        assert not hosts.allows(crooked), crooked
     assert not hosts.allows("")
 
 
