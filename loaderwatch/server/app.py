@@ -76,7 +76,6 @@ def create_app(
     *,
     tokens: Tokens | None,
     url: str,
-    port: int,
     open_to_all: bool = False,
     store: Store | None = None,
     make_live_run: MakeLiveRun = LiveRun,
@@ -89,7 +88,6 @@ def create_app(
         options: the options of ``loaderwatch serve``.
         tokens: the tokens in force, with which the server also proves itself; None lets everyone in.
         url: the server's own address as people reach it, without a slash at the end.
-        port: the port that the server listens on.
         open_to_all: lets everyone in; senders still ask the server to prove itself.
         store: a store to use instead of the one that ``options`` name.
         make_live_run: makes the live runs; tests give other detectors here.
@@ -167,8 +165,8 @@ def create_app(
     app.add_middleware(
         Gate,
         keys=keys,
+        sessions=parts.sessions,
         hosts=hosts or allowed_hosts(options.host, allow_hosts),
-        port=port if parts.peers is None else _port_of(url),
         open_to_all=open_to_all or tokens is None,
         public_url=options.public_url,
         seen=parts.lifetime.seen,
@@ -176,12 +174,6 @@ def create_app(
     _add_error_answers(app)
     _add_pages(app, parts)
     return app
-
-
-def _port_of(url: str) -> int:
-    """Return the port of an address, by which cookies are named: people come to several servers at one address."""
-    parts = urlsplit(url)
-    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _open_store(options: ServeOptions, reached_at: str) -> Store:

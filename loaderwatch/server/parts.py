@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from loaderwatch.server.access.page_sessions import PageSessions
 from loaderwatch.server.access.tokens import Keys
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.config_file import ConfigFile
@@ -44,4 +45,5 @@ class Parts:
     peers: Peers | None = None  # the other servers of the database; None where there can be none
     handover: Handover | None = None
     ready: bool = False
+    sessions: PageSessions = field(default_factory=PageSessions)
     ingest_counts: IngestCounts = field(default_factory=IngestCounts)

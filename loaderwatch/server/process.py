@@ -74,7 +74,6 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
                 options,
                 tokens=tokens,
                 url=options.public_url or own_url,
-                port=port,
                 open_to_all=options.no_auth,
                 reached_at=options.advertise or own_url,
             )
@@ -317,9 +316,9 @@ def _other_server(options: ServeOptions, lock: int) -> str:
 
 def _tokens(options: ServeOptions) -> Tokens:
     """Load the tokens, with --no-auth too, because the server proves itself with them."""
-    cookie_key = None if options.store is None else parse_address(options.store).cookie_key
+    shared_key = None if options.store is None else parse_address(options.store).page_key
     try:
-        return replace(load_tokens(options.token_path, options.token), cookie_key=cookie_key)
+        return replace(load_tokens(options.token_path, options.token), shared_key=shared_key)
     except OSError as error:
         raise ServeError(f"cannot use {options.token_path}: {error.strerror}") from error
 

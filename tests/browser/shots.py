@@ -104,7 +104,10 @@ def _take(
     files: list[Path] = []
     try:
         page = context.new_page()
-        page.goto(url)  # trades the token for the cookie
+        page.goto(url)
+        page.wait_for_selector(
+            "main .page", timeout=PATIENCE_S * 1000
+        )  # signed in, if the address holds a token
         if names is None:
             run = newest_run(page, url)
             names = {"runs": "#/", "run": f"#/runs/{run}", "rank": f"#/runs/{run}/ranks/0"}

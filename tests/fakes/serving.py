@@ -172,7 +172,7 @@ def serving(
     url = f"http://127.0.0.1:{port}"
     tokens = Tokens("agent-token", "viewer-token", "owner-token")
     make = LiveRun if detector is None else partial(LiveRun, detector=detector)
-    app = create_app(options, tokens=tokens, url=url, port=port, make_live_run=make, open_to_all=open_to_all)
+    app = create_app(options, tokens=tokens, url=url, make_live_run=make, open_to_all=open_to_all)
     config = uvicorn.Config(
         app,
         log_level="warning",

@@ -82,7 +82,7 @@ def keys_of(answer: Any) -> Iterator[str]:
 def test_every_route_has_its_section(sections: dict[tuple[str, str], str], tmp_path: Path) -> None:
     options = ServeOptions(data_dir=tmp_path)
     options.runs_dir.mkdir()
-    app = create_app(options, tokens=None, url="http://127.0.0.1:1", port=1)
+    app = create_app(options, tokens=None, url="http://127.0.0.1:1")
     app.state.parts.store.close()
     routes = {
         (method, route.path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.fakes.page_session import sign_in
 from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
 from tests.fakes.streaming import Streaming
 from tests.waiting import PATIENCE_S
@@ -36,8 +37,8 @@ def test_old_tokens_open_nothing_at_once_and_the_job_goes_on(data_dir: Path) -> 
             it.write(period_s=0.02)
             it.stream()
             wait_until("the run", lambda: old.get("/runs"))
-            page.get("/", params={"token": old.owner})
-            assert page.get("/api/v1/runs").status_code == 200
+            session = sign_in(page, old.owner)
+            assert session.ask(page, "GET", "/api/v1/runs").status_code == 200
             with EventReader(old, "run1") as events:
                 events.wait("a snapshot", lambda event: event["event"] == "snapshot")
                 done = rotate(data_dir)
@@ -49,7 +50,7 @@ def test_old_tokens_open_nothing_at_once_and_the_job_goes_on(data_dir: Path) -> 
                 with old.client(token) as client:
                     assert client.get("/api/v1/runs").status_code == 401
                     assert client.post("/api/v1/ingest", content=b"").status_code == 401
-            assert page.get("/api/v1/runs").status_code == 401, "the cookie is worth nothing either"
+            assert session.ask(page, "GET", "/api/v1/runs").status_code == 401, "the session has ended"
 
             new = json.loads((data_dir / "token.json").read_text())
             access = Access(old.url, new["agent"], new["viewer"], new["owner"])
@@ -79,3 +80,16 @@ def test_without_a_server_the_next_one_has_them(tmp_path: Path) -> None:
     assert missing.returncode == 1
     assert "cannot write" in missing.stderr
     assert "Traceback" not in missing.stderr
+
+
+def test_a_session_that_began_with_the_token_of_the_command_line_ends_too(data_dir: Path) -> None:
+    """That token stays as it is; the key of the sessions does not."""
+    token = "a-token-of-the-command-line"
+    with ServeProcess(data_dir, "--port", "0", "--token", token) as server:
+        access = server.start()
+        with access.client("") as page, access.client(token) as client:
+            session = sign_in(page, token)
+            assert session.ask(page, "GET", "/api/v1/runs").status_code == 200
+            assert rotate(data_dir).returncode == 0
+            wait_until("the end", lambda: session.ask(page, "GET", "/api/v1/runs").status_code == 401)
+            assert client.get("/api/v1/runs").status_code == 200

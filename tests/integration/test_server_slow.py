@@ -136,7 +136,7 @@ def test_a_body_without_a_length_is_cut_at_the_limit(access: Access) -> None:
     assert lives(access)
 
 
-@pytest.mark.parametrize("path", ["/login", "/api/v1/alerts/run-1.x/silence"])
+@pytest.mark.parametrize("path", ["/api/v1/alerts/run-1.x/silence"])
 def test_small_forms_have_small_limits(access: Access, path: str) -> None:
     with access.client() as client:
         assert client.post(path, content=b"x" * 5000).status_code in (400, 413)
@@ -166,11 +166,11 @@ def test_headers_have_a_limit(access: Access) -> None:
     [
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n",
-        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\ntoken",
-        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
-        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
-        b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\ntoken",
+        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
+        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n X: folded\r\nA\x00: b\r\n\r\n",
         b"GET /\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
@@ -191,7 +191,9 @@ def test_a_body_with_two_lengths_is_no_two_requests(access: Access) -> None:
     smuggled = head(access, "GET /healthz HTTP/1.1")
     both = (f"Content-Length: {5 + len(smuggled)}", "Transfer-Encoding: chunked")
     with closing(connect(access)) as connection:
-        connection.sendall(head(access, "POST /login HTTP/1.1", *both) + b"0\r\n\r\n" + smuggled)
+        connection.sendall(
+            head(access, "POST /api/v1/alerts/x/ack HTTP/1.1", *both) + b"0\r\n\r\n" + smuggled
+        )
         answer = until_closed(connection)
     assert answer.startswith(b"HTTP/1.1 400")
     assert answer.count(b"HTTP/1.1") == 1

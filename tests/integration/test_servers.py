@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.placement import Server, owner_of
 from tests.fakes import clickhouse
 from tests.fakes.feed import Feed
+from tests.fakes.page_session import greeted, sign_in
 from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
 from tests.fakes.webhook import Webhook
 from tests.waiting import PATIENCE_S
@@ -362,11 +364,13 @@ def test_one_sign_in_is_good_at_every_server_behind_one_address(
     try:
         one, other = pair.add(), pair.add()
         with one.client("") as browser:
-            cookies = browser.get("/", params={"token": one.owner}).cookies
+            session = sign_in(browser, one.owner)
         with other.client("") as browser:
             assert browser.get("/api/v1/runs").status_code == 401
-            cookie = "; ".join(f"{name}={value}" for name, value in cookies.items())
-            assert browser.get("/api/v1/runs", headers={"cookie": cookie}).status_code == 200
+            greeting = greeted(browser, session.ticket)
+            assert greeting["ticket"] == session.ticket
+            both = replace(session, boots=f"{session.boots}-{greeting['boot']}")
+            assert both.ask(browser, "GET", "/api/v1/runs").status_code == 200
     finally:
         pair.kill()
 

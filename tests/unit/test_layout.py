@@ -189,7 +189,6 @@ TESTED_BY: dict[str, str] = {
     "detect/slow_step/long_steps.py": "unit/detect/slow_step/test_pauses.py",
     "detect/slow_step/slow_rank.py": "unit/detect/measures/test_coupling.py",
     "server/access/connection.py": "integration/test_server_doors.py",
-    "server/access/sign_in.py": "browser/test_sign_in.py",
     "server/encoding.py": "unit/server/test_app.py",
     "server/http/arrival.py": "integration/test_import.py",
     "server/http/comparison.py": "integration/test_compare.py",

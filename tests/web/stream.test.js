@@ -29,7 +29,7 @@ class FakeSource {
 /** What the server says to the plain call after a failure. */
 let status = 200;
 const settle = async () => {
-  for (let i = 0; i < 10; i += 1) await Promise.resolve();
+  for (let i = 0; i < 30; i += 1) await Promise.resolve();
 };
 
 beforeEach(() => {
@@ -47,10 +47,11 @@ afterEach(() => {
   mock.restoreAll();
 });
 
-const follow = () => {
+const follow = async () => {
   /** @type {any[]} */
   const seen = [];
   const stream = new Stream("a b", { message: (m) => seen.push(m), still: () => seen.push("still"), link: (l) => seen.push(l) });
+  await settle();
   return { stream, seen };
 };
 
@@ -65,22 +66,22 @@ test("what a failure means", () => {
   assert.equal(failure(new TypeError("x")), "stale");
 });
 
-test("messages arrive parsed, the run's name is escaped", () => {
-  const { seen } = follow();
+test("messages arrive parsed, the run's name is escaped", async () => {
+  const { seen } = await follow();
   assert.equal(sources[0]?.url, "/api/v1/runs/a%20b/events?changes=true");
   sources[0]?.on.snapshot?.({ data: '{"newest_at": 1}' });
   sources[0]?.on.tick?.({ data: '{"newest_at": 2}' });
   assert.deepEqual(seen, [{ newest_at: 1 }, { newest_at: 2 }]);
 });
 
-test("a server that has nothing new is heard all the same", () => {
-  const { seen } = follow();
+test("a server that has nothing new is heard all the same", async () => {
+  const { seen } = await follow();
   sources[0]?.on.still?.({ data: "{}" });
   assert.deepEqual(seen, ["still"]);
 });
 
 test("a lost server is called stale and tried again, one listener at a time", async () => {
-  const { seen } = follow();
+  const { seen } = await follow();
   status = 0;
   sources[0]?.onerror();
   await settle();
@@ -88,46 +89,53 @@ test("a lost server is called stale and tried again, one listener at a time", as
   assert.equal(sources[0]?.closed, true);
   assert.equal(sources.length, 1);
   mock.timers.tick(500);
+  await settle();
   assert.equal(sources.length, 2);
   sources[1]?.onerror();
   await settle();
   mock.timers.tick(900);
+  await settle();
   assert.equal(sources.length, 2); // the second wait is longer
   mock.timers.tick(200);
+  await settle();
   assert.equal(sources.length, 3);
   sources[2]?.on.snapshot?.({ data: "{}" });
   sources[2]?.onerror();
   await settle();
   mock.timers.tick(500); // success resets the wait
+  await settle();
   assert.equal(sources.length, 4);
 });
 
 test("signed out is said, and tried again", async () => {
-  const { seen } = follow();
+  const { seen } = await follow();
   status = 401;
   sources[0]?.onerror();
   await settle();
   assert.deepEqual(seen, ["unauthorized"]);
   mock.timers.tick(500);
+  await settle();
   assert.equal(sources.length, 2);
 });
 
 test("a deleted run is not asked for again", async () => {
-  const { seen } = follow();
+  const { seen } = await follow();
   sources[0]?.on.gone?.({});
   sources[0]?.onerror();
   await settle();
   mock.timers.tick(60_000);
+  await settle();
   assert.deepEqual(seen, ["gone"]);
   assert.equal(sources.length, 1);
 });
 
 test("closing stops everything", async () => {
-  const { stream, seen } = follow();
+  const { stream, seen } = await follow();
   sources[0]?.onerror();
   stream.close();
   await settle();
   mock.timers.tick(60_000);
+  await settle();
   assert.deepEqual(seen, []);
   assert.equal(sources.length, 1);
 });

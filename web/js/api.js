@@ -1,5 +1,7 @@
 // Every call to the server, and the one kind of error they fail with.
 
+import { NotOurs, doubt, renew, signed } from "./session.js";
+
 /** @typedef {import("./store.js").Range} Range */
 
 export class ApiError extends Error {
@@ -11,6 +13,15 @@ export class ApiError extends Error {
 }
 
 const ROOT = "/api/v1";
+/** How often a refused request is signed again: after a restart once, with several servers behind one address as often as there are. */
+const MOST_TURNS = 4;
+
+/**
+ * The address of a `GET`, signed for use at once: for an event stream or a download.
+ * @param {string} path
+ * @throws {ApiError}
+ */
+export const signedAddress = (path) => reached(() => signed("GET", ROOT + path));
 
 /**
  * @param {string} path
@@ -19,19 +30,21 @@ const ROOT = "/api/v1";
  * @throws {ApiError} with the server's own sentence; an aborted call rejects with the browser's AbortError
  */
 export async function call(path, options = {}) {
-  let response;
-  try {
-    response = await fetch(ROOT + path, {
-      method: options.method ?? "GET",
-      headers: options.body === undefined ? {} : { "Content-Type": "application/json" },
-      body: options.body === undefined ? undefined : JSON.stringify(options.body),
-      signal: options.signal,
-      cache: "no-store",
-    });
-  } catch (error) {
-    if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError(0, "the server does not answer");
-  }
+  const method = options.method ?? "GET";
+  const body = options.body === undefined ? undefined : JSON.stringify(options.body);
+  const response = await reached(async () => {
+    for (let turn = 0; ; turn += 1) {
+      const answer = await fetch(await signed(method, ROOT + path, body), {
+        method,
+        headers: body === undefined ? {} : { "Content-Type": "application/json" },
+        body,
+        signal: options.signal,
+        cache: "no-store",
+        credentials: "omit",
+      });
+      if (answer.status !== 401 || turn === MOST_TURNS || !(await renew())) return answer;
+    }
+  });
   if (response.ok) return response.json();
   let message = `the server answered ${response.status}`;
   try {
@@ -40,6 +53,18 @@ export async function call(path, options = {}) {
     if (!(error instanceof SyntaxError)) throw error; // not JSON: the status alone has to do
   }
   throw new ApiError(response.status, message);
+}
+
+/** @template T @param {() => Promise<T>} work @returns {Promise<T>} */
+async function reached(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    if (error instanceof NotOurs) throw new ApiError(401, error.message);
+    doubt();
+    throw new ApiError(0, "the server does not answer");
+  }
 }
 
 /**

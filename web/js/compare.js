@@ -1,11 +1,12 @@
 // Two runs beside each other: what the server says of them, and their courses for the charts.
 
 import { call, runPath, withQuery } from "./api.js";
+import { failure } from "./stream.js";
 
 /**
  * @typedef {import("./types.js").Comparison} Comparison
  * @typedef {import("./types.js").Series} Series
- * @typedef {{pair: [string, string], data: Comparison|null, courses: [Record<string, Series>, Record<string, Series>]|null, error: string|null}} Compared
+ * @typedef {{pair: [string, string], data: Comparison|null, courses: [Record<string, Series>, Record<string, Series>]|null, error: string|null, link: "live"|"unauthorized"}} Compared
  */
 
 /** What the charts show. */
@@ -17,9 +18,10 @@ export async function loadComparison(pair) {
   const [a, b] = pair;
   try {
     const [data, ...courses] = await Promise.all([call(withQuery("/compare", { a, b })), courseOf(a), courseOf(b)]);
-    return { pair, data, courses: /** @type {Compared["courses"]} */ (courses), error: null };
+    return { pair, data, courses: /** @type {Compared["courses"]} */ (courses), error: null, link: "live" };
   } catch (error) {
-    return { pair, data: null, courses: null, error: error instanceof Error ? error.message : String(error) };
+    const link = failure(error);
+    return { pair, data: null, courses: null, error: error instanceof Error ? error.message : String(error), link: link === "unauthorized" ? link : "live" };
   }
 }
 

@@ -1,7 +1,7 @@
 // What a reader takes along: a chart as CSV or picture, the recording, the page as a report. Buttons carry what they are
 // for as data attributes, so that a card needs to know nothing of all this.
 
-import { runPath } from "./api.js";
+import { runPath, signedAddress } from "./api.js";
 import { csvOf } from "./csv.js";
 import { h } from "./dom.js";
 import { cardOf } from "./figures.js";
@@ -22,7 +22,12 @@ export function downloadButtons(id) {
 }
 
 /** Where the newest part of a run lies as a file, for `loaderwatch analyze`. @param {string} run */
-export const recordingAddress = (run) => `/api/v1${runPath(run)}/recording?last=3600`;
+export const recordingPath = (run) => `${runPath(run)}/recording?last=3600`;
+
+/** @param {string} run */
+export async function takeRecording(run) {
+  take(await signedAddress(recordingPath(run)), "");
+}
 
 /** @param {() => State} state @param {(note: string) => void} tell */
 export function listenTakes(state, tell) {
@@ -117,9 +122,15 @@ export function fileName(state, what, ending) {
 
 /** @param {Blob} blob @param {string} name */
 export function save(blob, name) {
+  const address = URL.createObjectURL(blob);
+  take(address, name);
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
+/** @param {string} address @param {string} name - "": as the server calls it */
+function take(address, name) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
+  link.href = address;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }

@@ -5,7 +5,7 @@ import { acknowledge, call, runPath, silence, takeStacks, withQuery } from "./ap
 import { Attention, browser, savedAttention, title, turnOff, turnOn } from "./attention.js";
 import { goesOn, loadComparison } from "./compare.js";
 import { h, render } from "./dom.js";
-import { listenTakes } from "./downloads.js";
+import { listenTakes, takeRecording } from "./downloads.js";
 import { cardOf, commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
 import { learn, saveTongue, say, tongue } from "./language.js";
@@ -20,6 +20,7 @@ import { answered, neighbourOf } from "./ranks.js";
 import { Refresher } from "./refresh.js";
 import { makeReport } from "./report.js";
 import { runActions } from "./run_actions.js";
+import { restore, signIn, wasSignedIn } from "./session.js";
 import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
 import { Stream, failure } from "./stream.js";
 import { applyTheme, listenPrint, readPalette, savedTheme } from "./theme.js";
@@ -122,10 +123,22 @@ const actions = {
     store.set({ attention });
     actions.tell(attention ? await turnOn() : turnOff());
   },
-  /** The server answers whoever has no cookie with a form to sign in. @param {Event} event */
-  reload: (event) => {
+  /** @param {Event} event */
+  signIn: async (event) => {
     event.preventDefault();
-    location.reload();
+    const form = /** @type {HTMLFormElement} */ (event.target);
+    const token = String(new FormData(form).get("token") ?? "").trim();
+    if (!(await enter(token, "This server does not know that token."))) return form.reset();
+    stream?.close();
+    stream = null;
+    store.set({ link: "connecting" });
+    navigate();
+  },
+  /** @param {Event} event */
+  takeRecording: (event) => {
+    event.preventDefault();
+    const { run } = store.state.route;
+    if (run !== null) takeRecording(run).catch((error) => actions.tell(`Not done: ${error.message}`));
   },
   toggleHelp: () => store.set({ help: !store.state.help }),
   toggle: (/** @type {string} */ id) => actions.open(id, !(store.state.open[id] ?? false)),
@@ -268,6 +281,7 @@ function paint() {
     state.help && helpDialog(actions),
     state.note !== "" && h("div", { class: "note", key: "note", role: "status" }, state.note),
   ]);
+  if (state.link === "unauthorized" && document.activeElement === document.body) document.getElementById("token")?.focus();
   if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null) /** @type {HTMLElement|null} */ (app.querySelector(".dialog [data-first]") ?? app.querySelector(".dialog"))?.focus();
   writeAddress(state);
   announce(state);
@@ -372,7 +386,9 @@ async function loadPair() {
   const { pair } = store.state.route;
   if (pair === undefined) return;
   const comparison = await loadComparison(pair);
-  if (store.state.route.pair === pair) store.set({ comparison, clock: now() });
+  if (store.state.route.pair !== pair) return;
+  store.set({ comparison, clock: now() });
+  setLink(comparison.link);
 }
 
 function navigate() {
@@ -430,8 +446,26 @@ async function loadAttempt(run, attempt) {
 
 /** @param {State["link"]} link */
 function onLink(link) {
-  store.set({ link });
+  setLink(link);
   if (link === "gone" && store.state.summary === null) void loadRuns(); // for the names that come near
+}
+
+/** @param {State["link"]} link */
+function setLink(link) {
+  const { sign_in } = store.state;
+  store.set({ link, sign_in: { ...sign_in, before: wasSignedIn() } });
+}
+
+/** Sign in, or note why not. @param {string} token @param {string} unknown - what to say of a token that the server does not know */
+async function enter(token, unknown) {
+  let problem = unknown;
+  try {
+    if (await signIn(token)) problem = "";
+  } catch {
+    problem = "The server does not answer.";
+  }
+  store.set({ sign_in: { ...store.state.sign_in, problem } });
+  return problem === "";
 }
 
 /** @param {any} message */
@@ -459,7 +493,8 @@ async function loadRuns() {
     store.set({ runs, runs_error: null, clock: now(), ...(store.state.route.run === null ? { link: "live" } : {}) });
   } catch (error) {
     const link = failure(error);
-    store.set({ runs_error: error instanceof Error ? error.message : String(error), link: link === "gone" ? "stale" : link });
+    setLink(link === "gone" ? "stale" : link);
+    store.set({ runs_error: error instanceof Error ? error.message : String(error) });
   }
 }
 
@@ -500,4 +535,17 @@ function start() {
   navigate();
 }
 
-void learn().then(start);
+/** The token of the printed address. It leaves the address before anything else happens. */
+function takeToken() {
+  const address = new URL(location.href);
+  const token = address.searchParams.get("token");
+  address.searchParams.delete("token");
+  if (token !== null) history.replaceState(history.state, "", address);
+  return token;
+}
+
+const token = takeToken();
+await learn();
+if (token === null) await restore();
+else if (!(await enter(token, "This address holds a token that this server does not know."))) await restore();
+start();

@@ -17,6 +17,12 @@ const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, s
 /** @type {Promise<any>|null} */
 let loading = null;
 
+/**
+ * The hash of that file. It is the only script that loads after the page, perhaps from a process that took over the server's port.
+ * `tests/unit/server/access/test_csp.py` says what it has to be.
+ */
+const INTEGRITY = "sha384-tbZWJa6S2uzN/pj0RFqwZUYj975As/jPtuNDQuFhWIci2azb13tTa/8LdSHBlrq3";
+
 /** The only script that the page adds: with Trusted Types a browser takes its address from here alone. */
 const SCRIPT = { createScriptURL: () => new URL("../vendor/plotly.min.js", import.meta.url).href };
 const trusted = /** @type {any} */ (globalThis).trustedTypes?.createPolicy("loaderwatch", SCRIPT) ?? SCRIPT;
@@ -26,6 +32,7 @@ export function load() {
   loading ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
     script.src = trusted.createScriptURL("");
+    script.integrity = INTEGRITY;
     script.async = true;
     script.onload = () => resolve(/** @type {any} */ (window).Plotly);
     script.onerror = () => {

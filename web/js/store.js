@@ -19,6 +19,7 @@ import { hasRank, heard as summaryHeard } from "./ranks.js";
  * @property {Route} route
  * @property {"light"|"dark"|"auto"} theme
  * @property {Link} link
+ * @property {{before: boolean, problem: string}} sign_in - whether this page was signed in before, and why the last try failed
  * @property {number} clock - this browser's time in seconds, moved once a second so that ages count up
  * @property {number} offset - server time minus browser time, seconds
  * @property {number|null} ticked_at - browser time of the last word from the server
@@ -60,6 +61,7 @@ export function initialState() {
     route: { page: "runs", run: null, rank: null, finding: null, attempt: null },
     theme: "auto",
     link: "connecting",
+    sign_in: { before: false, problem: "" },
     clock: 0,
     offset: 0,
     ticked_at: null,

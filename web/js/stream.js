@@ -1,6 +1,7 @@
 // The live stream of one run: server-sent events, with reconnecting of our own because EventSource gives up on HTTP errors.
 
-import { ApiError, call, runPath } from "./api.js";
+import { ApiError, call, runPath, signedAddress } from "./api.js";
+import { doubt } from "./session.js";
 
 /** Waits between attempts: 0.5, 1, 2, 4, then 8 s. @param {number} attempt */
 export function backoff(attempt) {
@@ -36,11 +37,18 @@ export class Stream {
     this.source = null;
     /** @type {number|undefined} */
     this.timer = undefined;
-    this.open();
+    void this.open();
   }
 
-  open() {
-    const source = new EventSource(`/api/v1${runPath(this.run)}/events?changes=true`);
+  async open() {
+    let address;
+    try {
+      address = await signedAddress(`${runPath(this.run)}/events?changes=true`);
+    } catch (error) {
+      return this.retry(failure(error));
+    }
+    if (this.closed) return;
+    const source = new EventSource(address);
     this.source = source;
     /** @param {MessageEvent<string>} event */
     const receive = (event) => {
@@ -63,6 +71,7 @@ export class Stream {
   failed() {
     if (this.closed) return;
     this.source?.close();
+    doubt(); // another process may have the port by now
     // EventSource does not tell a 401 from a server that is down; an ordinary call does.
     call(`${runPath(this.run)}/summary`)
       .then(() => this.retry("stale"))
@@ -74,7 +83,7 @@ export class Stream {
     if (this.closed) return;
     this.listener.link(link);
     if (link === "gone") return this.close();
-    this.timer = setTimeout(() => this.open(), backoff(this.attempt) * 1000);
+    this.timer = setTimeout(() => void this.open(), backoff(this.attempt) * 1000);
     this.attempt += 1;
   }
 

@@ -2,7 +2,7 @@
 
 Scripts come only from our own files, never from text (``eval``, handlers in markup, ``javascript:`` links), and with
 Trusted Types not even our own scripts can turn text into markup. Style attributes in markup have no effect, except for one
-known text; scripts may set styles one by one. A style sheet is a file of ours or one of two known texts.
+known text; scripts may set styles one by one. A style sheet is a file of ours, or a known empty one.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from typing import Final
-
-from loaderwatch.server.access.sign_in import STYLE
 
 _FILLED_LATER: Final = ""
 """The style sheet that Plotly makes empty, and fills rule by rule."""
@@ -31,12 +29,12 @@ def headers() -> tuple[tuple[str, str], ...]:
     policy = (
         "default-src 'none'",
         "script-src 'self'",
-        f"style-src 'self' {_hash(_FILLED_LATER)} {_hash(STYLE)}",
+        f"style-src 'self' {_hash(_FILLED_LATER)}",
         f"style-src-attr 'unsafe-hashes' {_hash(SHARP)}",
         "img-src 'self' data:",
         "font-src 'self'",
         "connect-src 'self'",
-        "form-action 'self'",
+        "form-action 'none'",
         "base-uri 'none'",
         "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",

@@ -1,33 +1,31 @@
-"""The gate that every request passes. It checks Host, Origin, token or cookie, and adds the headers of every answer."""
+"""The gate that every request passes. It checks Host, Origin, token or signature, and adds the headers of every answer."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
-from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from loaderwatch.core.trust import IDENTITY_PATH
 from loaderwatch.server.access.csp import answer_headers
 from loaderwatch.server.access.csp import headers as page_headers
 from loaderwatch.server.access.forwarded import FORWARDED_KEY, forwarded_by
+from loaderwatch.server.access.page_sessions import SESSION_PATH, SIGNED_BYTES, PageSessions
 from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
-from loaderwatch.server.access.sign_in import sign_in_page
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
-from loaderwatch.server.encoding import body_of, error_answer, too_large
+from loaderwatch.server.encoding import body_of, error_answer
 from loaderwatch.server.lifetime import SERVER_PATH
 
-_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/login", IDENTITY_PATH})
+_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", IDENTITY_PATH, SESSION_PATH})
+_OPEN_FOLDERS: Final = ("/v/", "/js/", "/css/", "/lang/", "/vendor/")
+"""Where the page's files lie. They hold no secret, and the page itself asks for the token."""
 _PARTS: Final = (".js", ".css", ".json", ".webmanifest")
 """Files that are parts of a page and never one: by name, as "not modified" has no type and its headers replace those kept."""
-_COOKIE_SECONDS: Final = 30 * 86400
-_LOGIN_BYTES: Final = 4096
 ACCESS_KEY: Final = "loaderwatch.access"
 """The key in a request's scope under which its caller's ``Access`` lies."""
 QUESTIONS_AT_ONCE: Final = (
@@ -47,8 +45,8 @@ class Gate:
         app: ASGIApp,
         *,
         keys: Keys,
+        sessions: PageSessions,
         hosts: AllowedHosts,
-        port: int,
         open_to_all: bool = False,
         public_url: str | None = None,
         seen: Callable[[], None] = lambda: None,
@@ -60,14 +58,13 @@ class Gate:
         """
         self._app = app
         self._keys = keys
+        self._sessions = sessions
         self._open_to_all = open_to_all
         self._page_headers = page_headers()
         self._answer_headers = (
             answer_headers()
         )  # short: a page is made of eighty files, and gets ten answers a second
         self._hosts = hosts
-        # A browser sends the cookies of every port of a host; the port in the name keeps two servers apart.
-        self._cookie_name = f"loaderwatch_{port}"
         scheme, _, name = (public_url or "").partition("://")
         self._seen = seen
         self._https_host = name.partition("/")[0].lower() if scheme == "https" else None
@@ -102,12 +99,12 @@ class Gate:
             scope[FORWARDED_KEY] = True
             access, scope["client"] = forwarded.access, (forwarded.caller, 0)
         elif answer is None and not self._open_to_all:
-            answer, access = await self._entrance(request, path)
+            answer, access, receive = await self._entrance(request, path)
         if answer is not None:
             await answer(scope, receive, send_with_headers)
             return
         scope[ACCESS_KEY] = access
-        if path not in _OPEN_PATHS and path != SERVER_PATH:
+        if access and path not in _OPEN_PATHS and path != SERVER_PATH:
             self._seen()
         if request.method != "GET" or not (api or path == "/metrics") or path.endswith("/events"):
             await self._app(scope, receive, send_with_headers)
@@ -146,47 +143,48 @@ class Gate:
             self._https_host is not None and host == self._https_host
         )
 
-    async def _entrance(self, request: Request, path: str) -> tuple[Response | None, Access]:
-        if path == "/login" or (path == "/" and request.method == "POST"):
-            return await self._login(request), Access.NOTHING
-        if path in _OPEN_PATHS:
-            return None, Access.NOTHING
-        if path == "/" and request.method == "GET" and "token" in request.query_params:
-            return self._opened_with_token(request), Access.NOTHING
+    async def _entrance(self, request: Request, path: str) -> tuple[Response | None, Access, Receive]:
+        """Return the refusal, if any, what the caller may do, and from where the application reads the body."""
+        receive = request.receive
+        reads = request.method in ("GET", "HEAD")
+        if path in _OPEN_PATHS or (reads and (path == "/" or path.startswith(_OPEN_FOLDERS))):
+            return None, Access.NOTHING, receive
         try:
-            access = self._access(request)
+            access, receive = await self._access(request)
         except TooMany as many:
-            return too_many(many), Access.NOTHING
+            return too_many(many), Access.NOTHING, receive
+        except ClientDisconnect:
+            return Response(status_code=400), Access.NOTHING, receive
         needed, which = _needed(request.method, path)
         if needed in access:
-            return None, access
+            return None, access, receive
         if access is not Access.NOTHING:
             error = f"this token may not do that; use {which} token"
-            return error_answer(403, error, "authorization"), access
-        if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
-            return sign_in_page(here=path == "/"), access
+            return error_answer(403, error, "authorization"), access, receive
         answer = error_answer(
             401,
             "no token, or one this server does not know; send Authorization: Bearer TOKEN",
             "authorization",
         )
         answer.headers["www-authenticate"] = "Bearer"
-        return answer, access
+        return answer, access, receive
 
-    def _access(self, request: Request) -> Access:
+    async def _access(self, request: Request) -> tuple[Access, Receive]:
+        """Return what a request may do by its token or its signature, and from where its body is read."""
         authorization = request.headers.get("authorization")
         if authorization is not None:
             scheme, _, token = authorization.partition(" ")
-            return self._shown(request, token.strip()) if scheme.lower() == "bearer" else Access.NOTHING
-        header = request.headers.get("cookie")
+            shown = self._shown(request, token.strip()) if scheme.lower() == "bearer" else Access.NOTHING
+            return shown, request.receive
         tokens = self._keys.tokens
-        if header is None or tokens is None:
-            return Access.NOTHING
-        try:
-            morsel = SimpleCookie(header).get(self._cookie(request))
-        except CookieError:
-            return Access.NOTHING
-        return Access.NOTHING if morsel is None else tokens.cookie_access(morsel.value)
+        proof = None if tokens is None else self._sessions.proof_of(request, tokens)
+        if proof is None or tokens is None:
+            return Access.NOTHING, request.receive
+        body = b"" if request.method in ("GET", "HEAD") else await body_of(request, SIGNED_BYTES)
+        if body is None:
+            return Access.NOTHING, request.receive
+        access = self._sessions.access(proof, body, tokens)
+        return access, request.receive if request.method in ("GET", "HEAD") else _again(body, request.receive)
 
     def _shown(self, request: Request, token: str) -> Access:
         """Return what a token gives access to.
@@ -205,69 +203,22 @@ class Gate:
         self._guesses.note(caller, token, right=access is not Access.NOTHING)
         return access
 
-    def _opened_with_token(self, request: Request) -> Response:
-        rest = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
-        where = "/" + ("?" + urlencode(rest) if rest else "")
-        return self._sign_in(
-            request,
-            request.query_params["token"],
-            where,
-            "This address holds a token that this server does not know.",
-        )
-
-    async def _login(self, request: Request) -> Response:
-        if request.method in ("GET", "HEAD"):
-            return sign_in_page()
-        if request.method != "POST":
-            return error_answer(405, "send POST")
-        try:
-            body = await body_of(request, _LOGIN_BYTES)
-        except ClientDisconnect:
-            return Response(status_code=400)
-        if body is None:
-            return too_large(_LOGIN_BYTES)
-        try:
-            fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=10)
-        except ValueError:
-            fields = {}
-        token = fields.get("token", [""])[0].strip()
-        return self._sign_in(request, token, "/", "This server does not know that token.")
-
-    def _sign_in(self, request: Request, token: str, where: str, problem: str) -> Response:
-        try:
-            access = self._shown(request, token)
-        except TooMany as many:
-            page = sign_in_page(f"{many}.".capitalize(), 429)
-            page.headers["retry-after"] = str(round(many.retry_after_s))
-            return page
-        tokens = self._keys.tokens
-        if Access.VIEW not in access or tokens is None:
-            return sign_in_page(problem)
-        answer = RedirectResponse(where, status_code=303)
-        # Lax, so that a person who follows a link in a chat message or e-mail is still signed in. Requests that change
-        # something are guarded by Origin and Sec-Fetch-Site, and a GET changes nothing.
-        answer.set_cookie(
-            self._cookie(request),
-            tokens.cookie_for(token),
-            max_age=_COOKIE_SECONDS,
-            httponly=True,
-            samesite="lax",
-            secure=self._is_secure(request),
-            path="/",
-        )
-        answer.headers["cache-control"] = "no-store"
-        return answer
-
-    def _cookie(self, request: Request) -> str:
-        """Return the cookie's name. Its prefix makes browsers refuse such a cookie from another host's page or plain http."""
-        return f"__Host-{self._cookie_name}" if self._is_secure(request) else self._cookie_name
-
 
 def too_many(many: TooMany) -> Response:
     """Make the answer to a caller who asks for more than its share."""
     answer = error_answer(429, str(many))
     answer.headers["retry-after"] = str(max(1, math.ceil(many.retry_after_s)))
     return answer
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Let the application read a body that was read before, and then whatever the client does."""
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def next_message() -> Message:
+        return left.pop() if left else await receive()
+
+    return next_message
 
 
 def _needed(method: str, path: str) -> tuple[Access, str]:

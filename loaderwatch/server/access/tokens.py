@@ -1,4 +1,4 @@
-"""Tokens, cookies, and the checks of Host and Origin.
+"""Tokens, and the checks of Host and Origin.
 
 Loopback is not private: other people share the machine, and any web page that a person visits can send requests to it.
 So even there we ask for a token, the Host header must be one of ours (DNS rebinding), and a request that changes something
@@ -8,14 +8,13 @@ or streams must come from our own page (Origin, Sec-Fetch-Site).
 from __future__ import annotations
 
 import enum
-import hashlib
 import hmac
 import json
 import re
 import secrets
 import socket
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -48,7 +47,10 @@ class Tokens:
     viewer: str
     owner: str
     extra: str | None = None
-    cookie_key: str | None = None  # what several servers share, of which each takes the others' cookies
+    page_key: str = field(default_factory=lambda: _new_token(), repr=False)
+    """The data directory's random key, under which sessions of the page begin."""
+    shared_key: str | None = field(default=None, repr=False)
+    """The key that servers of one database share in place of ``page_key``: each accepts the others' sessions."""
 
     @property
     def page_token(self) -> str:
@@ -63,22 +65,9 @@ class Tokens:
                 granted |= access
         return granted
 
-    def cookie_for(self, token: str) -> str:
-        """Return the cookie that a browser keeps instead of its token: it opens the page, and cannot send envelopes.
-
-        The owner's token, or what several servers share, is part of every cookie's key. So the cookie cannot be guessed, even
-        if the token from the command line can.
-        """
-        key = f"{token}\n{self.cookie_key or self.owner}".encode("utf-8", "surrogateescape")
-        return hmac.new(key, b"loaderwatch page cookie", hashlib.sha256).hexdigest()
-
-    def cookie_access(self, cookie: str) -> Access:
-        """Return what a browser with this cookie may do, in constant time."""
-        granted = Access.NOTHING
-        for known, access in self._known():
-            if hmac_equal(cookie, self.cookie_for(known)):
-                granted |= access & Access.PAGE
-        return granted
+    def of_page(self) -> list[tuple[str, Access]]:
+        """Return the tokens with which a person may sign in, and what a session of each may do at most."""
+        return [(token, access & Access.PAGE) for token, access in self._known() if access & Access.PAGE]
 
     def all(self) -> list[str]:
         """Return every token."""
@@ -105,7 +94,7 @@ class Keys:
         """
         if self.tokens is None:
             return False
-        found = replace(_read_tokens(path, self.tokens.extra), cookie_key=self.tokens.cookie_key)
+        found = replace(_read_tokens(path, self.tokens.extra), shared_key=self.tokens.shared_key)
         changed = found != self.tokens
         self.tokens = found
         return changed
@@ -125,12 +114,12 @@ def load_tokens(path: Path, extra: str | None = None) -> Tokens:
 
 
 def rotate_tokens(path: Path) -> Tokens:
-    """Write new tokens.
+    """Write new tokens and a new key of the page's sessions.
 
     Raises:
         OSError: the file cannot be written.
     """
-    tokens = Tokens(*(secrets.token_urlsafe(24) for _ in range(3)))
+    tokens = Tokens(*(_new_token() for _ in range(3)))
     _write_tokens(path, tokens)
     return tokens
 
@@ -141,20 +130,30 @@ def _read_tokens(path: Path, extra: str | None) -> Tokens:
         agent, viewer, owner = found["agent"], found["viewer"], found.get("owner")
         if owner is None:
             # In files with two tokens the viewer token could acknowledge alerts, and whoever holds it still can.
-            viewer, owner = secrets.token_urlsafe(24), viewer
-        if not all(isinstance(token, str) and token for token in (agent, viewer, owner)):
-            raise TypeError("not three texts")
+            viewer, owner = _new_token(), viewer
+        page_key = found.get("page_key", "") or _new_token()
+        if not all(isinstance(token, str) and token for token in (agent, viewer, owner, page_key)):
+            raise TypeError("a token is no text")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path} does not hold the tokens ({error}); delete it to get new ones") from error
-    tokens = Tokens(agent, viewer, owner, extra)
-    if "owner" not in found:
+    tokens = Tokens(agent, viewer, owner, extra, page_key)
+    if "owner" not in found or "page_key" not in found:  # a file of an older version
         _write_tokens(path, tokens)
     return tokens
 
 
+def _new_token() -> str:
+    return secrets.token_urlsafe(24)
+
+
 def _write_tokens(path: Path, tokens: Tokens) -> None:
-    three = {"agent": tokens.agent, "viewer": tokens.viewer, "owner": tokens.owner}
-    write_atomically(path, json.dumps(three).encode())
+    kept = {
+        "agent": tokens.agent,
+        "viewer": tokens.viewer,
+        "owner": tokens.owner,
+        "page_key": tokens.page_key,
+    }
+    write_atomically(path, json.dumps(kept).encode())
 
 
 @dataclass(frozen=True, slots=True)

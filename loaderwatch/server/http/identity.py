@@ -1,4 +1,4 @@
-"""The route ``GET /api/v1/identity``, which proves to a sender that this server knows its token. It needs no token."""
+"""The routes by which this server proves that it knows a token: to senders, and to the page. They need no token."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from loaderwatch.core.trust import CHALLENGE_PATTERN, IDENTITY_PATH, proofs
+from loaderwatch.server.access.page_sessions import SESSION_PATH, TICKET_PATTERN
+from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.parts import Parts
 
 router = APIRouter()
@@ -20,3 +22,14 @@ async def identity(request: Request, challenge: Annotated[str, Query(pattern=CHA
     parts: Parts = request.app.state.parts
     known = parts.keys.tokens.all() if parts.keys.tokens else ()
     return Response(msgspec.json.encode(proofs(known, challenge)), media_type="application/json")
+
+
+@router.get(SESSION_PATH)
+async def session(
+    request: Request,
+    challenge: Annotated[str, Query(pattern=CHALLENGE_PATTERN)],
+    ticket: Annotated[str | None, Query(pattern=TICKET_PATTERN)] = None,
+) -> Response:
+    """Begin a session of the page, or go on with the one of ``ticket``; the proofs are made of the token and the ticket."""
+    parts: Parts = request.app.state.parts
+    return json_answer(parts.sessions.greet(parts.keys.tokens, challenge, ticket))

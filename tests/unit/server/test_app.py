@@ -25,7 +25,7 @@ from tests.fakes.serving import serving
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[FastAPI]:
-    app = create_app(ServeOptions(data_dir=tmp_path), tokens=None, url="http://127.0.0.1:1", port=1)
+    app = create_app(ServeOptions(data_dir=tmp_path), tokens=None, url="http://127.0.0.1:1")
     yield app
     app.state.parts.store.close()
 
@@ -99,7 +99,7 @@ def test_the_api_describes_itself(app: FastAPI) -> None:
 def test_an_address_to_notify_is_checked_first(tmp_path: Path) -> None:
     options = ServeOptions(data_dir=tmp_path / "new", notify=("nosuchservice://x",))
     with pytest.raises(ConfigError):
-        create_app(options, tokens=None, url="http://x", port=1)
+        create_app(options, tokens=None, url="http://x")
     assert not (tmp_path / "new").exists()
 
 

@@ -214,14 +214,27 @@ export function helpDialog(act) {
 
 /** A page that can show nothing. @param {State} state @param {Actions} act */
 export function blocked(state, act) {
-  if (state.link === "unauthorized")
-    return empty(
-      "You are signed out",
-      "The server does not know this browser: its tokens may be new, or it is another server. Sign in with a token, or open the address that loaderwatch printed in the terminal.",
-      h("a", { class: "button primary", href: "/", onclick: act.reload }, "Sign in"),
-      "h1",
-    );
-  return unknown(state, act);
+  return state.link === "unauthorized" ? signInForm(state, act) : unknown(state, act);
+}
+
+/** The token is not sent: `session.js` makes a key of it. @param {State} state @param {Actions} act */
+function signInForm(state, act) {
+  const { sign_in } = state;
+  return empty(
+    sign_in.before ? "You are signed out" : "This page needs a token",
+    sign_in.before
+      ? "The server has new tokens, or the session has ended, or another process answers at this address. Sign in with a token, or open the address that loaderwatch printed in the terminal."
+      : "Open the address that loaderwatch serve or the training job printed; it holds the token. The token is also in token.json in the server's data directory.",
+    h(
+      "form",
+      { class: "sign-in", onsubmit: act.signIn },
+      h("label", { for: "token" }, "Token"),
+      h("input", { id: "token", name: "token", type: "password", autocomplete: "current-password", required: "", "aria-describedby": sign_in.problem === "" ? null : "problem" }),
+      h("button", { class: "button primary" }, "Sign in"),
+      sign_in.problem !== "" && h("p", { id: "problem", role: "alert" }, sign_in.problem),
+    ),
+    "h1",
+  );
 }
 
 /** An address that leads nowhere, and where it may have been meant to lead. @param {State} state @param {Actions} act */

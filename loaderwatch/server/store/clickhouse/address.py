@@ -33,9 +33,11 @@ class Address:
     password: str = field(repr=False)
 
     @property
-    def cookie_key(self) -> str:
-        """What the servers of the database know and nobody else, for the cookies that each takes of the others."""
-        return hashlib.sha256(f"loaderwatch cookies\n{self.database}\n{self.password}".encode()).hexdigest()
+    def page_key(self) -> str:
+        """What the servers of the database know and nobody else: each accepts the page's sessions of the others."""
+        return hashlib.sha256(
+            f"loaderwatch page sessions\n{self.database}\n{self.password}".encode()
+        ).hexdigest()
 
     def __str__(self) -> str:
         """Return it as people may see it, without the password."""

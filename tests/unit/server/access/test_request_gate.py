@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from loaderwatch.server.access.page_sessions import PageSessions
 from loaderwatch.server.access.request_gate import Gate
 from loaderwatch.server.access.tokens import Keys, Tokens, allowed_hosts
 
@@ -19,7 +20,6 @@ AGENT = {"authorization": "Bearer agent-token"}
 VIEWER = {"authorization": "Bearer viewer-token"}
 OWNER = {"authorization": "Bearer owner-token"}
 MASTER = {"authorization": "Bearer master"}
-HTML = {"accept": "text/html,application/xhtml+xml"}
 
 
 async def inside(scope: Scope, receive: Receive, send: Send) -> None:
@@ -31,7 +31,6 @@ def ask(
     path: str,
     *,
     tokens: Tokens | None = TOKENS,
-    port: int = 8790,
     base: str = "http://127.0.0.1:8790",
     public_url: str | None = None,
     **more: Any,
@@ -41,7 +40,7 @@ def ask(
             inside,
             keys=Keys(tokens),
             hosts=allowed_hosts("127.0.0.1", ["watch.example"]),
-            port=port,
+            sessions=PageSessions(),
             open_to_all=tokens is None,
             public_url=public_url,
         )
@@ -59,14 +58,20 @@ def test_nobody_enters_without_a_token() -> None:
     assert answer.headers["www-authenticate"] == "Bearer"
     assert ask("GET", "/api/v1/runs", headers={"authorization": "Bearer wrong"}).status_code == 401
     assert ask("GET", "/api/v1/runs", headers={"authorization": "Basic viewer-token"}).status_code == 401
-    assert ask("GET", "/js/main.js").status_code == 401
     assert ask("GET", "/metrics").status_code == 401
     assert ask("GET", "/api/v1/openapi.json").status_code == 401
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_health_needs_none(path: str) -> None:
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/", "/v/0123/js/main.js", "/css/page.css"])
+def test_health_and_the_pages_files_need_none(path: str) -> None:
     assert ask("GET", path).text == f"in {path}"
+
+
+@pytest.mark.parametrize("path", ["/", "/v/0123/js/main.js", "/anything", "/vendored"])
+def test_nothing_else_is_open_beside_them(path: str) -> None:
+    assert ask("POST", path).status_code == 401
+    if not path.startswith("/v/") and path != "/":
+        assert ask("GET", path).status_code == 401
 
 
 def test_viewers_read_owners_change_and_agents_ingest() -> None:
@@ -100,7 +105,7 @@ def test_a_foreign_name_is_refused_with_the_next_move() -> None:
     assert "--allow-host" in answer.json()["error"]
 
 
-@pytest.mark.parametrize("path", ["/api/v1/alerts/x/ack", "/login", "/api/v1/ingest"])
+@pytest.mark.parametrize("path", ["/api/v1/alerts/x/ack", "/", "/api/v1/ingest"])
 def test_other_sites_pages_may_not_post(path: str) -> None:
     for headers in ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):
         answer = ask("POST", path, headers={**MASTER, **headers})
@@ -114,68 +119,16 @@ def test_other_sites_pages_may_not_listen() -> None:
     assert ask("GET", "/api/v1/runs", headers=headers).status_code == 200
 
 
-def cookie_of(answer: httpx.Response) -> str:
-    return answer.headers["set-cookie"].partition(";")[0]
-
-
-def test_the_address_with_a_token_sets_a_cookie_and_leaves_no_token_behind() -> None:
-    answer = ask("GET", "/?token=owner-token&x=1")
-    assert answer.status_code == 303
-    assert answer.headers["location"] == "/?x=1"
-    name, _, flags = answer.headers["set-cookie"].partition("=")
-    assert name == "loaderwatch_8790"
-    assert {"httponly", "samesite=lax", "path=/"} <= {flag.strip().lower() for flag in flags.split(";")}
-    assert "owner-token" not in flags
-    value = cookie_of(answer)
-    assert ask("GET", "/", headers={"cookie": value}).text == "in /"
-    assert ask("POST", "/api/v1/alerts/x/ack", headers={"cookie": value}).status_code == 200
-    assert ask("POST", "/api/v1/ingest", headers={"cookie": value}).status_code == 403
-    assert ask("GET", "/", headers={"cookie": value}, port=9999).status_code == 401
-    assert ask("GET", "/", headers={"cookie": value[:-1]}).status_code == 401
-    assert ask("GET", "/", headers={"cookie": 'loaderwatch_8790="\\'}).status_code == 401
-
-
-def test_a_viewers_cookie_reads_and_changes_nothing() -> None:
-    viewer = cookie_of(ask("GET", "/?token=viewer-token"))
-    assert ask("GET", "/api/v1/runs", headers={"cookie": viewer}).status_code == 200
-    assert ask("POST", "/api/v1/alerts/x/ack", headers={"cookie": viewer}).status_code == 403
-    assert ask("POST", "/api/v1/runs/r/stacks", headers={"cookie": viewer}).status_code == 403
-    assert viewer != cookie_of(ask("GET", "/?token=owner-token"))
-
-
-def test_the_cookie_of_a_token_that_may_do_everything_does_not_send() -> None:
-    master = cookie_of(ask("GET", "/?token=master"))
-    assert ask("POST", "/api/v1/alerts/x/ack", headers={"cookie": master}).status_code == 200
-    assert ask("POST", "/api/v1/ingest", headers={"cookie": master}).status_code == 403
-
-
-@pytest.mark.parametrize(
-    ("base", "public_url"),
-    [("https://127.0.0.1:8790", None), ("http://watch.example", "https://watch.example/loader")],
-)
-def test_over_tls_the_cookie_is_for_tls_and_for_this_host_alone(base: str, public_url: str | None) -> None:
-    answer = ask("GET", "/?token=owner-token", base=base, public_url=public_url)
-    name, _, flags = answer.headers["set-cookie"].partition("=")
-    assert name == "__Host-loaderwatch_8790"
-    assert {"secure", "httponly", "samesite=lax", "path=/"} <= {
-        flag.strip().lower() for flag in flags.split(";")
-    }
-    assert "domain" not in flags.lower()
-    value = cookie_of(answer)
-    assert ask("GET", "/", headers={"cookie": value}, base=base, public_url=public_url).text == "in /"
-    plain = value.removeprefix("__Host-")
-    refused = ask("GET", "/", headers={"cookie": plain}, base=base, public_url=public_url)
-    assert refused.status_code == 401, "one that plain http may have set counts for nothing"
-
-
 def test_a_header_does_not_make_a_connection_secure() -> None:
     forwarded = {
         "x-forwarded-proto": "https",
         "x-forwarded-host": "watch.example",
         "forwarded": "proto=https",
     }
-    answer = ask("GET", "/?token=owner-token", headers=forwarded)
-    assert answer.headers["set-cookie"].startswith("loaderwatch_8790=")
+    secure = "https://127.0.0.1:8790"
+    headers = {**OWNER, **forwarded, "origin": "http://127.0.0.1:8790"}
+    assert ask("POST", "/api/v1/alerts/x/ack", headers=headers).status_code == 200
+    assert ask("POST", "/api/v1/alerts/x/ack", headers=headers, base=secure).status_code == 403
     evil = ask("GET", "/", headers={**OWNER, "host": "evil.example", "x-forwarded-host": "127.0.0.1:8790"})
     assert evil.status_code == 403
 
@@ -188,36 +141,14 @@ def test_a_page_of_the_same_host_without_tls_is_another_site() -> None:
     assert ask("POST", "/api/v1/alerts/x/ack", headers=headers).status_code == 200
 
 
-@pytest.mark.parametrize("token", ["wrong", "agent-token", ""])
-def test_an_address_with_a_wrong_token_shows_the_sign_in_page(token: str) -> None:
-    answer = ask("GET", f"/?token={token}")
-    assert answer.status_code == 401
-    assert "<form" in answer.text
-    assert "set-cookie" not in answer.headers
-
-
-def test_a_person_without_a_token_gets_a_page_to_sign_in() -> None:
-    page = ask("GET", "/", headers=HTML)
-    assert page.status_code == 401
-    assert '<form method="post">' in page.text, "to where it stands, so that what follows the # stays"
-    wrong = ask("POST", "/login", data={"token": "<script>"})
-    assert wrong.status_code == 401
-    assert "<script>" not in wrong.text
-    right = ask("POST", "/login", data={"token": " owner-token "})
-    assert right.status_code == 303
-    assert right.headers["location"] == "/"
-    assert "set-cookie" in right.headers
-    assert ask("POST", "/login", content=b"token=" + b"x" * 5000).status_code == 413
-
-
 def test_every_answer_carries_the_safety_headers() -> None:
     for answer in (
-        ask("GET", "/", headers=HTML),
+        ask("GET", "/"),
         ask("GET", "/api/v1/runs", headers=VIEWER),
     ):
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
-        assert ("script-src 'self'" in policy) == (answer.headers["content-type"].startswith("text/html"))
+        assert ("script-src 'self'" in policy) == (answer.url.path == "/")
         assert "unsafe-eval" not in policy
         assert "frame-ancestors 'none'" in policy
         assert answer.headers["x-content-type-options"] == "nosniff"

@@ -42,19 +42,27 @@ def test_each_token_opens_its_own_door() -> None:
     assert Tokens("a", "b", "c").access("None") is Access.NOTHING
 
 
-def test_a_cookie_is_no_token_and_opens_the_page_alone() -> None:
+def test_people_sign_in_with_all_but_the_agents_token() -> None:
     tokens = Tokens("agent-token", "viewer-token", "owner-token", "all")
-    for token, access in (
-        ("agent-token", Access.NOTHING),
-        ("viewer-token", Access.VIEW),
-        ("owner-token", Access.PAGE),
-        ("all", Access.PAGE),
-        ("another", Access.NOTHING),
-    ):
-        cookie = tokens.cookie_for(token)
-        assert tokens.access(cookie) is Access.NOTHING
-        assert tokens.cookie_access(cookie) is access
-        assert Tokens("a", "viewer-token", "new", "all").cookie_access(cookie) is Access.NOTHING
+    assert dict(tokens.of_page()) == {
+        "viewer-token": Access.VIEW,
+        "owner-token": Access.PAGE,
+        "all": Access.PAGE,
+    }
+
+
+def test_the_key_of_sessions_is_random_kept_and_new_with_new_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "token.json"
+    first = load_tokens(path)
+    assert len(first.page_key) >= 32
+    assert load_tokens(path).page_key == first.page_key
+    assert first.page_key not in first.all(), "it is no token"
+    assert load_tokens(tmp_path / "other.json").page_key != first.page_key
+    assert rotate_tokens(path).page_key != first.page_key
+    path.write_text('{"agent": "a", "viewer": "v", "owner": "o"}')
+    of_old = load_tokens(path)
+    assert of_old.all() == ["a", "v", "o"], "a file of a version without the key keeps its tokens"
+    assert load_tokens(path) == of_old
 
 
 def test_a_file_of_two_tokens_gets_the_third_and_nobody_loses_anything(tmp_path: Path) -> None:

@@ -1,0 +1,154 @@
+"""Sessions of the page. A browser signs each request, and sends nothing that opens anything later.
+
+A cookie reaches every process that listens on any port of the host, and so does a secret in a header once another user has
+taken over the server's port. So the page keeps a key that it never sends:
+
+1. The page asks for a *ticket*, which the server makes with the key of its data directory.
+2. Both sides make the session's key of the token and the ticket. The server proves that it knows the key.
+3. The page signs method, address, body and time of each request, and the *boots* that it has seen: random names of
+   server processes. A server accepts what names its own boot. So a request that another process received while the
+   server was dead opens nothing once the server is back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+
+from loaderwatch.server.access.tokens import Access, Tokens, hmac_equal
+
+SESSION_PATH: Final = "/api/v1/session"
+TICKET_PATTERN: Final = r"^[0-9]{1,12}-[0-9a-f]{32}-[0-9a-f]{64}$"
+READ_S: Final = 30 * 86400
+"""Seconds for which a session reads: a page on a wall should outlast a training."""
+CHANGE_S: Final = 86400
+"""Seconds for which the owner's session also changes things: a day's work."""
+WINDOW_S: Final = 60.0
+"""Seconds by which a signed time may differ from ours: the page knows our clock to less than a second, and may be suspended."""
+SIGNED_BYTES: Final = 16 * 1024
+"""Longest body of a signed request, in bytes. The longest that the page sends are notes of 2,000 characters."""
+_MOST_PROOF_BYTES: Final = 512
+"""Longest proof in an address, in bytes: ticket, time, four boots and signature take 250."""
+_PARAMETER: Final = b"proof="
+
+
+class Greeting(msgspec.Struct, frozen=True):
+    """What a page is told before it sends anything else: the proofs show that we know the token."""
+
+    ticket: str
+    boot: str
+    now_ms: int
+    proofs: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """The last parameter of a signed address, and what it signs."""
+
+    method: str
+    target: str  # path and query, without the proof
+    ticket: str
+    sent_ms: int
+    boots: str
+    signature: str
+
+    def text(self, body: bytes) -> bytes:
+        """Return what is signed."""
+        head = ("request", str(self.sent_ms), self.boots, self.method, self.target, "")
+        return "\n".join(head).encode("latin-1") + body
+
+
+class PageSessions:
+    """The sessions that this server process accepts. Tickets are signed, so that none has to be remembered."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self.boot: Final = secrets.token_hex(8)
+        self._clock = clock
+        self._used: dict[
+            str, float
+        ] = {}  # signatures of requests that changed something, and until when they are kept
+
+    def greet(self, tokens: Tokens | None, challenge: str, ticket: str | None) -> Greeting:
+        """Answer a page that wants to begin a session, or to go on with that of ``ticket``."""
+        now_s = self._clock()
+        if tokens is None:
+            return Greeting("", self.boot, int(now_s * 1000), [])
+        if ticket is None or self._age_s(tokens, ticket) is None:
+            issued = f"{int(now_s)}-{secrets.token_hex(16)}"
+            ticket = f"{issued}-{_mac(tokens, issued)}"
+        said = "\n".join(("server", challenge, ticket, self.boot, str(int(now_s * 1000))))
+        proofs = [_sign(session_key(token, ticket), said.encode()) for token, _ in tokens.of_page()]
+        return Greeting(ticket, self.boot, int(now_s * 1000), proofs)
+
+    def proof_of(self, request: Request, tokens: Tokens) -> Proof | None:
+        """Return the proof in a request's address if it is for this process, of now, and of a session that goes on."""
+        query: bytes = request.scope["query_string"]
+        head, found, text = query.rpartition(_PARAMETER)
+        if not found or len(text) > _MOST_PROOF_BYTES or not (head == b"" or head.endswith(b"&")):
+            return None
+        path = request.scope.get("raw_path") or request.scope["path"].encode()
+        target = path + (b"?" + head[:-1] if head else b"")
+        try:
+            ticket, sent, boots, signature = text.decode("ascii").split(".")
+            proof = Proof(request.method, target.decode("latin-1"), ticket, int(sent), boots, signature)
+        except ValueError:
+            return None
+        fresh = abs(self._clock() - proof.sent_ms / 1000) <= WINDOW_S and self.boot in boots.split("-")
+        return proof if fresh and self._age_s(tokens, ticket) is not None else None
+
+    def access(self, proof: Proof, body: bytes, tokens: Tokens) -> Access:
+        """Return what the signed request may do. One that changes something counts once."""
+        age_s = self._age_s(tokens, proof.ticket)
+        if age_s is None:
+            return Access.NOTHING
+        granted = Access.NOTHING
+        for token, access in tokens.of_page():
+            if hmac_equal(proof.signature, _sign(session_key(token, proof.ticket), proof.text(body))):
+                granted |= access
+        if age_s > CHANGE_S:
+            granted &= ~Access.CHANGE
+        if granted and proof.method not in ("GET", "HEAD") and not self._first_use(proof.signature):
+            return Access.NOTHING
+        return granted
+
+    def _first_use(self, signature: str) -> bool:
+        now_s = self._clock()
+        while self._used and next(iter(self._used.values())) < now_s:
+            del self._used[next(iter(self._used))]
+        if signature in self._used:
+            return False
+        self._used[signature] = now_s + 2 * WINDOW_S  # a time that lies ahead is accepted for as long
+        return True
+
+    def _age_s(self, tokens: Tokens, ticket: str) -> float | None:
+        """Return how old a ticket is; None if it is not ours, or too old."""
+        issued, _, mac = ticket.rpartition("-")
+        if not hmac_equal(mac, _mac(tokens, issued)):
+            return None
+        age_s = self._clock() - int(issued.partition("-")[0])
+        return age_s if age_s <= READ_S else None
+
+
+def session_key(token: str, ticket: str) -> bytes:
+    """Return the key that browser and server make of a token, each for itself."""
+    return _hmac(token, f"loaderwatch page session\n{ticket}")
+
+
+def _mac(tokens: Tokens, issued: str) -> str:
+    return _hmac(tokens.shared_key or tokens.page_key, f"loaderwatch page ticket\n{issued}").hex()
+
+
+def _hmac(key: str, text: str) -> bytes:
+    return hmac.new(key.encode("utf-8", "surrogateescape"), text.encode(), hashlib.sha256).digest()
+
+
+def _sign(key: bytes, text: bytes) -> str:
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
