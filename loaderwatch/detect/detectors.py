@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Final
 
 import msgspec
@@ -21,6 +21,7 @@ from loaderwatch.detect.input_bound import detector as input_bound
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import paces_kept
 from loaderwatch.detect.measures.rebuilt_loaders import joined
+from loaderwatch.detect.measures.standstill import before_standstill
 from loaderwatch.detect.running_out import cushion, descriptors, disk, drift, headroom, memory, shared_memory
 from loaderwatch.detect.slow_step import (
     growing_steps,
@@ -68,6 +69,21 @@ DETECTORS: Final[tuple[Detector, ...]] = (
 )
 """One detector for each family of findings, the decisive ones first."""
 
+OF_STANDSTILLS: Final[frozenset[Detector]] = frozenset(
+    (
+        hang.detect,
+        crash.detect,
+        caught.detect,
+        fast_forward.detect,
+        shared_memory.detect,
+        descriptors.detect,
+        memory.detect,
+        disk.detect,
+        sample_timeout.detect,
+    )
+)
+"""Detectors that also judge a span that may stand still. The others judge a speed, of which such a span tells nothing until it ends."""
+
 DEFAULT_LIMITS: Final = Limits()
 
 
@@ -78,14 +94,28 @@ def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
     exactly. A loader that is built anew for every epoch is one loader to all of them.
     """
     window = joined(window)
+    moving = before_standstill(window)
+    still = {number for number, rank in window.ranks.items() if moving.ranks[number] is not rank}
     found: dict[str, Finding] = {}
-    with paces_kept(window):
+    with paces_kept(window), paces_kept(moving):
         for detector in DETECTORS:
-            for finding in detector(window, limits):
+            if detector in OF_STANDSTILLS:
+                new = detector(window, limits)
+            else:
+                new = [_of_before(finding, still) for finding in detector(moving, limits)]
+            for finding in new:
                 found.setdefault(finding.key, finding)
     if window.summed:
         found = {key: _in_part(finding, window) for key, finding in found.items()}
-    return sorted(fold(list(found.values())), key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))
+    folded = fold([finding for finding in found.values() if not finding.is_past])
+    past = [finding for finding in found.values() if finding.is_past]
+    return sorted([*folded, *past], key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))
+
+
+def _of_before(finding: Finding, still: Set[int]) -> Finding:
+    """Return a finding about speed; it is past if its rank, or any of several, may stand still now."""
+    is_past = bool(still) if finding.rank is None else finding.rank in still
+    return msgspec.structs.replace(finding, is_past=True) if is_past else finding
 
 
 def _in_part(finding: Finding, window: RunWindow) -> Finding:

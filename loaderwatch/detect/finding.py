@@ -63,6 +63,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     gain_of: GainOf = "finding"  # the time while the finding lasts, or the whole run
     stacks: list[StackDump] = []
     folded: list[Folded] = []  # the findings that this one explains, see incidents/folding.py
+    is_past: bool = False  # its rank may stand still since: it keeps an incident as it is, and opens none
 
 
 def warned_s(finding: Finding) -> float | None:

@@ -188,6 +188,7 @@ CASES: Final[tuple[Case, ...]] = (
     # ---- hangs inside one process tree
     Case("s22_endless_loop", ("S22",), "hung", stacks=1, worker=1, samples=(333,)),
     Case("s35_fork_lock", ("S35",), "hung", stacks=1, worker=0, says=("futex",)),
+    Case("s35_evaluation", ("S35",), "hung", within_s=60, stacks=1, says=("in an evaluation", "lock")),
     Case("s36_silent_read", ("S36",), "hung", stacks=1, worker=1, samples=(333,), says=("pipe",)),
     Case(
         "s36_silent_read",

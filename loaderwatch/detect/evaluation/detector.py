@@ -99,7 +99,7 @@ def passes_of(rank: RankWindow, loader: LoaderInfo) -> Passes | None:
     iter_s = _sum_s(begins["iter_ns"][begun & one_of(begins["epoch"], seen)])
     teardown_s = _sum_s(ends["teardown_ns"][ended & one_of(ends["epoch"], seen)])
     first_s = _sum_s(steps["wait_ns"][rows & (steps["batch"] == 0)])
-    waited_s = iter_s + _sum_s(steps["wait_ns"][rows]) + _open_wait_s(rank, loader) + teardown_s
+    waited_s = iter_s + _sum_s(steps["wait_ns"][rows]) + teardown_s
     here_s = waited_s + _sum_s(steps["step_ns"][rows])
     # Passes before the window count with the time that a batch takes now; one left early may be unknown.
     batches = dict(zip(ends["epoch"][ended].tolist(), ends["batches"][ended].tolist(), strict=True))
@@ -242,13 +242,6 @@ def _restarts(passes: Passes) -> Explanation:
         " few batches, fewer workers start sooner.",
         gain_ceiling_ratio=passes.wait_ratio * passes.start_ratio,
     )
-
-
-def _open_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:
-    span = rank.span
-    if span is None or not span.alive or span.loader != loader.loader or span.phase != "wait":
-        return 0.0
-    return max(0.0, (rank.made_ns - span.since_ns) / 1e9)
 
 
 def _sum_s(values: NDArray[np.int64]) -> float:

@@ -130,6 +130,13 @@ class Tracker:
         of.
         """
         key = finding.key
+        if finding.is_past:
+            known = self._open.get(key)
+            return (
+                None
+                if known is None
+                else self._put(msgspec.structs.replace(known, updated_ns=now_ns), now_ns)
+            )
         if key in self._open:
             return self._put(self._merge(self._open[key], finding, now_ns), now_ns)
         above = self._explaining(finding)

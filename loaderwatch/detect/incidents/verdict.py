@@ -10,13 +10,14 @@ import msgspec
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
-from loaderwatch.detect.incidents.watching import FEW_STEPS, watched
+from loaderwatch.detect.incidents.watching import watched
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
 )
 from loaderwatch.detect.measures.shares import RECENT_S, Use, shares_of
+from loaderwatch.detect.measures.standstill import FEW_STEPS
 from loaderwatch.detect.text import count, duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.facts import LoaderInfo, PhaseName, SpanInfo
-from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, history_s, stack_of, trains_on
-from loaderwatch.detect.measures.shares import open_wait_s
+from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, stack_of, trains_on
 from loaderwatch.detect.measures.stacks import (
     Frame,
     collective,
@@ -20,17 +17,10 @@ from loaderwatch.detect.measures.stacks import (
     saving,
     user_frame,
 )
-from loaderwatch.detect.measures.statistics import high
+from loaderwatch.detect.measures.standstill import goes_on
 from loaderwatch.detect.text import duration, sample_name
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-WATCHED_S: Final = 3.0
-"""From so many seconds on what goes on is said, if it is also ``WATCHED_FACTOR`` times as long as what went before."""
-WATCHED_FACTOR: Final = 3.0
-FIRST_S: Final = 10.0
-"""What has no history may take so long: a first batch, a first start of workers, a first gap between two epochs."""
-FEW_STEPS: Final = 5
-"""Steps without which waits and steps have no history; of what comes once in an epoch, one is enough."""
 _TERMINAL: Final = ("n_tty_read", "tty_read")  # somebody is asked
 _DOES: Final[dict[PhaseName, str]] = {
     "idle": "idle",
@@ -79,17 +69,12 @@ def watched(window: RunWindow) -> Verdict | None:
 
 def _open(rank: RankWindow) -> _Open | None:
     span = rank.span
-    if rank.process.state != "live" or span is None or not span.alive or span.traced:
+    if span is None:
         return None
     # In a step the model may be called again and again, as by an evaluation, or by a search that finds no end.
     since_ns = span.since_ns if span.step_since_ns is None else span.step_since_ns
-    age_s = open_wait_s(rank) if span.phase == "wait" else (rank.made_ns - since_ns) / 1e9
-    if age_s < WATCHED_S or span.wchan in _TERMINAL:
-        return None
-    before_s = history_s(rank, span)
-    few = FEW_STEPS if span.phase in ("wait", *STEP_PHASES) else 1
-    least_s = WATCHED_S if before_s.size >= few else FIRST_S
-    if age_s < max(least_s, WATCHED_FACTOR * float(np.nan_to_num(high(before_s, 0.99)))):
+    age_s = goes_on(rank, since_ns)
+    if age_s is None or span.wchan in _TERMINAL:
         return None
     dump = stack_of(rank, -1, None)
     frames = main_frames(dump) if dump is not None and dump.taken_ns > since_ns else ()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from loaderwatch.detect.detectors import detect
-from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 from tests.unit.detect.workers import alerts, only
 
 
@@ -66,15 +66,18 @@ def test_a_slow_sample_in_a_steady_shortage_is_told_apart(going_on: bool) -> Non
         rank.step(12.0, 0.03, ready=1, awaited_worker=0)
         short_of_workers(rank, 40)
     found = {finding.scenario: finding for finding in detect(run(rank))}
-    assert set(found) == {"S02", "S20"}
-    steady, slow = found["S02"], found["S20"]
+    assert set(found) == ({"S02"} if going_on else {"S02", "S20"})
+    steady, slow = found["S02"], found.get("S20")
+    assert steady.is_past is going_on
     assert steady.severity == "warning"
     assert "loses 25 %" in steady.title
     assert steady.lost_s == pytest.approx(6.0, rel=0.2)
     assert "A worker needs 80 ms" in steady.cause
+    if slow is None:
+        return  # a wait that goes on tells of no speed yet
     assert (slow.sample_indices, slow.worker) == ([5000], 0)
     assert slow.lost_s == pytest.approx(12.0)
-    assert slow.severity == ("info" if going_on else "warning")
+    assert slow.severity == "warning"
 
 
 def test_many_slow_samples_in_a_steady_shortage_are_part_of_it() -> None:
@@ -201,12 +204,13 @@ def test_no_cushion_lasts_where_the_workers_are_slower_on_average() -> None:
     assert "in_order=False" in found[0].advice
 
 
-def test_a_wait_that_goes_on_is_a_remark_until_it_ends_or_hangs() -> None:
+def test_a_wait_that_goes_on_says_nothing_of_samples_until_it_ends() -> None:
+    """It may be a hang. The verdict names the worker and its sample meanwhile."""
     builder = slow_sample(RankBuilder(), {})
     builder.open("wait", 6.0, awaited_worker=1).worker(0, "idle", 5.0)
     builder.worker(1, "fetch", 6.0, sample_age=5.9, sample_index=77)
-    (finding,) = detect(run(builder))
-    assert (finding.scenario, finding.severity, finding.sample_indices) == ("S20", "info", [77])
+    assert detect(run(builder)) == []
+    assert "worker 1 is in dataset[77]" in verdict_now(run(builder), []).title
 
 
 def bursts(
