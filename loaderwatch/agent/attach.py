@@ -159,7 +159,7 @@ def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> S
     if not given and (not trains or (_hooks is not None and _hooks.given)):
         return None  # the model and optimizer belong to the loader that they were given with
     if _hooks is None:
-        _hooks = StepHooks(session.recorder)
+        _hooks = StepHooks(session.recorder, session.note_model_call)
     if model is not None:
         hide_from_script()
         _hooks.give_model(model)

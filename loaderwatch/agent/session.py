@@ -34,7 +34,7 @@ from loaderwatch.agent.process.identity import (
 from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_streamer
 from loaderwatch.agent.process.stack_signal import free_signal, register_stacks, release_stacks
 from loaderwatch.agent.recorder import Recorder
-from loaderwatch.agent.source import calls_outside
+from loaderwatch.agent.source import MOST_CALLS, calls_outside
 from loaderwatch.agent.workers.ended import left_behind, why_ended
 from loaderwatch.agent.workers.fetch import FetchClock
 from loaderwatch.agent.workers.probe import WorkerProbe
@@ -146,6 +146,13 @@ class Session:
         calls = calls_outside(thread)
         if calls != self.info.calls:
             self.change(calls=calls)
+
+    def note_model_call(self) -> None:
+        """Publish from where the model is called right now, if that place is new."""
+        known = self.info.model_calls
+        new = [call for call in calls_outside() if call not in known]
+        if new and len(known) < MOST_CALLS:
+            self.change(model_calls=[*known, *new])
 
     def note_reader(self, loader: int, thread: str, error: str | None) -> None:
         """Publish which function reads a loader in a thread of its own, and the type of the error that ended that ("": not known)."""

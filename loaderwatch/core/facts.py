@@ -169,6 +169,9 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     calls: list[
         Call
     ] = []  # from where the training loader is iterated, outermost first; the streamer sends those in a loop
+    model_calls: list[
+        Call
+    ] = []  # from where the model is called to train; for the streamer, which sends none of them
     last_lines: dict[str, list[str]] = {}  # of the job's stdout and stderr, when the process has crashed
     redact: bool = (
         False  # the streamer replaces paths, messages and arguments before anything leaves the host
@@ -329,6 +332,7 @@ class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
     tensors: int | None = None  # tensors in a batch
     arrays: int | None = None  # NumPy arrays in a batch
     objects: int | None = None  # strings, numbers and other objects in a batch
+    feeds: bool = False  # its main thread is at a statement of the training loop that makes what the model is called with
     error: str | None = None  # what reading them raised
     died: str | None = None  # the signal that ended the process which read them
     unfinished_s: float | None = None  # it was still reading, or pickling, after so long

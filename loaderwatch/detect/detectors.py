@@ -46,6 +46,7 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     fast_forward.detect,
     epoch_boundary.detect,
     shards.detect,
+    script_work.detect_data,
     input_bound.detect,
     weak_gpu.detect,
     slow_rank.detect,

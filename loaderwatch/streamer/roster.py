@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
-from loaderwatch.core.facts import ProcessInfo
+from loaderwatch.core.facts import Call, ProcessInfo
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring.span import OpenSpan
 from loaderwatch.core.system import PROC
@@ -47,6 +48,7 @@ class Member:
     final_cursor: int | None = None  # dead and read to the end: the cursor that an envelope must cover
     info: ProcessInfo | None = None  # training processes only, as the process wrote it
     info_mark: tuple[int, int] = field(default=(0, 0))
+    model_calls: Sequence[Call] = ()  # from where it calls the model to train
 
     @property
     def pid(self) -> int:
@@ -273,7 +275,8 @@ class Roster:
         member.info_mark = mark
         try:
             info = decode_json(data, ProcessInfo)
-            member.info = msgspec.structs.replace(info, calls=in_loops(info.calls, info.cwd))
+            member.model_calls = info.model_calls
+            member.info = msgspec.structs.replace(info, calls=in_loops(info.calls, info.cwd), model_calls=[])
         except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
             log.warning("%s is not a process description (%s); set aside as .corrupt", path, error)
             set_aside(path, folder=self.folder.aside)

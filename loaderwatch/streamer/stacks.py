@@ -32,7 +32,7 @@ from loaderwatch.streamer.stack_moments.budget import (
     StackBudget,
     steps_long,
 )
-from loaderwatch.streamer.training_loops import polls
+from loaderwatch.streamer.training_loops import feeds_model, polls
 
 log = logging.getLogger(__name__)
 
@@ -276,6 +276,7 @@ class StackCollector:
             why=why,
             wchan=pending.wchan,
             polls=polls(text, member.pid, pending.wchan),
+            feeds=feeds_model(text, member.pid, member.model_calls),
         )
         self._done.append((taken_ns, dump))
 

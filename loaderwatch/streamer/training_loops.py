@@ -1,4 +1,8 @@
-"""Which loops a script is in: where a process stands still, they tell whether it would have gone on training, or looks for something."""
+"""What the script's source says of the place where a process stands: its loops, and what the statement there is for.
+
+Loops tell whether a process that stands still would have gone on training, or looks for something. In a training loop, a statement
+feeds the model if what it assigns goes into a later call of the model, directly or through other statements.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import ast
 import functools
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +24,13 @@ MOST_BYTES: Final = 2_000_000
 MOST_LINES: Final = 12
 """Of a ``while`` loop that looks for something again and again; one that trains is longer."""
 _MAIN_FRAME: Final = re.compile(r"Current thread[^\n]*\n\s*File \"([^\"]+)\", line (\d+) in ")
+_MAIN_THREAD: Final = re.compile(r"^Current thread[^\n]*\n(?:  [^\n]*\n?)*", re.MULTILINE)
+_FRAME: Final = re.compile(r'^  File "([^"]+)", line (\d+) in (.+)$', re.MULTILINE)
+_SCOPES: Final = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+_NAMESPACES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_STATEMENTS: Final = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.For, ast.AsyncFor, ast.Return)
+_FILLS: Final = ("copy_", "append", "appendleft", "extend", "put")
+"""Methods that put data into the object that they are called on."""
 Lines = tuple[int, int]
 
 
@@ -53,6 +64,104 @@ def polls(text: str, pid: int, wchan: str | None) -> bool:
     return any(
         first <= line <= last for first, last in _short_whiles(str(Path(f"/proc/{pid}/cwd", found[1])))
     )
+
+
+def feeds_model(text: str, pid: int, model_calls: Sequence[Call]) -> bool:
+    """Whether a stack has its main thread at a statement that makes what the model is called with.
+
+    Args:
+        text: the stack.
+        pid: of its process, in whose working directory names of files may be.
+        model_calls: from where the model is called to train, as the agent noted it.
+    """
+    thread = _MAIN_THREAD.search(text) if model_calls else None
+    if thread is None:
+        return False
+    for file, line, function in _FRAME.findall(thread[0]):
+        called_at = {call.line for call in model_calls if (call.file, call.function) == (file, function)}
+        if called_at:
+            feeding = _feeding(str(Path(f"/proc/{pid}/cwd", file)), frozenset(called_at))
+            return any(first <= int(line) <= last for first, last in feeding)
+    return False
+
+
+@functools.lru_cache(64)
+def _feeding(file: str, called_at: frozenset[int]) -> tuple[Lines, ...]:
+    """Return first and last line of each statement that makes what the model is called with in these lines of one function."""
+    scopes = [node for node in _found_in(file, _SCOPES) if _covers(node, min(called_at))]
+    statements = [node for node in _statements(scopes[-1]) if isinstance(node, _STATEMENTS)] if scopes else []
+    calls = [node for node in statements if not called_at.isdisjoint(range(node.lineno, _end(node) + 1))]
+    needed = {name for node in calls for name in _read(node)}
+    feeding: list[Any] = []
+    others = [node for node in statements if node not in calls]
+    while True:
+        more = [node for node in others if node not in feeding and _is_any_of(_assigned(node), needed)]
+        if not more:
+            return tuple((node.lineno, _end(node)) for node in feeding)
+        feeding += more
+        needed.update(name for node in more for name in _read(node))
+
+
+def _covers(scope: Any, line: int) -> bool:
+    return isinstance(scope, ast.Module) or scope.lineno <= line <= scope.end_lineno
+
+
+def _statements(scope: Any) -> Iterator[Any]:
+    """Yield the statements of a function or module, not those of functions in it."""
+    for node in ast.iter_child_nodes(scope):
+        if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case) and not isinstance(
+            node, _NAMESPACES
+        ):
+            yield node
+            yield from _statements(node)
+
+
+def _end(node: Any) -> int:
+    """Return the last line of a statement, of a loop that of its head."""
+    last = node.iter if isinstance(node, ast.For | ast.AsyncFor) else node
+    return last.end_lineno or int(node.lineno)
+
+
+def _read(node: Any) -> set[str]:
+    """Return the dotted names that a statement reads, of a loop those in its head."""
+    part = node.iter if isinstance(node, ast.For | ast.AsyncFor) else node
+    names = {_dotted(each) for each in ast.walk(part) if isinstance(getattr(each, "ctx", None), ast.Load)}
+    return names - {""}
+
+
+def _assigned(node: Any) -> set[str]:
+    """Return the dotted names that a statement assigns, or fills in place: ``x.copy_(…)``, ``buffer.append(…)``."""
+    if isinstance(node, ast.Expr):
+        call: Any = node.value.value if isinstance(node.value, ast.Await) else node.value
+        fills = (
+            isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _FILLS
+        )
+        return {_dotted(call.func.value)} - {""} if fills else set()
+    if isinstance(node, ast.Return):
+        return set()
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    stored = {
+        _dotted(each.value if isinstance(each, ast.Subscript) else each)
+        for target in targets
+        for each in ast.walk(target)
+        if isinstance(getattr(each, "ctx", None), ast.Store)
+    }
+    return stored - {""}
+
+
+def _dotted(node: Any) -> str:
+    """Return a name with its attributes, as "self.batch"; "" for other expressions."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = _dotted(node.value)
+        return f"{base}.{node.attr}" if base else ""
+    return ""
+
+
+def _is_any_of(assigned: set[str], needed: set[str]) -> bool:
+    """Whether one of the assigned names, or a field of it, is needed."""
+    return any(need == name or need.startswith(f"{name}.") for name in assigned for need in needed)
 
 
 @functools.lru_cache(64)

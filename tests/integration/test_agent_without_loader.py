@@ -102,6 +102,21 @@ def test_batches_whose_gradients_are_accumulated_are_waited_for_as_well(rings: R
     assert total(steps, "step_ns") < total(steps, "wait_ns")
 
 
+def test_from_where_the_model_is_called_is_noted_once(rings: RingFolder) -> None:
+    """The streamer tells by it which statements of the loop make the model's input."""
+    one = Training()
+    loaderwatch.attach(model=one.model, optimizer=one.optimizer)
+    for _ in range(STEPS):
+        one.learn(one.batch())
+        one.step()
+    (process,) = rings.processes()
+    places = {call.function: call.line for call in process.model_calls}
+    line = one.learn.__func__.__code__.co_firstlineno + 1  # type: ignore[attr-defined]
+    assert places["learn"] == line
+    assert "test_from_where_the_model_is_called_is_noted_once" in places
+    assert len(process.model_calls) == len({(call.file, call.line) for call in process.model_calls})
+
+
 def test_an_evaluation_is_no_wait(rings: RingFolder) -> None:
     one, evaluations = Training(), Stopwatch()
     loaderwatch.attach()

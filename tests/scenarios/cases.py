@@ -675,6 +675,14 @@ CASES: Final[tuple[Case, ...]] = (
     Case("s26_compile", ("S26",), "start_end", within_s=90, stacks=1, says=("It waits for its compilers",)),
     # ---- trainings without a loader, which do not name loaderwatch either
     Case("s01_get_batch", ("S01",), "loaderless", before=LAUNCHED, says=("between two steps", "in burn")),
+    Case(
+        "s01_after_forward",
+        ("S01",),
+        "loaderless",
+        before=LAUNCHED,
+        within_s=60,
+        says=("making data in the training loop", "in burn"),
+    ),
     Case("s01_accumulated", ("S01",), "loaderless", before=LAUNCHED, says=("between two steps",)),
     Case(
         "s01_no_answer",

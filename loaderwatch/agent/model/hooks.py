@@ -45,6 +45,8 @@ _engine_calls_back: Final[Callable[[Callable[[], None]], None] | None] = ask(
 """Registers a callback for the end of the backward pass. The name is private to PyTorch; where it is None, backward is unknown."""
 MAX_PARTS: Final = 32
 """How many parts of a model's output are searched for a tensor with a gradient."""
+MAX_CALLS_NOTED: Final = 32
+"""Calls of the model, in steps that are looked at closely, whose place in the script is noted. Later ones come from the same lines."""
 MAX_WRAPPERS: Final = 4
 """How many nested wrappers around an optimizer are looked into."""
 
@@ -52,7 +54,8 @@ MAX_WRAPPERS: Final = 4
 class StepHooks(PhaseClock):
     """The hooks on a model and its optimizer, and the clock that they write to."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, note_call: Callable[[], None] = lambda: None) -> None:
+        """Begin without a model; ``note_call`` is called in some of the model's calls, to note from where they come."""
         super().__init__(
             recorder.ring.memory,
             Tensor,
@@ -67,6 +70,8 @@ class StepHooks(PhaseClock):
         )  # given to ``attach``; then no others are searched
         self.given_optimizer = False
         self.given = False  # either
+        self._note_call = shield(note_call)
+        self._calls_to_note = MAX_CALLS_NOTED
         self._handles: list[Any] = []
         self._calls = TimedCalls(self)
         self._optimizer_handles: list[Any] = []
@@ -201,7 +206,10 @@ class StepHooks(PhaseClock):
                 self.h2d_ns = self.forward_since - steps[-1].delivered_ns
 
     def look_at_output(self, module: Any, output: Any) -> None:
-        """Time backward from the moment the first gradient reaches the model's output."""
+        """Time backward from the moment the first gradient reaches the model's output, and note the first calls' places."""
+        if self._calls_to_note:
+            self._calls_to_note -= 1
+            self._note_call()
         if _engine_calls_back is None:
             self.blind_backward = True  # nothing would tell when backward ended
             return

@@ -94,7 +94,7 @@ def between_steps(s: Symptoms) -> Explanation | None:
             advice="Fill the queue from several processes, or make each entry cheaper to make. Threads share one interpreter, and compute"
             " in turn.",
         )
-    if frame is not None and _saves(s.pace.rank.passing_stacks[BETWEEN_STEPS], frame):
+    if frame is not None and _saves(s.pace.rank.passing_stacks.get(BETWEEN_STEPS, []), frame):
         return replace(
             found,
             advice="Save less often, or asynchronously: copy the state first, and write it in another thread.",

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.core.facts import BETWEEN_STEPS, LoaderInfo, StackDump
+from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, LoaderInfo, StackDump
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
@@ -186,7 +186,10 @@ class Symptoms:
     @cached_property
     def between_steps(self) -> StackDump | None:
         """Return where a loop without a loader stands between two steps, as a rule; None where no stack was taken there."""
-        return usual_stack(beside_model(self.pace.rank.passing_stacks.get(BETWEEN_STEPS, [])))
+        stacks = self.pace.rank.passing_stacks
+        # Between micro-batches it is in a step, where stacks are taken for another reason.
+        fed = [dump for dump in stacks.get(SCRIPT_WORK, []) if dump.feeds]
+        return usual_stack(beside_model(stacks.get(BETWEEN_STEPS) or fed))
 
     # ---- the workers
 

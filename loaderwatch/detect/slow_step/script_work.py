@@ -2,20 +2,28 @@
 
 A metric in pure Python, texts that are cut into tokens, lists made of tensors: each step is as long as the one before, so that
 none stands out, and nothing grows. It is told from the part of a step that is neither copy nor model nor optimizer, and by
-stacks taken in that part. A loss that is computed outside of the model is such a part as well: where the stacks end in
-PyTorch's own code, nothing is said. On a GPU the loop may be ahead of it; what the work costs there, ``sawtooth`` finds.
+stacks taken in that part, wherever in the step that is. A loss that is computed outside of the model is such a part as well: where
+most stacks end in PyTorch's own code, or in a sleep, there is only a remark.
+
+The script may also make its next batch in that part, between forward and backward, say (nanoGPT). Where most stacks are at statements
+that feed the model, the model lacks data: without a loader that is S01, code ``input-bound``, as it is between two steps.
+
+On a GPU the loop may be ahead of such work; what it costs there, ``sawtooth`` finds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
-from loaderwatch.core.facts import SCRIPT_WORK, StackDump
+from loaderwatch.core.answers import Severity
+from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, StackDump
 from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
 from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.input_bound.detector import CODE as INPUT_BOUND
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
@@ -28,49 +36,66 @@ from loaderwatch.detect.measures.stacks import (
     usual_stack,
     works_aside,
 )
-from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import duration, measured, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 LOOK_BACK_S: Final = 60.0
 LEAST_S: Final = 10.0
-FEW_STEPS: Final = 20
+FEW_STEPS: Final = 8
+"""Steps of the last minute whose phases are known, at least: a loop whose steps take 7 s is judged as well."""
 FEW_STACKS: Final = 2
 STACKS_PART: Final = 0.6
 """Of the stacks taken in the script's part of a step, those that show its work. In short steps the loop may have come to the model
 before a stack was taken; those do not count, but they are no more of all than the model's part of the time makes likely."""
 
 
+Kind: TypeAlias = Literal["data", "work", "other"]
+"""What most stacks show: statements that feed the model, other work in the script's own code, or PyTorch's functions and sleeps."""
+
+
 @dataclass(frozen=True)
 class ScriptWork:
     """How long a loop works for the script in each step, in seconds."""
 
-    rank: RankWindow
+    pace: Pace
+    kind: Kind
     share: float  # of all time, 0 to 1
     seen_part: float  # of the stacks taken in that part, those that show its work
     script_s: float  # of the usual step
     step_s: float
     elapsed_s: float
-    dumps: list[StackDump]  # taken in that part of a step, oldest first
+    dumps: list[StackDump]  # of that kind, taken in that part of a step, oldest first
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
-    """Return at most one finding, that of the rank whose script works most, by its stacks too; the others wait for it."""
+    """Return at most one finding on work that makes no data: that of the rank whose script works most; the others wait for it."""
+    return _worst(window, limits, "work") or _worst(window, limits, "other")
+
+
+def detect_data(window: RunWindow, limits: Limits) -> list[Finding]:
+    """Return at most one finding on data that the script makes within its steps. It decides before the wait between two steps does."""
+    return _worst(window, limits, "data")
+
+
+def _worst(window: RunWindow, limits: Limits, kind: Kind) -> list[Finding]:
+    """Return the finding of the rank whose script works most at this kind, by its stacks too."""
     found = [
         work
         for rank in window.ranks.values()
         if rank.process.state == "live" and not rank.process.cuda and rank.passing_stacks.get(SCRIPT_WORK)
         for pace in paces(rank)
-        if (work := _work(rank, pace, limits)) is not None
+        if (work := _work(rank, pace, limits)) is not None and work.kind == kind
     ]
-    return [_finding(max(found, key=lambda work: work.share * work.seen_part))] if found else []
+    return [_finding(max(found, key=lambda work: work.share * work.seen_part), limits)] if found else []
 
 
 def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
     """Return how a rank's script works; None where that is little, its model is not timed, or the stacks show something else.
 
-    It alerts only where it costs as much as what is critical elsewhere: some work of its own every loop has.
+    Without a loader, data counts from the share on that is a warning of data wait. Other work counts from the critical share on: some
+    work of its own every loop has.
     """
     now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
     script_s = now.step_s - now.phases_s
@@ -83,44 +108,101 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
         return None
     usual_s = median(script_s[known])
     share = usual_s * script_s.size / now.total_s
-    if share < limits.input_critical_ratio or asleep_ratio(rank, LOOK_BACK_S) >= 0.5 * share:
-        return None
     own = [dump for dump in rank.passing_stacks[SCRIPT_WORK] if dump.pid == rank.process.pid]
     # One in a collective says nothing: the rank may hand its own results on there, or wait for one that works longer.
     dumps = [dump for dump in own if collective(main_frames(dump)) in (None, "backward")]
-    aside = [dump for dump in dumps if _shows_work(dump)]
-    others = [dump for dump in dumps if not in_model(main_frames(dump))]
-    if len(aside) < max(FEW_STACKS, STACKS_PART * len(others), 0.5 * share * len(dumps)):
+    kinds = [_kind(rank, dump) for dump in dumps]
+    others = sum(not in_model(main_frames(dump)) for dump in dumps)
+    few = max(FEW_STACKS, STACKS_PART * others, 0.5 * share * len(dumps))
+    shown = len(kinds) - kinds.count(None)
+    if shown < few:
         return None
-    return ScriptWork(
-        rank, min(1.0, share), len(aside) / len(own), usual_s, median(now.step_s[known]), now.total_s, aside
-    )
+    kind: Kind = "other"
+    if kinds.count("data") > shown / 2:
+        kind = "data"
+    elif kinds.count("work") >= few:
+        kind = "work"
+    starved = kind == "data" and pace.loader.between_steps
+    if share < (limits.input_warning_ratio if starved else limits.input_critical_ratio):
+        return None
+    if kind == "work" and asleep_ratio(rank, LOOK_BACK_S) >= 0.5 * share:
+        return None
+    shows = (kind,) if kind != "other" else ("data", "work", "other")
+    aside = [dump for dump, each in zip(dumps, kinds, strict=True) if each in shows]
+    step_s = median(now.step_s[known])
+    if starved:
+        between = rank.passing_stacks.get(BETWEEN_STEPS, [])
+        if not pace.loader.acts and all(dump.feeds for dump in between):
+            wait_s = mean(now.loop_wait_s)  # what the loop makes there is data as well
+            share, usual_s, step_s = share + now.share, usual_s + wait_s, step_s + wait_s
+            aside = sorted(aside + between, key=lambda dump: dump.taken_ns)
+    return ScriptWork(pace, kind, min(1.0, share), len(aside) / len(own), usual_s, step_s, now.total_s, aside)
 
 
-def _shows_work(dump: StackDump) -> bool:
+def _kind(rank: RankWindow, dump: StackDump) -> Kind | None:
+    """Return what a stack shows in the script's part of a step; None where it shows no work, or a pause of the training loop itself."""
     frames = main_frames(dump)
-    asleep = waits_in(TIMER_FUNCTIONS, dump.wchan)
-    return works_aside(frames) and not computes_tensors(frames) and not asleep
+    if not works_aside(frames):
+        return None
+    if dump.feeds:
+        return "data"
+    if waits_in(TIMER_FUNCTIONS, dump.wchan):
+        frame, calls = user_frame(frames), rank.process.calls
+        in_loop = any(frame and (call.file, call.function) == (frame.file, frame.function) for call in calls)
+        return "other" if calls and not in_loop else None
+    return "other" if computes_tensors(frames) else "work"
 
 
-def _finding(found: ScriptWork) -> Finding:
-    rank, dump = found.rank, usual_stack(found.dumps)
+def _finding(found: ScriptWork, limits: Limits) -> Finding:
+    rank, dump = found.pace.rank, usual_stack(found.dumps)
     who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
     frame = user_frame(main_frames(dump))
-    return Finding(
-        key=f"{CODE}:S26",
+    key = f"{CODE}:S26"
+    severity: Severity = "warning"
+    if found.kind == "data":
+        title = (
+            f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to making data in the training loop,"
+            f" lately at {frame}: {duration(found.script_s)} of {duration(found.step_s)}."
+        )
+        cause = (
+            "The line makes what the model is called with. Meanwhile the loop is neither in the model nor in the optimizer, and no worker"
+            " makes the data ahead."
+        )
+        advice = (
+            "Let others make the data while the model works: move that code into a Dataset and iterate a DataLoader with num_workers, or"
+            " fill a queue from a background process."
+        )
+    elif found.kind == "work":
+        title = (
+            f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to work of the script's own in every step, lately at"
+            f" {frame}: {duration(found.script_s)} of {duration(found.step_s)}; the data loader is not the cause."
+        )
+        cause = "That part of a step is neither in the model nor in the optimizer, and its stacks end in the script's own code."
+        advice = "Do it with tensors, on part of the batch, every few steps, or in the workers. If it is part of the loss, it is the model's."
+    else:
+        key, severity = f"{key}:other", "info"  # a pause that costs more has its own
+        title = (
+            f"{who} spends {percent(found.share)} of its time {measured(found.elapsed_s)} in its own code beside the model, as in a loss,"
+            f" lately at {frame}: {duration(found.script_s)} of {duration(found.step_s)}; the data loader is not the cause."
+        )
+        cause = (
+            "That part of a step is neither in the model nor in the optimizer. Most of its stacks end in PyTorch's functions or in a"
+            " sleep, as those of a loss do."
+        )
+        advice = "A loss is part of the training's work. If it is none, do it on part of the batch or every few steps."
+    finding = Finding(
+        key=key,
         code=CODE,
         scenario="S26",
-        severity="warning",
-        confidence=0.75,
+        severity=severity,
+        confidence=0.75 if found.kind != "other" else 0.5,
         began_ns=rank.made_ns - int(found.elapsed_s * 1e9),
-        title=f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to work of the script's own in every step, lately at"
-        f" {frame}: {duration(found.script_s)} of {duration(found.step_s)}; the data loader is not the cause.",
-        cause="That part of a step is neither in the model nor in the optimizer, and its stacks end in the script's own code.",
-        advice="Do it with tensors, on part of the batch, every few steps, or in the workers. If it is part of the loss, it is the model's.",
+        title=title,
+        cause=cause,
+        advice=advice,
         evidence=known_evidence(
-            ("own work of a step", found.script_s, "s"),
-            ("step", found.step_s, "s"),
+            ("own work of an iteration", found.script_s, "s"),
+            ("iteration", found.step_s, "s"),
             ("share of the time", found.share, "ratio"),
         ),
         rank=rank.rank,
@@ -130,3 +212,13 @@ def _finding(found: ScriptWork) -> Finding:
         gain_ceiling_ratio=found.share,
         stacks=[] if dump is None else [dump],
     )
+    loader = found.pace.loader
+    if found.kind == "data" and loader.between_steps:  # as where the script makes data between two steps
+        return msgspec.structs.replace(
+            finding,
+            code=INPUT_BOUND,
+            scenario="S01",
+            key=f"{INPUT_BOUND}:{loader.loader}:steady",
+            severity="critical" if found.share >= limits.input_critical_ratio else "warning",
+        )
+    return finding

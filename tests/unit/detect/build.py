@@ -213,10 +213,26 @@ class RankBuilder:
         )
         return self
 
-    def stack(self, worker: int, pid: int, text: str, why: str = "", wchan: str | None = None) -> RankBuilder:
+    def stack(
+        self,
+        worker: int,
+        pid: int,
+        text: str,
+        why: str = "",
+        wchan: str | None = None,
+        *,
+        feeds: bool = False,
+    ) -> RankBuilder:
         """A dump taken now."""
         dump = StackDump(
-            rank=self.rank, worker=worker, pid=pid, taken_ns=self.now_ns, text=text, why=why, wchan=wchan
+            rank=self.rank,
+            worker=worker,
+            pid=pid,
+            taken_ns=self.now_ns,
+            text=text,
+            why=why,
+            wchan=wchan,
+            feeds=feeds,
         )
         self.stacks.append(dump)
         return self

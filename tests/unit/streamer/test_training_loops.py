@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.facts import Call
-from loaderwatch.streamer.training_loops import MOST_BYTES, in_loops, polls
+from loaderwatch.streamer.training_loops import MOST_BYTES, feeds_model, in_loops, polls
 
 SCRIPT = """\
 def train_epoch(loader):
@@ -118,3 +118,88 @@ def test_a_long_loop_trains(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "Thread 0x1 (most recent call first):\n", "<no Python frame>"])
 def test_a_stack_without_a_main_thread(text: str) -> None:
     assert not polls(text, 1, ASLEEP)
+
+
+FEEDS = """\
+def get_batch():
+    x = load()
+    return x
+
+
+def train(model, optimizer, criterion, loader):
+    x, y = get_batch()
+    for micro in range(1000):
+        out = model(x.to("cpu"))
+        loss = criterion(out,
+                         y)
+        raw = read()
+        x = decode(raw)
+        buffer.copy_(raw)
+        y["label"] = labels()
+        loss.backward()
+        log(loss)
+        print(buffer)
+        optimizer.step()
+
+
+class Trainer:
+    def fit(self):
+        while True:
+            self.model(self.batch).mean().backward()
+            self.batch = self.fetch()
+            self.lr = schedule()
+            for self.batch.image in images():
+                pass
+
+    def loss(self, batch):
+        weights = sample()
+        return self.model(batch.image, weights)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "line", "called_at", "told"),
+    [
+        pytest.param("train", 7, 9, True, id="before the loop"),
+        pytest.param("train", 9, 9, False, id="the call itself"),
+        pytest.param("train", 11, 9, False, id="a loss over two lines"),
+        pytest.param("train", 12, 9, True, id="through another statement"),
+        pytest.param("train", 13, 9, True, id="behind the call"),
+        pytest.param("train", 14, 9, False, id="filled in place, for others"),
+        pytest.param("train", 14, 18, True, id="filled in place"),
+        pytest.param("train", 15, 9, False, id="the target of a loss"),
+        pytest.param("train", 16, 9, False, id="backward"),
+        pytest.param("train", 17, 9, False, id="a log"),
+        pytest.param("train", 19, 9, False, id="the optimizer"),
+        pytest.param("get_batch", 2, 9, False, id="a function in which the model is not called"),
+        pytest.param("fit", 26, 25, True, id="an attribute"),
+        pytest.param("fit", 27, 25, False, id="another attribute"),
+        pytest.param("fit", 28, 25, False, id="a field of what is handed over"),
+        pytest.param("loss", 32, 33, True, id="a call that is returned"),
+    ],
+)
+def test_statements_that_make_what_the_model_is_called_with(
+    tmp_path: Path, function: str, line: int, called_at: int, told: bool
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(FEEDS)
+    text = (
+        "Thread 0x2 (most recent call first):\n"
+        f'  File "{path}", line 13 in train\n'
+        "Current thread 0x1 (most recent call first):\n"
+        f'  File "/usr/lib/python3.11/random.py", line 7 in shuffle\n  File "{path}", line {line} in {function}\n'
+    )
+    of_train = function if function != "get_batch" else "train"
+    model_calls = [Call(file=str(path), function=of_train, line=called_at)]
+    assert feeds_model(text, os.getpid(), model_calls) is told
+    assert not feeds_model(text, os.getpid(), []), "nobody saw the model called"
+    assert not feeds_model("", os.getpid(), model_calls)
+
+
+@pytest.mark.parametrize("text", [None, "for x in (", "x = '\0'"])
+def test_a_file_in_which_nothing_feeds_the_model(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "odd.py"
+    if text is not None:
+        path.write_text(text)
+    dump = f'Current thread 0x1 (most recent call first):\n  File "{path}", line 1 in <module>\n'
+    assert not feeds_model(dump, os.getpid(), [Call(file=str(path), function="<module>", line=2)])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 import pytest
 
-from loaderwatch.core.facts import SCRIPT_WORK
+from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, Call
 from loaderwatch.detect.detectors import detect
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -23,28 +27,31 @@ def worked(
     other: str = "",
     rarely: bool = False,
     wchan: str | None = None,
+    feeds: bool = False,
+    between_steps: bool = False,
+    wait_s: float = 0.002,
+    calls: Sequence[Call] = (),
 ) -> RankBuilder:
     """Steps with 80 ms of a model, and stacks taken in the rest; ``asleep`` of the looks find it asleep.
 
-    Every second stack is the ``other`` one, or all but one in six.
+    Every second stack is the ``other`` one, or all but one in six. ``feeds``: the other half makes the model's input.
     """
-    builder = RankBuilder(loaders=[loader(num_workers=2)])
+    facts = {"num_workers": None, "between_steps": True} if between_steps else {"num_workers": 2}
+    builder = RankBuilder(loaders=[loader(**facts)])
+    builder.calls = list(calls)
     builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 50)
     begun, number = builder.now_ns, 0
     phases = {"forward_ns": 0.03 * S, "backward_ns": 0.04 * S, "optimizer_ns": 0.01 * S} if timed else {}
     while builder.now_ns - begun < seconds * S:
-        builder.step(0.002, 0.08 + script_s, **{name: int(value) for name, value in phases.items()})
+        builder.step(wait_s, 0.08 + script_s, **{name: int(value) for name, value in phases.items()})
         if builder.now_ns - begun > number * S:
             number += 1
             sleeps = (number * asleep) % 1 >= 1 - asleep - 1e-9 if asleep else False
             builder.process(worker=-1, pid=100, cpu=0.9, timer_wait=float(sleeps))
     for place in range(found):
+        is_other = bool(other) and bool(place % 6 if rarely else place % 2)
         builder.stack(
-            -1,
-            100,
-            other if other and (place % 6 if rarely else place % 2) else text,
-            why=SCRIPT_WORK,
-            wchan=wchan,
+            -1, 100, other if is_other else text, why=SCRIPT_WORK, wchan=wchan, feeds=feeds and not is_other
         )
     return builder
 
@@ -88,13 +95,83 @@ def test_results_that_are_exchanged_in_each_step() -> None:
         pytest.param(worked(timed=False), id="a-model-that-is-not-timed"),
         pytest.param(worked(text=stacks.SAVE), id="saving"),
         pytest.param(worked(text=stacks.main_in("forward")), id="a-model-without-gradients"),
-        pytest.param(worked(text=stacks.main_in("cross_entropy")), id="a-loss-of-pytorch"),
         pytest.param(worked(text=stacks.main_in("all_reduce")), id="a-collective"),
-        pytest.param(worked(other=stacks.main_in("cross_entropy")), id="half-of-them-a-loss"),
     ],
 )
 def test_others_are_no_work_of_the_script(builder: RankBuilder) -> None:
     assert told(builder) == []
+
+
+LOSS = stacks.main_in("cross_entropy", user="detection_loss")
+TRAINS = [Call(file="/home/me/project/train.py", function="train_epoch", line=61, loop=(60, 70))]
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        pytest.param(worked(text=LOSS), id="a-loss-of-pytorch"),
+        pytest.param(worked(text=LOSS, other=DISTANCE), id="half-of-them-a-loss"),
+        pytest.param(worked(calls=TRAINS, wchan="hrtimer_nanosleep"), id="a-sleep-in-a-function-of-its-own"),
+        pytest.param(worked(other=LOSS, found=6, feeds=True), id="half-of-them-data"),
+    ],
+)
+def test_a_loss_is_a_remark_with_its_line_and_no_data_wait(builder: RankBuilder) -> None:
+    (finding,) = detect(run(builder))
+    assert (finding.code, finding.scenario, finding.severity) == ("slow-step", "S26", "info")
+    assert "train.py:61 in" in finding.title
+    assert "the data loader is not the cause" in finding.title
+
+
+def test_a_sleep_of_the_training_loop_itself_is_meant() -> None:
+    calls = [msgspec.structs.replace(TRAINS[0], function="edit_distance")]
+    assert told(worked(calls=calls, wchan="hrtimer_nanosleep")) == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({}, id="it-computes"),
+        pytest.param({"text": stacks.main_in("stack", user="get_batch")}, id="it-makes-tensors"),
+        pytest.param({"wchan": "hrtimer_nanosleep", "asleep": 0.5}, id="it-sleeps"),
+        pytest.param({"found": 6, "other": stacks.main_in("forward")}, id="some-stacks-came-late"),
+    ],
+)
+def test_data_made_within_a_step_of_a_loop_without_a_loader(fields: dict[str, Any]) -> None:
+    """nanoGPT calls get_batch between forward and backward: it is what S01 is between two steps."""
+    (finding,) = detect(run(worked(feeds=True, between_steps=True, **fields)))
+    assert (finding.code, finding.scenario, finding.severity) == ("input-bound", "S01", "critical")
+    assert finding.title.startswith(
+        "Training loses 56 % of its time (measured over 60 s) to making data in the training loop, lately at train.py:61 in"
+    )
+    assert "DataLoader with num_workers" in finding.advice
+    assert len(finding.stacks) == 1
+
+
+def test_data_is_told_from_a_tenth_of_the_time_on() -> None:
+    assert told(worked(0.012, feeds=True, between_steps=True)) == [("S01", "warning")]
+    assert told(worked(0.005, feeds=True, between_steps=True)) == []
+
+
+def test_the_wait_between_two_steps_is_part_of_it() -> None:
+    """Micro-batches are fetched after each backward pass: all but the last of a step lie between two calls of the model."""
+    (finding,) = detect(run(worked(0.1, feeds=True, between_steps=True, wait_s=0.1)))
+    assert (finding.code, finding.scenario) == ("input-bound", "S01")
+    assert "loses 71 % of its time" in finding.title
+    assert "200 ms of 280 ms" in finding.title
+
+
+def test_the_wait_of_a_loop_that_stands_elsewhere_between_two_steps_is_not() -> None:
+    builder = worked(0.1, feeds=True, between_steps=True, wait_s=0.1)
+    builder.stack(-1, 100, DISTANCE, why=BETWEEN_STEPS)
+    (finding,) = detect(run(builder))
+    assert "100 ms of 180 ms" in finding.title
+
+
+def test_data_made_beside_a_loader() -> None:
+    """A loader that yields paths, say, and the loop reads them."""
+    (finding,) = detect(run(worked(feeds=True)))
+    assert (finding.code, finding.scenario, finding.severity) == ("slow-step", "S26", "warning")
+    assert "to making data in the training loop" in finding.title
 
 
 def test_work_now_and_then_is_not_in_every_step() -> None:
