@@ -33,9 +33,12 @@ from loaderwatch.agent.tuning.autotune import autotune as autotuned
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
-from loaderwatch.core.server_file import read_server_file
+from loaderwatch.core.server_file import own_server
+from loaderwatch.core.trust import is_there
 
 URL_WAIT_S: Final = 5.0
+_ANSWERS_WITHIN_S: Final = 1.0
+"""How long one try of ``url`` waits for a server that is there, in s: short, as ``URL_WAIT_S`` allows for several."""
 
 _wrappers: Final[list[Any]] = []
 _everywhere: Final[list[StepHooks | None]] = []  # the hooks of each attach() without a loader
@@ -380,9 +383,10 @@ def url() -> str:
         return settings.server
     give_up_at = time.monotonic() + URL_WAIT_S
     while True:
-        server = read_server_file(settings.server_path)
-        if server is not None:
-            return server.page_url
+        server = own_server(settings, "owner")
+        # The address carries a token, which must not get to another process that listens there now.
+        if server is not None and is_there(server, _ANSWERS_WITHIN_S):
+            return server.page_url or server.url
         if current_session() is None or time.monotonic() > give_up_at:
             return ""
         time.sleep(0.05)

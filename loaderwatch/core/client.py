@@ -6,7 +6,7 @@ import http.client
 import json
 import time
 import urllib.parse
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -26,8 +26,8 @@ from loaderwatch.core.answers import (
 )
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.server_file import read_server_file, read_token_file
-from loaderwatch.core.trust import Away, NotProven, connect, explain, is_our_server, prove
+from loaderwatch.core.server_file import configured_server, own_server
+from loaderwatch.core.trust import Away, Connection, NotProven, Server, explain, is_there, prove
 from loaderwatch.core.wire import decode_json
 
 _TIMEOUT_S = 10.0
@@ -52,12 +52,11 @@ class _Requested(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """A server and the token for it. Its methods raise ServerError for an error, and OSError when nobody answers."""
+class Client(Server):
+    """A server to ask. Its methods raise ServerError for an error, and OSError when nobody answers.
 
-    url: str
-    token: str | None
-    certificate: str | None = None  # our own server's certificate, when it speaks TLS
+    Each request has a connection of its own, on which the server has proven itself.
+    """
 
     def get(self, path: str, kind: type[_T]) -> _T:
         """Return what an API path answers, as a ``kind`` of ``loaderwatch.core.answers``."""
@@ -151,21 +150,19 @@ class Client:
     def _ask(
         self, method: str, path: str, *, body: bytes | None = None, timeout_s: float = _TIMEOUT_S
     ) -> bytes:
-        connection = connect(self.url, timeout_s, self.certificate)
-        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
-        folder = urllib.parse.urlsplit(self.url).path
         try:
-            connection.request(method, f"{folder}/api/v1{path}", body, headers)
-            response = connection.getresponse()
-            answer = response.read()
+            with Connection(self, _TIMEOUT_S) as connection:
+                answer = connection.ask(method, path, body, timeout_s=timeout_s)
+        except NotProven as error:
+            raise ServerError(_unproven(self.url, error)) from None
+        except Away as error:
+            raise ServerError(f"{self.url} {error}", error.status) from None
         except http.client.HTTPException as error:
             raise ServerError(f"{self.url} is not a loaderwatch server: {error}") from None
-        finally:
-            connection.close()
-        if response.status != 200:
-            reason = _reason(answer)
-            raise ServerError(f"{self.url} answered {response.status}: {reason}", response.status, reason)
-        return answer
+        if answer.status != 200:
+            reason = _reason(answer.body)
+            raise ServerError(f"{self.url} answered {answer.status}: {reason}", answer.status, reason)
+        return answer.body
 
     def _read(self, answer: bytes, kind: type[_T]) -> _T:
         try:
@@ -203,30 +200,29 @@ def find_server(data_dir: Path | None, who: Literal["viewer", "owner"] = "viewer
     """
     settings = load_settings()
     if data_dir is None and settings.server is not None:
-        return _configured(Client(settings.server, settings.page_token or settings.token))
+        token = settings.page_token or settings.token
+        return _configured(_client(configured_server(settings.server, token, settings, who)))
     return find_own_server(data_dir or settings.data_dir, who)
 
 
 def find_own_server(data_dir: Path, who: Literal["viewer", "owner"]) -> Client | None:
     """Return the server that has a data directory open, with the token of ``who``; None if there is none."""
-    places = DataDir(data_dir)
-    server, tokens = read_server_file(places.server_path), read_token_file(places.token_path)
-    token: str | None = getattr(tokens, who)
-    # A server that was killed leaves its file, and by now another may listen at that address.
-    if server is None or not is_our_server(server.url, token, server.certificate, _TIMEOUT_S):
-        return None
-    return Client(server.url.rstrip("/"), token, server.certificate)
+    server = own_server(DataDir(data_dir), who)
+    return _client(server) if server is not None and is_there(server, _TIMEOUT_S) else None
+
+
+def _client(server: Server) -> Client:
+    return Client(**asdict(server))
 
 
 def _configured(client: Client) -> Client:
     if client.token is None:
         return client
     try:
-        prove(client.url, client.token, client.certificate, _TIMEOUT_S)
+        prove(client, _TIMEOUT_S)
     except NotProven as error:
         raise ServerError(
-            f"{client.url} has not proven that it is your loaderwatch server ({error}), so it was sent no token; set"
-            " LOADERWATCH_TOKEN to one of that server's tokens"
+            f"{_unproven(client.url, error)}; set LOADERWATCH_TOKEN to one of that server's tokens"
         ) from None
     except Away as error:
         raise ServerError(f"{client.url} {error}") from None
@@ -237,6 +233,10 @@ def _configured(client: Client) -> Client:
             f"{client.url} cannot be reached ({explain(error)}); check LOADERWATCH_SERVER"
         ) from None
     return client
+
+
+def _unproven(url: str, error: NotProven) -> str:
+    return f"{url} has not proven that it is your loaderwatch server ({error}), so it was sent no token"
 
 
 def _reason(body: bytes) -> str:

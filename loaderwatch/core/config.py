@@ -61,7 +61,7 @@ class DataDir:
 
     @property
     def server_path(self) -> Path:
-        """Where the running local server is (JSON: url, pid, viewer_url)."""
+        """Where the running local server is (JSON, mode 0600; see ``server_file``)."""
         return self.data_dir / "server.json"
 
     @property

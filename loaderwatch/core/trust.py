@@ -1,8 +1,8 @@
-"""Which servers are trusted: TLS certificates, and challenge and answer, by which a server proves that it knows a token.
+"""Requests to servers that have proven who they are: TLS certificates, and challenge and answer.
 
-On a shared machine another user may listen where our server was, and would receive token, stacks and paths. So
-whoever is about to send first sends a random challenge, and the server answers with its HMAC under each token that it
-knows. Neither side sends a token, and an answer fits no other challenge.
+On a shared machine another user may listen where our server was, and would receive token, stacks and paths. So each
+connection first carries a random challenge, and the server answers with its HMAC under each secret that it knows.
+Neither side sends a secret, and an answer fits no other challenge. ``Connection`` is the only way to send a token.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ import hmac
 import http.client
 import os
 import secrets
+import socket
 import ssl
+import threading
 import urllib.parse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -87,58 +91,172 @@ def connect(url: str, timeout_s: float, certificate: str | None = None) -> http.
     return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
 
 
-def have_proven(connection: http.client.HTTPConnection, folder: str, token: str | None) -> None:
-    """Challenge the server at the other end; ``folder`` is the path of its address.
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, and what a request to it needs."""
 
-    When this returns, the connection is open and leads to a server that knows the token; it does not reopen by itself.
+    url: str
+    token: str | None
+    certificate: str | None = None  # our own server's certificate, when it speaks TLS
+    key: str | None = None  # our own server's key, which it has to know besides the token
+    page_url: str | None = None  # the address that a person opens
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A server's answer to one request."""
+
+    status: int
+    body: bytes
+    retry_after: str | None
+
+
+class Connection:
+    """Carries requests to one server, which proves itself on each new connection before it is sent anything.
+
+    A connection that was closed is opened again by the next request. The server then proves itself again, because
+    another process may listen at the address by now.
+    """
+
+    def __init__(self, server: Server, timeout_s: float) -> None:
+        """Open nothing yet. ``timeout_s`` limits connecting, and the server's proof."""
+        self._server = server
+        self._timeout_s = timeout_s
+        self._folder = urllib.parse.urlsplit(server.url).path.rstrip("/")
+        self._open: http.client.HTTPConnection | None = None
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float,
+        most_bytes: int | None = None,
+    ) -> Answer:
+        """Send one request with the token to a path of the API, and read at most so many bytes of the answer.
+
+        Without a token no server can prove itself: then it may be read from, and is sent nothing.
+
+        Raises:
+            NotProven: the server did not prove itself.
+            Away: the server is too busy to prove itself, or a proxy answers in its place.
+            OSError, http.client.HTTPException: nobody answers, or the other end is no web server.
+            ValueError: the port or the token cannot be put into a request.
+        """
+        token = self._server.token
+        try:
+            if token or method != "GET":
+                self.prove()
+            if self._open is None:
+                self._open = self._connected()
+            self._open.sock.settimeout(timeout_s)
+            authorization = {"Authorization": f"Bearer {token}"} if token else {}
+            target = f"{self._folder}/api/v1{path}"
+            self._open.request(method, target, body, {**(headers or {}), **authorization})
+            response = self._open.getresponse()
+            answer = Answer(response.status, response.read(most_bytes), response.getheader("Retry-After"))
+        except BaseException:
+            self.close()
+            raise
+        if response.will_close or not response.isclosed():
+            self.close()
+        return answer
+
+    def prove(self) -> None:
+        """Have the server prove itself, unless it has done so on the connection that is open.
+
+        Raises:
+            NotProven, Away, OSError, http.client.HTTPException, ValueError: as ``ask``.
+        """
+        if not self._server.token:
+            raise NotProven("there is no token to check it by")
+        if self._open is not None:
+            return
+        connection = self._connected()
+        try:
+            self._have_proven(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._open = connection
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _connected(self) -> http.client.HTTPConnection:
+        connection = connect(self._server.url, self._timeout_s, self._server.certificate)
+        try:
+            connection.connect()
+        except BaseException:
+            connection.close()
+            raise
+        # A closed connection is an error from here on, because a new one might lead to another server.
+        connection.auto_open = 0
+        return connection
+
+    def _have_proven(self, connection: http.client.HTTPConnection) -> None:
+        challenge = new_challenge()
+        with _within(self._timeout_s, connection.sock):
+            connection.request("GET", f"{self._folder}{IDENTITY_PATH}?challenge={challenge}")
+            response = connection.getresponse()
+            body = response.read(MAX_PROOF_BYTES)
+        if response.status == 429 or response.status >= 500:
+            raise Away(response.status, response.getheader("Retry-After"))
+        if response.status != 200:
+            raise NotProven(f"it answers {response.status}")
+        for secret in (self._server.token, self._server.key):
+            if secret:
+                check_proof(secret, challenge, body)
+        if connection.sock is None:
+            raise ConnectionError("it hangs up after its proof")
+
+
+def prove(server: Server, timeout_s: float) -> None:
+    """Have a server prove itself on a connection of its own.
 
     Raises:
-        NotProven: the server did not prove that it knows the token, or there is no token to check it by.
-        Away: the server is too busy, or a proxy answers in its place.
-        OSError, http.client.HTTPException: nobody answers.
+        NotProven, Away, OSError, http.client.HTTPException, ValueError: as ``Connection.ask``.
     """
-    if not token:
-        raise NotProven("there is no token to check it by")
-    challenge = new_challenge()
-    connection.request("GET", f"{folder.rstrip('/')}{IDENTITY_PATH}?challenge={challenge}")
-    # From here on a closed connection is an error, because a new one might lead to another server.
-    connection.auto_open = 0
-    response = connection.getresponse()
-    body = response.read(MAX_PROOF_BYTES)
-    if response.status == 429 or response.status >= 500:
-        raise Away(response.status, response.getheader("Retry-After"))
-    if response.status != 200:
-        raise NotProven(f"it answers {response.status}")
-    check_proof(token, challenge, body)
+    with Connection(server, timeout_s) as connection:
+        connection.prove()
 
 
-def prove(url: str, token: str | None, certificate: str | None, timeout_s: float) -> None:
-    """Ask a server on a connection of its own whether it knows a token.
-
-    Raises:
-        NotProven, Away: as ``have_proven``.
-        OSError, http.client.HTTPException: nobody answers, or the other end is no web server.
-    """
-    connection = connect(url, timeout_s, certificate)
+def is_there(server: Server, timeout_s: float) -> bool:
+    """Whether this very server answers at its address."""
     try:
-        have_proven(connection, urllib.parse.urlsplit(url).path, token)
-    finally:
-        connection.close()
-
-
-def is_our_server(url: str, token: str | None, certificate: str | None, timeout_s: float) -> bool:
-    """Whether a loaderwatch server that knows this token is alive at an address."""
-    try:
-        prove(url, token, certificate, timeout_s)
-    except (
-        NotProven,
-        Away,
-        OSError,
-        http.client.HTTPException,
-        ValueError,
-    ):  # ValueError: the certificate or the port cannot be used
+        prove(server, timeout_s)
+    # ValueError: the certificate or the port cannot be used.
+    except (NotProven, Away, OSError, http.client.HTTPException, ValueError):
         return False
     return True
+
+
+@contextmanager
+def _within(seconds: float, sock: socket.socket) -> Iterator[None]:
+    """Hang up after so many seconds. A socket's own timeout begins again with each byte that a stranger sends."""
+
+    def hang_up() -> None:
+        with suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    timer = threading.Timer(seconds, hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def client_context(certificate: str | None = None) -> ssl.SSLContext:

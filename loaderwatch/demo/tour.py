@@ -18,7 +18,6 @@ from loaderwatch.core.client import Client, find_own_server
 from loaderwatch.core.config import DEFAULT_PORT, DataDir
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.files import private_folder
-from loaderwatch.core.server_file import read_server_file
 from loaderwatch.demo import acts, gpu, outcome, processes
 from loaderwatch.demo.digits import write_digits
 
@@ -98,8 +97,7 @@ class Tour:
     @property
     def page_url(self) -> str:
         """Return the address of the page for a person."""
-        server = read_server_file(self._places.server_path)
-        return self.client.url if server is None else server.page_url
+        return self.client.page_url or self.client.url
 
     def play(self, played: Sequence[acts.Act], *, fast: bool) -> None:
         """Run the training through the acts, and wait for its end.

@@ -209,7 +209,8 @@ class _Server(Server):
 
     def _write_where(self) -> None:
         suffix = f"/?token={self._tokens.owner}" if self._tokens else "/"
-        where = ServerFile(self._local_url, os.getpid(), self._local_url + suffix, self._certificate)
+        key = self._parts.keys.server_key
+        where = ServerFile(self._local_url, os.getpid(), self._local_url + suffix, self._certificate, key)
         where.write(self._parts.options.server_path)
 
     def _say_where(self) -> None:

@@ -7,16 +7,17 @@ import os
 import time
 import urllib.parse
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.config import Settings, is_loopback
 from loaderwatch.core.files import private_folder
-from loaderwatch.core.server_file import read_server_file, read_token_file
+from loaderwatch.core.server_file import configured_server, own_server
 from loaderwatch.core.spawn import spawn_detached
-from loaderwatch.core.trust import is_our_server
+from loaderwatch.core.trust import Server, is_there
 from loaderwatch.streamer.election import FileLock
-from loaderwatch.streamer.upload import Target, Trouble
+from loaderwatch.streamer.upload import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +36,11 @@ class ServerFinder:
         self._failure_said = self._plain_said = False
         self.troubles: deque[Trouble] = deque(maxlen=10)  # faults that a person must be told of
 
-    def find(self) -> Target | None:
+    def find(self) -> Server | None:
         """Return the server to send to, or None for now. This blocks while a local server starts."""
         if self._settings.server:
             self._warn_of_plain_http(self._settings.server)
-            return self._configured(self._settings.server)
+            return configured_server(self._settings.server, self._settings.token, self._settings, "agent")
         return self._running() or (self._start() if self._may_start else None)
 
     def _warn_of_plain_http(self, url: str) -> None:
@@ -58,23 +59,14 @@ class ServerFinder:
         )
         self.troubles.append(Trouble(text))
 
-    def _configured(self, url: str) -> Target:
-        """Return the server of LOADERWATCH_SERVER; if it is this machine's own, token and certificate come from its files."""
-        local = read_server_file(self._settings.server_path)
-        if local is None or local.url.rstrip("/") != url:
-            return Target(url, self._settings.token, url)
-        token = self._settings.token or read_token_file(self._settings.token_path).agent
-        return Target(url, token, url, local.certificate)
-
-    def _running(self) -> Target | None:
-        server = read_server_file(self._settings.server_path)
-        token = read_token_file(self._settings.token_path).agent or self._settings.token
-        if server is None or not is_our_server(server.url, token, server.certificate, ANSWERS_WITHIN_S):
+    def _running(self) -> Server | None:
+        server = own_server(self._settings, "agent")
+        if server is None:
             return None
-        url = server.url.rstrip("/")
-        return Target(url, token, server.page_url, server.certificate)
+        server = replace(server, token=server.token or self._settings.token)
+        return server if is_there(server, ANSWERS_WITHIN_S) else None
 
-    def _start(self) -> Target | None:
+    def _start(self) -> Server | None:
         if time.monotonic() - self._started_at < START_AGAIN_AFTER_S:
             return None
         lock = FileLock(self._settings.data_dir / "server-start.lock")
@@ -94,7 +86,7 @@ class ServerFinder:
         finally:
             lock.release()
 
-    def _launch(self) -> Target | None:
+    def _launch(self) -> Server | None:
         log_path = self._settings.logs_dir / "server.log"
         # With --resume, a server that was killed comes back with its limits and the addresses that it notifies.
         serve = ("-m", "loaderwatch", "serve", "--data-dir", str(self._settings.data_dir))

@@ -303,13 +303,13 @@ class Streamer:
         if (
             target is not None
             and self._uploader.reached
-            and target.viewer_url
+            and target.page_url
             and not self._state.announced
             and self._roster.mains
         ):
             rank = self._voice()
             if rank is not None:
-                line = f"loaderwatch: watching {self._state.run_name} — open {target.viewer_url}"
+                line = f"loaderwatch: watching {self._state.run_name} — open {target.page_url}"
                 self._write_to_rank(rank, line)
                 self._outbox.remember(announced=True)
 

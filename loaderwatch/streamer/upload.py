@@ -11,7 +11,6 @@ import logging
 import random
 import threading
 import time
-import urllib.parse
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.trust import Away, NotProven, connect, explain, have_proven
+from loaderwatch.core.trust import Away, Connection, NotProven, Server, explain
 from loaderwatch.core.wire import Receipt, decode_json, join
 from loaderwatch.streamer.outbox.outbox import Outbox
 
@@ -40,16 +39,6 @@ address must not cost the data."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Where envelopes go."""
-
-    url: str
-    token: str | None
-    viewer_url: str | None = None  # the address that a person opens
-    certificate: str | None = None  # our own server's certificate, when it speaks TLS
-
-
-@dataclass(frozen=True, slots=True)
 class Trouble:
     """A fault that a person must be told of once."""
 
@@ -59,19 +48,19 @@ class Trouble:
 class Uploader(threading.Thread):
     """Sends envelopes of the outbox until stopped. ``find_target`` may block and returns None while there is no server."""
 
-    def __init__(self, outbox: Outbox, find_target: Callable[[], Target | None]) -> None:
+    def __init__(self, outbox: Outbox, find_target: Callable[[], Server | None]) -> None:
         super().__init__(name="upload", daemon=True)
         self._outbox = outbox
         self._find_target = find_target
         self._stop_asked = threading.Event()
-        self._connection: http.client.HTTPConnection | None = None
-        self._refused = self._refusal_said = False
+        self._connection: Connection | None = None
+        self._refused = self._refusal_said = self._unproven = False
         self._alone = 0  # how many envelopes are still sent one by one
         self._away_said = False
         self._unreached_said = self._rejection_said = False
         self._began = time.monotonic()
         self.reached = False  # some server has taken an envelope
-        self.target: Target | None = None
+        self.target: Server | None = None
         self.receipts: deque[Receipt] = deque(maxlen=1000)
         self.troubles: deque[Trouble] = deque(maxlen=10)
 
@@ -103,9 +92,13 @@ class Uploader(threading.Thread):
 
     def _send(self, waiting: list[tuple[int, bytes]]) -> float | None:
         """Send envelopes; return None when they are settled, else the seconds to wait before the next try."""
+        assert self.target is not None
         try:
             status, retry_after_s, body = self._post(join([payload for _, payload in waiting]))
         except NotProven as error:
+            if self.target.key is not None and not self._unproven:
+                self._unproven = True
+                return self._leave(0.0)  # our own server was replaced by the next one, whose key is on disk
             self._say_unproven(error)
             return self._leave(UNPROVEN_BACKOFF_S)
         except Away as error:
@@ -155,7 +148,7 @@ class Uploader(threading.Thread):
         self.reached = True
         if self._away_said:
             log.info("the server takes envelopes again")
-        self._away_said = self._refusal_said = self._refused = False
+        self._away_said = self._refusal_said = self._refused = self._unproven = False
         self._alone = max(0, self._alone - len(sent))
         self._outbox.settle(sent[-1][0])
         self.receipts.append(receipt)
@@ -163,19 +156,13 @@ class Uploader(threading.Thread):
 
     def _post(self, payload: bytes) -> tuple[int, float, bytes]:
         assert self.target is not None
-        parts = urllib.parse.urlsplit(self.target.url)
         if self._connection is None:
-            self._connection = connect(self.target.url, TIMEOUT_S, self.target.certificate)
-            have_proven(self._connection, parts.path, self.target.token)
+            self._connection = Connection(self.target, TIMEOUT_S)
         headers = {"Content-Type": "application/msgpack"}
-        if self.target.token:
-            headers["Authorization"] = f"Bearer {self.target.token}"
-        self._connection.request("POST", parts.path.rstrip("/") + "/api/v1/ingest", payload, headers)
-        response = self._connection.getresponse()
-        body = response.read(MAX_ANSWER_BYTES)
-        if response.will_close or not response.isclosed():
-            self._close()
-        return response.status, parse_retry_after(response.getheader("Retry-After")), body
+        answer = self._connection.ask(
+            "POST", "/ingest", payload, headers, timeout_s=TIMEOUT_S, most_bytes=MAX_ANSWER_BYTES
+        )
+        return answer.status, parse_retry_after(answer.retry_after), answer.body
 
     def _say_away(self, how: str) -> None:
         if not self._away_said and self.target is not None:

@@ -66,6 +66,10 @@ class Watch(threading.Thread):
             if self._client is None:
                 self._silent("no server is up")
                 return
+            if self._client.token is None:  # whoever listens there could have the job ended and started again
+                self._client = None
+                self._silent("no server can prove that it is yours: set LOADERWATCH_TOKEN", at_once=True)
+                return
             over = [self._look_at(self._client, run_id) for run_id in list(self.runs.ids)]
             self._heard_at, self._told = time.monotonic(), False
         except ServerError as error:

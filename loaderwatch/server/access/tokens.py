@@ -84,6 +84,8 @@ class Keys:
     def __init__(self, tokens: Tokens | None) -> None:
         """Begin with these tokens; None lets everyone in."""
         self.tokens = tokens
+        self.server_key = secrets.token_urlsafe(24)
+        """What this process alone knows, and whoever may read its ``server.json``: it tells this server from all others."""
 
     def reread(self, path: Path) -> bool:
         """Read the file again; return whether its tokens are new. A file that cannot be used changes nothing.

@@ -18,10 +18,11 @@ router = APIRouter()
 
 @router.get(IDENTITY_PATH)
 async def identity(request: Request, challenge: Annotated[str, Query(pattern=CHALLENGE_PATTERN)]) -> Response:
-    """Return the challenge's HMAC under each token that this server knows."""
+    """Return the challenge's HMAC under each token that this server knows, and under its own key."""
     parts: Parts = request.app.state.parts
-    known = parts.keys.tokens.all() if parts.keys.tokens else ()
-    return Response(msgspec.json.encode(proofs(known, challenge)), media_type="application/json")
+    tokens = parts.keys.tokens.all() if parts.keys.tokens else []
+    answer = proofs([*tokens, parts.keys.server_key], challenge)
+    return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
 @router.get(SESSION_PATH)

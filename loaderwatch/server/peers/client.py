@@ -28,7 +28,7 @@ from loaderwatch.core.trust import (
 
 CONNECT_S: Final = 3.0
 ANSWER_S: Final = 20.0
-"""How long a part of an answer is waited for. An event stream has one every five seconds."""
+"""How long a proof as a whole, and a part of an answer, are waited for. An event stream has a part every five seconds."""
 _IDLE_S: Final = 20.0  # the other end hangs up after 30 s
 _BLOCK: Final = 65536
 
@@ -78,7 +78,7 @@ class PeerClient:
             raise _away(url, error) from None
         with self._dropped_on_error(connection):
             try:
-                await connection.have_proven(self._token())
+                await asyncio.wait_for(connection.have_proven(self._token()), ANSWER_S)
             except NotProven as error:
                 raise PeerAway(
                     f"the server at {url} has not proven that it is one of ours ({error}): give both the same token.json, or the"

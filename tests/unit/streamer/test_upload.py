@@ -13,13 +13,13 @@ import pytest
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.facts import HostInfo
-from loaderwatch.core.trust import is_our_server
+from loaderwatch.core.trust import Server, is_there
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope, encode, split
 from loaderwatch.streamer.job_stderr import MAX_NOTICE, write_stderr
 from loaderwatch.streamer.outbox.files import StreamState, load_state, new_stream_name, save_state
 from loaderwatch.streamer.outbox.outbox import Outbox
 from loaderwatch.streamer.server_finder import ServerFinder
-from loaderwatch.streamer.upload import Target, Uploader, jittered, parse_retry_after
+from loaderwatch.streamer.upload import Uploader, jittered, parse_retry_after
 from tests.fakes.receiver import TOKEN, Receiver
 from tests.waiting import PATIENCE_S
 
@@ -45,7 +45,7 @@ def test_a_configured_server_is_used_without_asking(data_dir: Path) -> None:
     settings = load_settings(
         {"LOADERWATCH_SERVER": "http://gpu01:1/", "LOADERWATCH_TOKEN": "t", "LOADERWATCH_DIR": str(data_dir)}
     )
-    assert ServerFinder(settings).find() == Target("http://gpu01:1", "t", "http://gpu01:1")
+    assert ServerFinder(settings).find() == Server("http://gpu01:1", "t", page_url="http://gpu01:1")
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_the_local_server_is_found_with_its_token(data_dir: Path) -> None:
         settings.token_path.write_text(json.dumps({"agent": "another's", "viewer": "v"}))
         assert finder.find() is None
         settings.token_path.write_text(json.dumps({"agent": TOKEN, "viewer": "v"}))
-        assert finder.find() == Target(receiver.url, TOKEN, receiver.url + "/?token=v")
+        assert finder.find() == Server(receiver.url, TOKEN, page_url=receiver.url + "/?token=v")
         configured = load_settings({"LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_SERVER": receiver.url})
-        assert ServerFinder(configured).find() == Target(receiver.url, TOKEN, receiver.url)
+        assert ServerFinder(configured).find() == Server(receiver.url, TOKEN, page_url=receiver.url)
     assert finder.find() is None
-    assert not is_our_server(receiver.url, TOKEN, None, timeout_s=2.0)
+    assert not is_there(Server(receiver.url, TOKEN), timeout_s=2.0)
 
 
 @NEEDS_PROC
@@ -211,7 +211,7 @@ def test_what_gathered_is_sent_together_and_one_bad_envelope_costs_itself(tmp_pa
             return (400, b"not MessagePack", {}) if b"\xc1" in payloads else None
 
         receiver.answer = refuse
-        uploader = Uploader(outbox, lambda: Target(receiver.url, TOKEN))
+        uploader = Uploader(outbox, lambda: Server(receiver.url, TOKEN))
         uploader.start()
         deadline = time.monotonic() + PATIENCE_S
         while len(outbox) and time.monotonic() < deadline:
