@@ -90,6 +90,7 @@ faults: $(VENV)/dev.stamp
 SECURITY_TESTS := $(addprefix tests/unit/core/test_,files.py printable.py trust.py redact.py wire_properties.py) \
 	$(addprefix tests/unit/server/access/test_,quotas.py tokens.py request_gate.py page_sessions.py rate_limits.py csp.py) \
 	$(addprefix tests/unit/server/test_,hostile_envelopes.py refused_envelopes.py) \
+	$(addprefix tests/unit/server/live/test_,commands.py run.py) \
 	$(addprefix tests/integration/test_,hostile_recordings.py permissions.py redacted_recordings.py) \
 	$(addprefix tests/integration/test_server_,doors.py identity.py rotation.py schema.py slow.py tls.py) \
 	$(addprefix tests/browser/test_,policy.py redaction.py sign_in.py taken_port.py) tests/unit/cli/test_printed.py \

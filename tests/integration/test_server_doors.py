@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,12 +14,13 @@ import pytest
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.trust import new_challenge
 from loaderwatch.core.wire import encode, pack_table
+from loaderwatch.detect.finding import Finding
 from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.app import create_app
 from loaderwatch.server.live.events import MAX_CLIENTS_OF_ONE
 from loaderwatch.server.options import ServeOptions
 from tests.fakes.feed import Feed
-from tests.fakes.serving import Access, serving, wait_until
+from tests.fakes.serving import Access, ScriptedDetector, serving, wait_until
 
 ALL, READS, CHANGES, SENDS = "everyone", "viewer and owner", "owner", "agent"
 WHO = {
@@ -298,3 +301,57 @@ def test_one_address_follows_so_many_runs_and_no_more(access: Access) -> None:
         return status == b"HTTP/1.1 200 OK"
 
     wait_until("the places are given back", again)
+
+
+def hung() -> Finding:
+    return Finding(
+        key="hung:0", code="hung", scenario="S36", severity="critical", confidence=0.9, began_ns=time.time_ns(),
+        title="Rank 0 hangs.", cause="c", advice="a", rank=0,
+    )  # fmt: skip
+
+
+CLAIMS: dict[str, dict[str, Any]] = {
+    "its host": {},
+    "its host and another rank": {"rank": 5, "pid": 9},
+    "its host and a rank below the lowest": {"rank": -1, "pid": 9},
+    "rank 0, started before": {"pid": 9, "started_ns": 1},
+    "rank 0, started since": {"pid": 9, "started_ns": time.time_ns()},
+    "rank 0, the same pid": {"started_ns": time.time_ns()},
+    "rank 0, crashed": {"pid": 9, "state": "crashed"},
+}
+"""What process another sender names to be told something of a run."""
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_receipt_tells_nothing_of_what_others_sent(tmp_path: Path, claim: str) -> None:
+    """The agent's token sends, and reads nothing: no verdict, no alert, no request for stacks, of no run and no host."""
+    detector = ScriptedDetector()
+    with serving(tmp_path, detector=detector) as access:
+        job, other = Feed(), Feed()
+        access.send(job.envelope(steps=20))
+        detector.findings = [hung()]
+        wait_until("the verdict", lambda: access.get("/runs/run-1/summary")["state"] == "hung")
+        processes = [other.process(**CLAIMS[claim])] if CLAIMS[claim] else []
+
+        def intrude() -> None:
+            sent = other.envelope(steps=0, stream="another-stream", processes=processes, spans=[])
+            told = access.send(sent)
+            said = {name: told[name] for name in ("stack_requests", "notices", "closing")}
+            assert said == {"stack_requests": [], "notices": [], "closing": None}
+
+        for _ in range(4):
+            seen = len(detector.windows)
+            intrude()
+            wait_until("a look at it", lambda seen=seen: len(detector.windows) > seen)  # type: ignore[misc]
+        if claim.startswith("its host"):  # else two streams claim the rank, and neither is told anything
+            receipts: list[dict[str, Any]] = []
+
+            def told_all() -> bool:
+                receipts.append(access.send(job.envelope()))
+                names = ("stack_requests", "notices", "closing")
+                return all(any(receipt[name] for receipt in receipts) for name in names)
+
+            wait_until("the job is told what it was not", told_all)
+        access.send(job.envelope(state="finished", final=True))
+        for _ in range(4):
+            intrude()

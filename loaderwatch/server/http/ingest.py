@@ -16,7 +16,6 @@ from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
 from loaderwatch.server.access.rate_limits import TooMany
-from loaderwatch.server.cadence import envelope_s
 from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.ingest import Busy, IngestCounts
@@ -107,18 +106,7 @@ async def _taken(request: Request, body: bytes) -> Response:
     live = parts.live.get(envelope.run_id)
     if live is None:
         return json_answer(Receipt(stored_seq=stored_seq))
-    host = envelope.host.name
-    requests, notices = live.receipt(host, envelope.stream, envelope.seq)
-    return json_answer(
-        Receipt(
-            stored_seq=stored_seq,
-            stack_requests=requests,
-            notices=notices,
-            notifies=live.notifies,
-            closing=live.closing_for(host),
-            envelope_s=envelope_s(0 if live.summary is None else live.summary.world_size, stands=live.stands),
-        )
-    )
+    return json_answer(live.receipt(envelope, stored_seq))
 
 
 async def _answer(request: Request, body: bytes) -> Answer:

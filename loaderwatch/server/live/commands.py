@@ -1,4 +1,8 @@
-"""Commands for the streamers of a run (stacks to take, lines to write), which go out with receipts."""
+"""Commands for the streamers of a run (stacks to take, lines to write), which go out with receipts.
+
+Every sender has the same token, so a receipt tells a stream only what concerns the processes that it sent. ``Claims``
+knows which stream that is.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,96 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from loaderwatch.core.wire import Notice, StackRequest
+from loaderwatch.core.facts import ProcessInfo
+from loaderwatch.core.wire import Envelope, Notice, StackRequest
 
 MAX_NOTICES: Final = 100
-"""How many lines are kept for a host that does not come back; the oldest are dropped, and the page still shows the alerts."""
+"""How many lines are kept for a process whose streamer does not come back. The oldest are dropped; the page still shows the alerts."""
+
+MAX_PROCESSES: Final = 1000
+"""For how many processes lines wait. Alerts are one per cause, so that only a sender of false processes comes near it."""
 
 AGAIN_S: Final = 10.0
 """How soon stacks of a rank are asked for again that is looked at because it stands still."""
+
+SILENT_S: Final = 60.0
+"""After this many seconds without an envelope, another stream may take over a rank: the first one's host has died. No restart on
+another host is quicker by much, and a streamer that was cut off for less time keeps its ranks."""
+
+
+MAX_EARLIER: Final = 4
+"""How many earlier processes of a rank are remembered. A line is at most some seconds late, and no rank is restarted more quickly."""
+
+
+class Process(NamedTuple):
+    """A training process as a receipt means it. Nobody else knows to the nanosecond when it was started."""
+
+    rank: int
+    pid: int
+    started_ns: int
+
+    @classmethod
+    def of(cls, info: ProcessInfo) -> Process:
+        """Return the process that an envelope describes."""
+        return cls(info.rank, info.pid, info.started_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    stream: str | None  # None: the process is known from the store, and its stream has not come yet
+    live: bool  # the newest process
+    processes: tuple[Process, ...]  # that this stream sent, the newest first
+
+
+class Claims:
+    """Which stream sent the process of each rank.
+
+    The first stream keeps the rank until its process has ended. If another stream sends a process of the rank before that,
+    one of the two lies, and neither is told anything about this rank any more. A host may still describe an older process
+    that has ended, after its rank was restarted on another host.
+    """
+
+    def __init__(self) -> None:
+        self._claims: dict[int, _Claim] = {}  # by rank
+        self._contested: set[int] = set()  # ranks
+        self._heard_at: dict[str | None, float] = {}  # by stream, monotonic
+
+    def seed(self, processes: Iterable[ProcessInfo]) -> None:
+        """Begin with the processes of a run that the store knows."""
+        self._heard_at[None] = time.monotonic()
+        for info in processes:
+            self._claims[info.rank] = _Claim(None, info.state == "live", (Process.of(info),))
+
+    def take(self, envelope: Envelope) -> None:
+        """Note which processes a stream sends."""
+        stream = envelope.stream
+        self._heard_at[stream] = time.monotonic()
+        for info in envelope.processes:
+            process, live = Process.of(info), info.state == "live"
+            claim = self._claims.get(info.rank)
+            if claim is not None and (claim.stream == stream or claim.processes[0] == process):
+                # A line about a process may come when its rank has been restarted already.
+                before = [each for each in claim.processes if each != process]
+                self._claims[info.rank] = _Claim(stream, live, (process, *before[:MAX_EARLIER]))
+            elif claim is None or self._is_free(claim):
+                self._claims[info.rank] = _Claim(stream, live, (process,))
+            elif live or process.started_ns > claim.processes[0].started_ns:
+                self._contested.add(info.rank)
+
+    def holds(self, stream: str, process: Process) -> bool:
+        """Whether this stream sent this process, and no other one claims its rank."""
+        claim = self._claims.get(process.rank)
+        ours = claim is not None and claim.stream == stream and process in claim.processes
+        return ours and process.rank not in self._contested
+
+    def holds_any(self, envelope: Envelope) -> bool:
+        """Whether the stream of an envelope sent one of its processes."""
+        return any(self.holds(envelope.stream, Process.of(info)) for info in envelope.processes)
+
+    def _is_free(self, claim: _Claim) -> bool:
+        return not claim.live or time.monotonic() - self._heard_at[claim.stream] > SILENT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +110,7 @@ class _HandedOut:
     notices: list[Notice]
 
 
-class HostCommands:
+class Commands:
     """The commands of one run. It is thread-safe: detectors add commands while receipts are written.
 
     A streamer sends its next envelopes only when it has the receipt for those before. So when the first envelope of a
@@ -34,8 +119,8 @@ class HostCommands:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stacks: set[int] = set()
-        self._notices: dict[str, deque[Notice]] = {}  # by host
+        self._stacks: set[int] = set()  # ranks
+        self._notices: dict[Process, deque[Notice]] = {}
         self._handed_out: dict[str, _HandedOut] = {}  # by stream, with its newest receipt
         self._asked_at: dict[int, float] = {}  # monotonic, by rank
 
@@ -51,20 +136,36 @@ class HostCommands:
         self._asked_at.update(dict.fromkeys(due, now))
         self.want_stacks(due)
 
-    def leave(self, host: str, notice: Notice) -> None:
-        """Add a line for a rank of this host."""
+    def leave(self, process: Process, text: str) -> None:
+        """Add a line for the stderr of a process."""
         with self._lock:
-            self._notices.setdefault(host, deque(maxlen=MAX_NOTICES)).append(notice)
+            if process not in self._notices and len(self._notices) >= MAX_PROCESSES:
+                del self._notices[next(iter(self._notices))]
+            lines = self._notices.setdefault(process, deque(maxlen=MAX_NOTICES))
+            lines.append(Notice(rank=process.rank, text=text))
 
     def hand_out(
-        self, host: str, stream: str, seq: int, host_of: Callable[[int], str | None]
+        self,
+        stream: str,
+        seq: int,
+        process_of: Callable[[int], Process | None],
+        holds: Callable[[str, Process], bool],
     ) -> tuple[list[StackRequest], list[Notice]]:
-        """Return the commands for the streamer that sent this envelope. ``host_of`` gives a rank's host, None if unknown."""
+        """Return the commands for the streamer that sent this envelope.
+
+        Args:
+            stream: its stream.
+            seq: the envelope's number.
+            process_of: gives a rank's newest process, None if the rank is not known yet.
+            holds: whether a stream sent a process.
+        """
         with self._lock:
-            mine = [rank for rank in self._stacks if host_of(rank) in (host, None)]
+            asked = [(rank, process_of(rank)) for rank in self._stacks]
+            mine = [rank for rank, process in asked if process is not None and holds(stream, process)]
             self._stacks.difference_update(mine)
             stacks = [StackRequest(rank=rank) for rank in mine]
-            notices = list(self._notices.pop(host, ()))
+            told = [process for process in self._notices if holds(stream, process)]
+            notices = [notice for process in told for notice in self._notices.pop(process)]
             last = self._handed_out.get(stream)
             if last is not None and last.seq == seq:
                 stacks, notices = last.stacks + stacks, last.notices + notices

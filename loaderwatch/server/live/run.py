@@ -13,14 +13,15 @@ from typing import Any, Final
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Summary, Verdict
 from loaderwatch.core.clock import END_OF_TIME_NS
-from loaderwatch.core.wire import Closing, Envelope, Notice, StackRequest
+from loaderwatch.core.wire import Closing, Envelope, Receipt
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.hang.rank_positions import somebody_waits, without_stack
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
-from loaderwatch.server.live.commands import HostCommands
+from loaderwatch.server.cadence import envelope_s
+from loaderwatch.server.live.commands import Claims, Commands, Process
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.heartbeat import Heartbeats
 from loaderwatch.server.live.judge import Detector, Judge, stands, with_its_end
@@ -78,14 +79,16 @@ class LiveRun:
         self._judged: RunWindow | None = None  # the window that the verdict is about
         self._saved_at = 0.0
         self._untold: list[Announcement] = []  # what is not stored yet, and has to be first
-        self._commands = HostCommands()
+        self._commands = Commands()
+        self.claims = Claims()
         self._attended: dict[int, float] = {}  # ranks that somebody looks at, since when last
         self.heard_at = time.monotonic()
         self._heartbeats = Heartbeats()
         self._refused: str | None = None  # why the last envelope is not on disk
         self.latest: RunState | None = None  # the state at the last look
         self.summary: Summary | None = None  # in that state
-        self.closing: Closing | None = None  # what to say at the run's end, as of the last look
+        self._last_word: tuple[Process | None, Closing] | None = None
+        """What to say at the run's end, as of the last look, and the process that is to say it."""
         self.took_s = 0.0  # for how long the attempt has gone on, as of the last look
         self._closing_handed_at = 0.0
         self.summarized = 0  # the newest attempt whose end people were told of
@@ -108,6 +111,7 @@ class LiveRun:
             self._inbox.clear()  # its envelopes are all on disk
             self._inbox_bytes = 0
         self._inbox.append(envelope)
+        self.claims.take(envelope)
         self.said_goodbye = self.said_goodbye or envelope.final
         self._inbox_bytes += weight
         self.heard_at = time.monotonic()
@@ -152,23 +156,43 @@ class LiveRun:
         if rank is not None:
             self._attended[rank] = time.monotonic()
 
-    def receipt(self, host: str, stream: str, seq: int) -> tuple[list[StackRequest], list[Notice]]:
-        """Return the commands for the streamer that sent this envelope."""
-        return self._commands.hand_out(host, stream, seq, self._host_of)
+    def receipt(self, envelope: Envelope, stored_seq: int) -> Receipt:
+        """Return the answer to an envelope that was taken in: it tells a stream of the processes that it sent, and of no others."""
+        stream = envelope.stream
+        if not self.claims.holds_any(envelope):
+            # Nothing of the run is told: not even whether it gave addresses, about which a streamer then says nothing.
+            return Receipt(stored_seq=stored_seq, notifies=True)
+        requests, notices = self._commands.hand_out(stream, envelope.seq, self._process_of, self.claims.holds)
+        return Receipt(
+            stored_seq=stored_seq,
+            stack_requests=requests,
+            notices=notices,
+            notifies=self.notifies,
+            closing=self._closing_for(stream),
+            envelope_s=envelope_s(0 if self.summary is None else self.summary.world_size, stands=self.stands),
+        )
 
-    def closing_for(self, host: str) -> Closing | None:
-        """Return, now and then, what the lowest rank is to print as it ends, for the streamer of its host."""
+    @property
+    def closing(self) -> Closing | None:
+        """What to say at the run's end, as of the last look."""
+        return None if self._last_word is None else self._last_word[1]
+
+    def _closing_for(self, stream: str) -> Closing | None:
+        """Return, now and then, what the lowest rank is to print as it ends, for the stream that sent its process."""
+        process, closing = self._last_word or (None, None)
         now = time.monotonic()
-        if now - self._closing_handed_at < _CLOSING_S or host != self._first_host():
+        if process is None or now - self._closing_handed_at < _CLOSING_S:
+            return None
+        if not self.claims.holds(stream, process):
             return None
         self._closing_handed_at = now
-        return self.closing
+        return closing
 
     def say(self, text: str) -> None:
         """Leave a line for the stderr of the lowest rank."""
-        host = self._first_host()
-        if host is not None and self._window is not None:
-            self._commands.leave(host, Notice(rank=min(self._window.ranks), text=f"loaderwatch: {text}"))
+        process = None if self._window is None else _speaker(self._window)
+        if process is not None:
+            self._commands.leave(process, f"loaderwatch: {text}")
 
     # -- from a worker thread ------------------------------------------------------------------------------------
 
@@ -222,7 +246,7 @@ class LiveRun:
         )
         began_ns = window.started_ns if window.attempt == 1 else window.attempt_ns
         self.took_s = max(0.0, (window.now_ns - began_ns) / 1e9)
-        self.closing = closing_of(summary, findings, self.took_s, self._base_url)
+        self._last_word = _speaker(window), closing_of(summary, findings, self.took_s, self._base_url)
         self.latest = RunState.of(summary, findings, window.now_ns)
         return self.latest
 
@@ -357,12 +381,13 @@ class LiveRun:
         return told
 
     def _leave_notice(self, announcement: Announcement, window: RunWindow) -> None:
-        if self._describe is None or not window.ranks:
+        if self._describe is None:
             return
-        named = announcement.alert.finding.rank
-        rank = named if named is not None and named in window.ranks else min(window.ranks)
-        notice = Notice(rank=rank, text=self._describe(announcement))
-        self._commands.leave(window.ranks[rank].host, notice)
+        rank = announcement.alert.finding.rank
+        named = None if rank is None else window.ranks.get(rank)
+        process = _speaker(window) if named is None else Process.of(named.process)
+        if process is not None:
+            self._commands.leave(process, self._describe(announcement))
 
     def _save(self, book: AlertBook, *, now: bool = False) -> bool:
         """Save what changed, if it is time; return whether nothing was refused."""
@@ -389,12 +414,13 @@ class LiveRun:
         silent_s = time.monotonic() - self.heard_at
         return verdict_of(state, lambda: window, alerts, silent_s=silent_s, refused=refused)
 
-    def _first_host(self) -> str | None:
-        """Return the host of the lowest rank, whose stderr people read; None before the first look."""
-        window = self._window
-        return window.ranks[min(window.ranks)].host if window is not None and window.ranks else None
-
-    def _host_of(self, rank: int) -> str | None:
+    def _process_of(self, rank: int) -> Process | None:
         window = self._window
         found = (window.ranks.get(rank) or window.summed.get(rank)) if window else None
-        return found.host if found else None
+        return Process.of(found.process) if found else None
+
+
+def _speaker(window: RunWindow) -> Process | None:
+    """Return the process of the lowest rank, whose stderr people read; None where no rank is known."""
+    lowest = min((rank for rank in window.ranks if rank >= 0), default=None)
+    return None if lowest is None else Process.of(window.ranks[lowest].process)

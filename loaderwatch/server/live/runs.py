@@ -206,6 +206,7 @@ class LiveRuns:
         if run_id in self._stored:
             with suppress(UnknownRun):
                 run = self._store.run(run_id)
+                live.claims.seed(run.processes)
                 if run.state != "live":
                     live.summarized = run.attempt  # its end was told before
         self._stored.add(run_id)

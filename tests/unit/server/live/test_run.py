@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from loaderwatch.core.facts import StackDump
+from loaderwatch.core.wire import Closing, Receipt
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Announcement
@@ -69,6 +69,20 @@ class Driven:
         decoded: dict[str, Any] = msgspec.json.decode(state.summary)
         return decoded
 
+    def receipt(self, stream: str = "") -> Receipt:
+        """The answer to an envelope of the feed's own stream, or of another one that says the same of its host."""
+        envelope = self.feed.envelope(steps=0)
+        envelope = msgspec.structs.replace(envelope, stream=stream, processes=[]) if stream else envelope
+        self.store.append([envelope])
+        self.live.take(envelope)
+        return self.live.receipt(envelope, envelope.seq)
+
+    def heard(self, stream: str = "") -> tuple[list[int], list[tuple[int, str]]]:
+        """The ranks whose stacks a stream is asked for, and the lines that it is to write."""
+        receipt = self.receipt(stream)
+        ranks = [request.rank for request in receipt.stack_requests]
+        return ranks, [(notice.rank, notice.text) for notice in receipt.notices]
+
     def judge(self) -> None:
         self.told += self.live.detect(time.time_ns())
 
@@ -114,7 +128,6 @@ def test_silence_is_never_judged(store: DuckDBStore) -> None:
 
 
 def test_hung_while_a_hang_fires(store: DuckDBStore) -> None:
-    seqs = count(1)
     run = Driven(store)
     run.send(steps=20)
     run.look()
@@ -122,12 +135,9 @@ def test_hung_while_a_hang_fires(store: DuckDBStore) -> None:
     run.judge()
     assert run.look()["state"] == "hung"
     assert [a.resolved for a in run.told] == [False]
-    requests, notices = run.live.receipt("elsewhere", "s-1", next(seqs))
-    assert (requests, notices) == ([], [])
-    requests, notices = run.live.receipt("gpu01", "s-0", next(seqs))
-    assert [r.rank for r in requests] == [0]
-    assert [(n.rank, n.text) for n in notices] == [(0, "hung:0 False")]
-    assert run.live.receipt("gpu01", "s-0", next(seqs)) == ([], [])
+    assert run.heard("another-stream") == ([], [])
+    assert run.heard() == ([0], [(0, "hung:0 False")])
+    assert run.heard() == ([], [])
 
 
 def test_the_end_closes_everything(store: DuckDBStore) -> None:
@@ -204,18 +214,17 @@ def test_a_broken_detector_is_counted_and_hides_nothing(
 
 
 def test_stacks_are_asked_for_again_only_after_a_while(store: DuckDBStore) -> None:
-    seqs = count(1)
     run = Driven(store)
     run.send(steps=5)
     run.look()
     run.findings = [hang()]
     for _ in range(5):
         run.judge()
-    assert len(run.live.receipt("gpu01", "s-0", next(seqs))[0]) == 1
+    assert run.heard()[0] == [0]
     run.judge()
-    assert run.live.receipt("gpu01", "s-0", next(seqs))[0] == []
+    assert run.heard()[0] == []
     assert run.live.want_stacks(None) == [0]
-    assert len(run.live.receipt("gpu01", "s-0", next(seqs))[0]) == 1
+    assert run.heard()[0] == [0]
     assert run.live.want_stacks(7) == []
 
 
@@ -245,25 +254,59 @@ def test_what_a_silent_run_left_open_is_told_as_unheard(store: DuckDBStore) -> N
     assert (end.resolved, end.unheard, end.died) == (True, True, False)
 
 
-def test_the_lowest_ranks_host_is_sent_what_to_print_at_the_end(store: DuckDBStore) -> None:
+def test_the_lowest_ranks_stream_is_sent_what_to_print_at_the_end(store: DuckDBStore) -> None:
     run = Driven(store)
-    assert run.live.closing_for("gpu01") is None, "before the first look"
     run.send(steps=20)
+    assert run.receipt().closing is None, "before the first look"
     run.look()
-    assert run.live.closing_for("elsewhere") is None
-    closing = run.live.closing_for("gpu01")
+    assert run.receipt("another-stream").closing is None
+    closing = run.receipt().closing
     assert closing is not None
     assert closing.lost
     assert not closing.found
-    assert run.live.closing_for("gpu01") is None, "not with every receipt"
+    assert run.receipt().closing is None, "not with every receipt"
     run.live._closing_handed_at -= 10
     run.findings = [hang(lost_s=20.0)]
     run.judge()
     run.look()
-    closing = run.live.closing_for("gpu01")
+    closing = run.receipt().closing
     assert closing is not None
     assert closing.found
     assert (closing.lines, closing.advice) == (["20 s: Rank 0 hangs."], "a")
+
+
+def test_who_restarts_a_run_that_is_over_is_not_told_how_it_was(store: DuckDBStore) -> None:
+    """A last word is for the process that the window had. A restart has its own, about nothing but itself."""
+    run = Driven(store)
+    run.send(steps=200)
+    run.look()
+    run.findings = [hang(lost_s=20.0)]
+    run.judge()
+    run.send(state="finished", final=True)
+    run.look()
+    run.judge()
+    run.look()
+    assert run.live.closing is not None
+    assert run.live.closing.found
+    other = Feed()
+
+    def intrude(started_ns: int) -> Closing | None:
+        process = other.process(pid=9, started_ns=started_ns)
+        envelope = other.envelope(steps=0, stream="another-stream", processes=[process])
+        store.append([envelope])
+        run.live.take(envelope)
+        return run.live.receipt(envelope, 1).closing
+
+    older_ns, newer_ns = run.feed.started_ns - 10**9, time.time_ns()
+    assert intrude(older_ns) is None
+    run.findings = []
+    run.look()
+    assert intrude(older_ns) is None, "the run goes on without an older process"
+    assert intrude(newer_ns) is None, "the last word is still the one of before"
+    run.look()
+    told = intrude(newer_ns)
+    assert told is not None
+    assert (told.found, told.lines) == (False, [])
 
 
 def test_a_line_is_left_for_the_lowest_rank(store: DuckDBStore) -> None:
@@ -272,8 +315,7 @@ def test_a_line_is_left_for_the_lowest_rank(store: DuckDBStore) -> None:
     run.send(steps=20)
     run.look()
     run.live.say("hear")
-    _, notices = run.live.receipt("gpu01", "s-0", 1)
-    assert [(one.rank, one.text) for one in notices] == [(0, "loaderwatch: hear")]
+    assert run.heard()[1] == [(0, "loaderwatch: hear")]
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -300,5 +342,4 @@ def test_where_servers_share_a_store_people_are_told_what_is_stored(
     run.judge()
     run.judge()
     assert [one.alert.id for one in run.told] == [store.alerts("run-1")[0].id]
-    _, notices = run.live.receipt("gpu01", "run-1-gpu01", 1)
-    assert [notice.text for notice in notices] == ["hung:0 False"]
+    assert [text for _, text in run.heard()[1]] == ["hung:0 False"]
