@@ -36,6 +36,7 @@ from loaderwatch.agent.process.stack_signal import free_signal, register_stacks,
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.source import MOST_CALLS, calls_outside
 from loaderwatch.agent.workers.ended import left_behind, why_ended
+from loaderwatch.agent.workers.failed_sample import failed_sample, told
 from loaderwatch.agent.workers.fetch import FetchClock
 from loaderwatch.agent.workers.probe import WorkerProbe
 from loaderwatch.agent.workers.sample_limit import SampleLimit
@@ -247,8 +248,9 @@ class Session:
             text = "" if failure is None else why_failed(failure)
         if failed:
             self._failure = failure
+            sample = shield(failed_sample)(failure) if failure is not None else None
             with suppress(OSError):  # somebody removed the folder; what matters is that this process can end
-                self.change(state="crashed", exit=text)
+                self.change(state="crashed", exit=text, failed=sample)
             for loader, worker, note in left_behind(self.folder, self.pid):
                 name = next((info.name for info in self.info.loaders if info.loader == loader), "a loader")
                 say(why_ended(note, name, worker))
@@ -264,7 +266,8 @@ class Session:
             return
         took_s, steps = max(0.0, (wall_ns() - self.info.started_ns) / 1e9), self.recorder.steps
         who = f" on rank {self.info.rank}" if self.info.world_size > 1 else ""
-        ended = None if self._failure is None else how_ended(self._failure, steps, who)
+        sample = "" if self.info.failed is None else told(self.info.failed)
+        ended = None if self._failure is None else how_ended(self._failure, steps, who, sample)
         say_closing(self.folder, self.run.name, steps, took_s, ended)
 
 

@@ -110,6 +110,27 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
+class FailedSample(msgspec.Struct, frozen=True, kw_only=True):
+    """The sample, or the batch, at which a fetch raised the error that its training process died of."""
+
+    loader: Int
+    worker: Int  # -1: the training process, which reads itself
+    samples: Int = (
+        0  # how many there may be that failed: 1, or those of a batch that is read or collated at once
+    )
+    indices: list[
+        Int | str
+    ] = []  # of these, as far as they are numbers or text; the first ones of a large batch
+    counted: bool = (
+        False  # they are no indices but the numbers of an iterable dataset's samples in that process, from 0
+    )
+    collating: bool = False  # the samples were read, and joining them failed
+    at: Call | None = (
+        None  # the innermost line of the script, else the first one of a library, as of torchvision's datasets
+    )
+    error: str = ""  # its type and the last line of its message; "" where that is redacted
+
+
 class OutputFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that the job's stdout or stderr goes to, as it was when the job began."""
 
@@ -172,6 +193,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     model_calls: list[
         Call
     ] = []  # from where the model is called to train; for the streamer, which sends none of them
+    failed: FailedSample | None = None  # what it died of, where a fetch raised that
     last_lines: dict[str, list[str]] = {}  # of the job's stdout and stderr, when the process has crashed
     redact: bool = (
         False  # the streamer replaces paths, messages and arguments before anything leaves the host
@@ -307,6 +329,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""  # "open span", "long step", "requested", "GPU idle", "lock wait", "wait for an answer", "between two steps", "reader at work", "script's own work", "longer step", or why there is none
     wchan: str | None = None  # the kernel function in which its main thread stood when it was asked
     polls: bool = False  # its main thread sleeps in a short ``while`` loop of the innermost function, as one that looks for something again and again
+    feeds: bool = False  # its main thread is at a statement of the training loop that makes what the model is called with
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -332,7 +355,6 @@ class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
     tensors: int | None = None  # tensors in a batch
     arrays: int | None = None  # NumPy arrays in a batch
     objects: int | None = None  # strings, numbers and other objects in a batch
-    feeds: bool = False  # its main thread is at a statement of the training loop that makes what the model is called with
     error: str | None = None  # what reading them raised
     died: str | None = None  # the signal that ended the process which read them
     unfinished_s: float | None = None  # it was still reading, or pickling, after so long

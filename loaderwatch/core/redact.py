@@ -21,6 +21,8 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.facts import (
+    Call,
+    FailedSample,
     FlightEntry,
     FlightGroup,
     GpuState,
@@ -155,13 +157,11 @@ class Redaction:
             argv=argv + ([f"<{more} arguments redacted>"] if more > 0 else []),
             cwd=self._short("path", process.cwd) if process.cwd else "",
             exit=None if process.exit is None else last_words(process.exit),
+            failed=process.failed and self._failed(process.failed),
             last_lines={},
             loaders=[self._loader(loader) for loader in process.loaders],
             phase_names=[self._name(name) or "" for name in process.phase_names],
-            calls=[
-                msgspec.structs.replace(call, file=self.path(call.file), function=_function(call.function))
-                for call in process.calls
-            ],
+            calls=[self._call(call) for call in process.calls],
             flight_dump=self.path(process.flight_dump) if process.flight_dump else process.flight_dump,
             flight=[self._group(group) for group in process.flight],
             thread_limits=process.thread_limits
@@ -170,6 +170,18 @@ class Redaction:
             },
             backend=self._name(process.backend),
         )
+
+    def _failed(self, failed: FailedSample) -> FailedSample:
+        """Leave out the words of the error, and keys that are text: those are often names of files."""
+        return msgspec.structs.replace(
+            failed,
+            indices=[index for index in failed.indices if isinstance(index, int)],
+            at=failed.at and self._call(failed.at),
+            error="",
+        )
+
+    def _call(self, call: Call) -> Call:
+        return msgspec.structs.replace(call, file=self.path(call.file), function=_function(call.function))
 
     def _loader(self, loader: LoaderInfo) -> LoaderInfo:
         return msgspec.structs.replace(

@@ -137,6 +137,7 @@ TESTED_BY: dict[str, str] = {
     "agent/recorder.py": "integration/test_agent_steps.py",
     "agent/source.py": "integration/test_doctor.py",
     "agent/workers/ended.py": "integration/test_sample_timeout.py",
+    "agent/workers/failed_sample.py": "integration/test_agent_failed_sample.py",
     "agent/workers/probe.py": "integration/test_agent_loader.py",
     "agent/workers/sample_limit.py": "integration/test_sample_timeout.py",
     "agent/workers/stand_ins.py": "integration/test_sample_timeout.py",
@@ -220,7 +221,10 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("agent/doctor", "integration/test_doctor.py"): "inspection probe",
     ("agent/hot", "unit/agent/test_hot.py"): "fetches layout nexts passes phases samples",
     ("agent/launcher", "integration/test_cli_run.py"): "bootstrap unwatched",
-    ("detect/crash", "unit/detect/crash/test_detector.py"): "evidence full_disk killed late_sample",
+    (
+        "detect/crash",
+        "unit/detect/crash/test_detector.py",
+    ): "evidence failed_sample full_disk killed late_sample",
     ("detect/hang", "unit/detect/hang/test_detector.py"): "outside_loops rank_positions reasons",
     ("detect/input_bound", "unit/detect/input_bound/test_detector.py"): "spikes stalls symptoms",
     (

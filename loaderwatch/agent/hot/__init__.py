@@ -52,7 +52,7 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
         if (
             _hot.LAYOUT == LAYOUT
             and vars(in_python).keys() <= {*dir(_hot)}
-            and hasattr(_hot.PhaseClock, "other_optimizer_ended")
+            and hasattr(_hot.SampleClock, "last_count")
         ):
             _chosen = _hot
 

@@ -1709,7 +1709,7 @@ static PyMethodDef functions[] = {
 typedef struct { /* what every sample touches lies together */
     PyObject_HEAD
     char *ring; /* while a fetch goes on */
-    int64_t samples, count, slow_index, slow_ns, sample_since_ns;
+    int64_t samples, count, slow_index, slow_ns, sample_since_ns, last_count;
     int64_t worker, loader, capacity, ordinal, collate_since_ns, began_ns, began_cpu_ns, ended_ns;
     char armed;
     PyObject *writer, *numbers, *weigh;
@@ -1956,6 +1956,7 @@ static void begin_collate(Samples *self) {
 static void rest(Samples *self) {
     int64_t now = MONOTONIC();
     self->samples += self->count;
+    self->last_count = self->count;
     self->count = 0;
     self->ended_ns = now;
     show_sample(self->ring, UNKNOWN, UNKNOWN);
@@ -2083,7 +2084,7 @@ static int samples_init(Samples *self, PyObject *args, PyObject *kwargs) {
     self->capacity = slots;
     self->loader = loader;
     self->worker = worker;
-    self->samples = self->count = self->sample_since_ns = self->ordinal = 0;
+    self->samples = self->count = self->last_count = self->sample_since_ns = self->ordinal = 0;
     self->slow_index = self->slow_ns = self->collate_since_ns = UNKNOWN;
     self->armed = 1;
     self->began_ns = self->ended_ns = MONOTONIC();
@@ -2093,6 +2094,7 @@ static int samples_init(Samples *self, PyObject *args, PyObject *kwargs) {
 static PyMemberDef samples_members[] = {
     INTEGER(Samples, samples), INTEGER(Samples, count),           INTEGER(Samples, slow_index), INTEGER(Samples, loader),
     INTEGER(Samples, slow_ns), INTEGER(Samples, sample_since_ns), INTEGER(Samples, ordinal),    INTEGER(Samples, worker),
+    INTEGER(Samples, last_count),
     {NULL},
 };
 

@@ -45,6 +45,9 @@ class SampleClock:
         self.ordinal = 0  # fetches before this one
         self.samples = 0  # samples of all fetches before this one
         self.count = 0  # samples read in this fetch
+        self.last_count = (
+            0  # samples read in the last fetch that ended; one that failed ended in the sample behind them
+        )
         self.slow_index = UNKNOWN
         self.slow_ns = UNKNOWN
         self.sample_since_ns = 0
@@ -137,6 +140,7 @@ class SampleClock:
         """Note that nothing is fetched: between fetches, after a failed one, or when the dataset is exhausted."""
         self._ended_ns = now = monotonic_ns()
         self.samples += self.count
+        self.last_count = self.count
         self.count = 0
         self._fetching = False
         self._ring.set_sample(UNKNOWN, UNKNOWN)

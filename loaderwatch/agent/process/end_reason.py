@@ -44,10 +44,11 @@ def _killed_workers(error: BaseException) -> Iterator[str]:
                 yield f"DataLoader worker (pid {worker.pid}) is killed by signal: {by}"
 
 
-def how_ended(error: BaseException, step: int, who: str = "") -> str:
+def how_ended(error: BaseException, step: int, who: str = "", sample: str = "") -> str:
     """Say in one line what a process ended by, and where: "crashed in step 127: ValueError: no (train.py:40 in main)".
 
-    ``step`` is how many steps it has made, ``who`` names the process where there are several: " on rank 1".
+    ``step`` is how many steps it has made. ``who`` names the process where there are several: " on rank 1".
+    ``sample`` says which sample raised the error, where one did: "worker 0 failed while reading sample 7: …".
     """
     where = f"{who} in step {step:,}" if step else f"{who} before its first step"
     last_words = (
@@ -58,7 +59,7 @@ def how_ended(error: BaseException, step: int, who: str = "") -> str:
         return f"stopped by {by}{where}"
     if isinstance(error, SystemExit):
         return f"ended with {last_words}{where}"
-    return f"crashed{where}: {describe_error(error)}{_place(error)}"
+    return f"crashed{where}: {sample or describe_error(error) + _place(error)}"
 
 
 def _place(error: BaseException) -> str:

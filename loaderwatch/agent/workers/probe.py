@@ -19,6 +19,7 @@ from loaderwatch.agent.frames import trim_frames
 from loaderwatch.agent.guard import guard, say, shield
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.stack_signal import register_stacks
+from loaderwatch.agent.workers.failed_sample import mark
 from loaderwatch.agent.workers.fetch import FetchClock, watch_fetcher
 from loaderwatch.agent.workers.sample_limit import SampleLimit
 from loaderwatch.agent.workers.stand_ins import limit_worker
@@ -129,15 +130,17 @@ def time_fetchers(clock: FetchClock) -> None:
 
 
 def trim_tracebacks() -> None:
-    """Remove our frames from the traceback that the training process receives of an error in this worker."""
+    """Remove our frames from the traceback that the training process receives of an error in this worker, and note its sample."""
     torch_worker: Any = getattr(getattr(torch_data, "_utils", None), "worker", None)
     wrap = getattr(torch_worker, "ExceptionWrapper", None)
     if wrap is None:
         return
-    trim = shield(trim_frames)
+    trim, note = shield(trim_frames), shield(mark)
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         trim(sys.exc_info()[2])
-        return wrap(*args, **kwargs)
+        wrapper = wrap(*args, **kwargs)
+        note(wrapper)
+        return wrapper
 
     torch_worker.ExceptionWrapper = wrapped

@@ -16,7 +16,7 @@ import numpy as np
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.ending import SIGKILL
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.crash import full_disk, late_sample
+from loaderwatch.detect.crash import failed_sample, full_disk, late_sample
 from loaderwatch.detect.crash.evidence import (
     could_not_start,
     output_evidence,
@@ -70,9 +70,14 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
 
 
 def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
-    text = rank.process.exit or ""
+    """Return why a process died. What it ran out of is a better reason than the sample at which it did."""
     if stopped(rank.process):
         return None  # workers that end with Ctrl-C tell nothing, and SIGTERM is no out-of-memory kill
+    return _known_reason(rank, host) or failed_sample.of_its_fetch(rank)
+
+
+def _known_reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
+    text = rank.process.exit or ""
     late = late_sample.of_its_error(rank, text)
     if late is not None:
         return late
@@ -245,6 +250,7 @@ def _finding(window: RunWindow, rank: RankWindow, reason: Explanation) -> Findin
                 Evidence(label="sample it was reading", value=index, unit="index")
                 for index in reason.sample_indices
             ),
+            *reason.evidence,
             *output_evidence(rank.process),
         ],
         rank=rank.rank,

@@ -613,6 +613,7 @@ def test_the_sample_that_failed_is_not_counted(module: Any, ring: RingWriter) ->
     next(walk)
     assert (clock.count, clock.slow_index) == (1, 3)
     clock.idle()
+    assert clock.last_count == 1, "the next one is the sample that failed"
     del walk
     assert list(clock.begin(EACH, [])) == []
     assert clock.count == 0

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from loaderwatch.core.facts import (
     Call,
+    FailedSample,
     FlightEntry,
     FlightGroup,
     GpuProcess,
@@ -181,6 +182,23 @@ def test_names_stay_unless_they_may_be_paths_or_texts() -> None:
     assert told.host.name == "gpu01"
     assert told.run_name == "mine"
     assert b"zq" not in encode(told)
+
+
+def test_a_sample_that_failed_keeps_its_index_and_where_it_failed() -> None:
+    failed = FailedSample(
+        loader=0,
+        worker=1,
+        samples=2,
+        indices=[237, "zq.jpg"],
+        at=Call(file="/home/zq/project/zq_data.py", line=41, function="__getitem__"),
+        error="OSError: cannot read /home/zq/project/zq.jpg",
+    )
+    told = Redaction(KEY).envelope(made(processes=[process(failed=failed)])).processes[0].failed
+    assert told is not None
+    assert (told.worker, told.samples, told.indices, told.error) == (1, 2, [237], "")
+    assert told.at is not None
+    assert (told.at.line, told.at.function) == (41, "__getitem__")
+    assert "zq" not in repr(told)
 
 
 def test_for_strangers_hosts_and_the_run_have_no_names() -> None:

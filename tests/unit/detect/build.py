@@ -10,6 +10,7 @@ import numpy as np
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.facts import (
     Call,
+    FailedSample,
     GpuInfo,
     HostInfo,
     LoaderInfo,
@@ -89,6 +90,7 @@ class RankBuilder:
         self.written = 0.0  # bytes, by the training process
         self.helpers: dict[str, float] = {}  # what is known of its other threads and its children
         self.exit: str | None = None
+        self.failed: FailedSample | None = None
         self.has_model = False
         self.has_optimizer = False
         self.backend: str | None = None
@@ -281,6 +283,7 @@ class RankBuilder:
                 terminal=self.terminal,
                 calls=self.calls,
                 exit=self.exit,
+                failed=self.failed,
                 faults=self.faults,
                 tripped=self.faults > 0,
                 has_model=self.has_model,

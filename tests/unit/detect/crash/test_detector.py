@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from loaderwatch.core.facts import PhaseName
+from loaderwatch.core.facts import Call, FailedSample, PhaseName
 from loaderwatch.core.records import EndedBy, Outcome
 from loaderwatch.detect.detectors import detect
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
@@ -372,3 +374,66 @@ def test_a_worker_that_could_open_no_more(fds: float, told: bool) -> None:
     if told:
         assert found[0].title == "Training died because worker 1 ran out of file descriptors."
         assert "It last had 295 of 300 open" in found[0].cause
+
+
+AT = Call(file="/home/me/project/data.py", function="__getitem__", line=12)
+TORN = "uncaught OSError: Caught OSError in DataLoader worker process 1. OSError: image file is truncated"
+
+
+def failed(text: str = TORN, **fields: Any) -> RankBuilder:
+    """A process that died of an error which worker 1 raised."""
+    builder = dead(text)
+    facts: dict[str, Any] = {"loader": 0, "worker": 1, "samples": 1, "indices": [237], "at": AT}
+    builder.failed = FailedSample(**(facts | {"error": "OSError: image file is truncated"} | fields))
+    return builder
+
+
+def test_the_sample_whose_reading_failed() -> None:
+    (finding,) = detect(run(failed()))
+    assert (finding.code, finding.severity, finding.worker, finding.sample_indices) == (
+        "crashed",
+        "critical",
+        1,
+        [237],
+    )
+    assert finding.title == (
+        "Training died of an error that worker 1 raised on sample 237, at data.py:12 in __getitem__: OSError: image file is truncated."
+    )
+    assert "train_loader" in finding.cause
+    assert "dataset[237]" in finding.advice
+    told = {each.label: each.value for each in finding.evidence}
+    assert told["failed in"] == "/home/me/project/data.py:12 in __getitem__"
+    assert told["sample it was reading"] == 237
+
+
+@pytest.mark.parametrize(
+    ("fields", "title", "advice"),
+    [
+        ({"worker": -1}, "that the training process raised on sample 237, at", "dataset[237]"),
+        ({"indices": ["a.jpg"]}, "raised on sample a.jpg, at", "dataset['a.jpg']"),
+        ({"indices": []}, "raised on a sample, at", "without a DataLoader"),
+        ({"counted": True}, "raised on sample number 237 of an iterable dataset", "without a DataLoader"),
+        ({"samples": 3, "indices": [4, 5, 6]}, "raised on samples 4, 5, 6, at", "this batch alone"),
+        (
+            {"samples": 20, "indices": list(range(20)), "collating": True},
+            "raised on collating samples 0, 1, 2, 3, 4, 5, 6, 7 and 12 more",
+            "collate_fn",
+        ),
+        ({"samples": 4, "indices": []}, "raised on a batch, at", "without a DataLoader"),
+        ({"at": None, "error": ""}, "raised on sample 237.", "dataset[237]"),
+    ],
+)
+def test_what_is_known_of_what_failed(fields: dict[str, Any], title: str, advice: str) -> None:
+    (finding,) = detect(run(failed(**fields)))
+    assert title in finding.title
+    assert advice in finding.advice
+    assert len(finding.sample_indices) <= 8
+
+
+def test_what_a_process_ran_out_of_is_told_before_the_sample() -> None:
+    (finding,) = detect(run(failed("uncaught OSError: [Errno 24] Too many open files")))
+    assert finding.scenario == "S40"
+
+
+def test_an_interrupt_of_a_fetch_is_no_failed_sample() -> None:
+    assert detect(run(failed("uncaught KeyboardInterrupt"))) == []
