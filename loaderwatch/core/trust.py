@@ -62,6 +62,11 @@ def proofs(tokens: Iterable[str], challenge: str) -> Identity:
     return Identity([_proof(token, challenge) for token in tokens])
 
 
+def secret_at(token: str, url: str) -> str:
+    """Return the secret by which one of several servers with the same token proves that it is the one at an address."""
+    return f"{token}\n{url}"
+
+
 def check_proof(token: str, challenge: str, answer: bytes) -> None:
     """Check a server's answer on the asking side.
 

@@ -130,6 +130,7 @@ def create_app(
         later_runs=LaterRuns(opened),
         arrivals=Arrivals(opened, lambda run_id: live.note_stored([run_id])),
         url=url,
+        reached_at=reached_at,
         keys=keys,
         lifetime=Lifetime(None if options.idle_hours is None else options.idle_hours * 3600),
     )

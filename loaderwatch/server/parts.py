@@ -40,6 +40,7 @@ class Parts:
     later_runs: LaterRuns
     arrivals: Arrivals
     url: str
+    reached_at: str  # the address at which other servers of the same database reach this one
     keys: Keys  # the tokens in force, with which the server also proves itself
     lifetime: Lifetime
     peers: Peers | None = None  # the other servers of the database; None where there can be none

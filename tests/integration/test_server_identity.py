@@ -384,7 +384,7 @@ def test_no_command_sends_a_token_to_who_took_the_port(
         )
         with OnceReal(access.url) as port:
             (data_dir / "server.json").write_text(json.dumps({"url": port.url, "pid": 1}))
-            main([*command, "--data-dir", str(data_dir)])
+            main(command)
     assert port.connections >= 1
     assert b"uthorization" not in port.heard
     assert b"POST" not in port.heard

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from loaderwatch.core.trust import CHALLENGE_PATTERN, IDENTITY_PATH, proofs
+from loaderwatch.core.trust import CHALLENGE_PATTERN, IDENTITY_PATH, proofs, secret_at
 from loaderwatch.server.access.page_sessions import SESSION_PATH, TICKET_PATTERN
 from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.parts import Parts
@@ -18,10 +18,13 @@ router = APIRouter()
 
 @router.get(IDENTITY_PATH)
 async def identity(request: Request, challenge: Annotated[str, Query(pattern=CHALLENGE_PATTERN)]) -> Response:
-    """Return the challenge's HMAC under each token that this server knows, and under its own key."""
+    """Return the challenge's HMAC under all that tells this server from others: tokens, its own key, and its address."""
     parts: Parts = request.app.state.parts
-    tokens = parts.keys.tokens.all() if parts.keys.tokens else []
-    answer = proofs([*tokens, parts.keys.server_key], challenge)
+    secrets = [parts.keys.server_key]
+    if parts.keys.tokens:
+        secrets += parts.keys.tokens.all()
+        secrets.append(secret_at(parts.keys.tokens.page_token, parts.reached_at))
+    answer = proofs(secrets, challenge)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 

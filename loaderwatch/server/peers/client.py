@@ -24,6 +24,7 @@ from loaderwatch.core.trust import (
     client_context,
     explain,
     new_challenge,
+    secret_at,
 )
 
 CONNECT_S: Final = 3.0
@@ -78,7 +79,7 @@ class PeerClient:
             raise _away(url, error) from None
         with self._dropped_on_error(connection):
             try:
-                await asyncio.wait_for(connection.have_proven(self._token()), ANSWER_S)
+                await asyncio.wait_for(connection.have_proven(secret_at(self._token(), url)), ANSWER_S)
             except NotProven as error:
                 raise PeerAway(
                     f"the server at {url} has not proven that it is one of ours ({error}): give both the same token.json, or the"
@@ -166,7 +167,7 @@ class _Connection:
         self._http = h11.Connection(h11.CLIENT)
         self._used_s = time.monotonic()
 
-    async def have_proven(self, token: str) -> None:
+    async def have_proven(self, secret: str) -> None:
         challenge = new_challenge()
         whole: list[bool] = []
         answer = await self.ask(
@@ -177,7 +178,7 @@ class _Connection:
             body += data
         if answer.status != 200:
             raise NotProven(f"it answers {answer.status}")
-        check_proof(token, challenge, body)
+        check_proof(secret, challenge, body)
         if not self.renew():
             raise ConnectionError("it hangs up")
 

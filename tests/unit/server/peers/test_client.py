@@ -6,12 +6,14 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from loaderwatch.server.peers import client as client_module
 from loaderwatch.server.peers.client import PeerAway, PeerClient
 from tests.fakes.feed import Feed
+from tests.fakes.impostor import Impostor
 from tests.fakes.serving import Access, serving
 
 
@@ -64,6 +66,25 @@ def test_who_does_not_know_the_token_is_sent_nothing(access: Access) -> None:
         assert not client._busy
 
     asyncio.run(ask())
+
+
+def test_a_server_that_died_is_not_replaced_by_who_passes_challenges_on(
+    access: Access, tmp_path: Path, free_port: int
+) -> None:
+    """All servers of a database have the same token, so one that lives proves for itself only."""
+
+    async def ask() -> None:
+        client = PeerClient(lambda: access.owner)
+        headers = {"authorization": f"Bearer {access.owner}"}
+        with pytest.raises(PeerAway, match="has not proven that it is one of ours"):
+            await client.ask(f"http://127.0.0.1:{free_port}", "GET", "/api/v1/runs", headers)
+
+    with Impostor(tmp_path / "impostor", free_port) as impostor:
+        impostor.listens()
+        impostor.relay(access.url)
+        asyncio.run(ask())
+        assert impostor.challenges == 1
+        assert access.owner not in impostor.heard
 
 
 def test_who_is_not_there_or_says_nothing_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
