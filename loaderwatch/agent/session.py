@@ -44,7 +44,7 @@ from loaderwatch.core.clock import monotonic_ns, wall_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo
-from loaderwatch.core.files import own_folder, write_atomically
+from loaderwatch.core.files import NotPrivate, own_folder, write_atomically
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
 from loaderwatch.core.wire import CLOSED_NAME
@@ -66,6 +66,7 @@ class Session:
         self.run = run
         self.pid = os.getpid()
         self.folder = settings.rings_dir / run.run_id
+        settings.check_own()
         self.on_close: list[Callable[[], None]] = []
         self.on_end: list[Callable[[], None]] = []  # what is said when the process ends
         self.lineage = Lineage()
@@ -305,6 +306,12 @@ def open_session(
     name = find_run(run if run is not None else settings.run, redact=settings.redact)
     try:
         session = Session(settings, name, ranks)
+    except NotPrivate as error:
+        say(
+            f"cannot write to {error.filename} ({error.strerror}); training goes on unwatched."
+            " Set LOADERWATCH_DIR to a directory of your own"
+        )
+        return None
     except OSError as error:
         say(
             f"cannot write to {error.filename or settings.rings_dir} ({error.strerror}); training goes on unwatched."

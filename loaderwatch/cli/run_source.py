@@ -16,7 +16,8 @@ from loaderwatch.cli.flags import is_file
 from loaderwatch.core.answers import RunRow
 from loaderwatch.core.client import Client, find_server
 from loaderwatch.core.config import DataDir, load_settings
-from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.core.files import NotPrivate
 from loaderwatch.server.queries.live_answers import stored_row
 from loaderwatch.server.recordings.export import export
 from loaderwatch.server.recordings.recording import SUFFIX, Recording, load, unpack
@@ -112,13 +113,19 @@ def open_runs(data_dir: Path | None) -> Iterator[Client | DuckDBStore]:
 
     Raises:
         NoSuchRun: nobody has kept any runs there.
+        ConfigError: the directory is another user's.
         ServerError, StoreError: the runs cannot be read.
     """
     client = find_server(data_dir)
     if client is not None:
         yield client
         return
-    runs_dir = DataDir(data_dir or load_settings().data_dir).runs_dir
+    places = DataDir(data_dir or load_settings().data_dir)
+    runs_dir = places.runs_dir
+    try:
+        places.check_own()
+    except NotPrivate as error:
+        raise ConfigError(f"{error.filename} is not read: {error.strerror}") from None
     if not runs_dir.is_dir():
         raise NoSuchRun(f"no runs are kept in {runs_dir}; name another place with --data-dir")
     with open_store(runs_dir) as store:

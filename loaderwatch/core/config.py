@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.files import check_own
 from loaderwatch.core.system import HAS_OWNERS, SHM, own_user
 
 DEFAULT_PORT: Final = 8790
@@ -28,6 +28,16 @@ class DataDir:
     """The paths below a data directory, which the streamer of a job and the server of a machine share."""
 
     data_dir: Path  # LOADERWATCH_DIR
+
+    def check_own(self) -> None:
+        """Refuse a data directory in which another user could have put, or could change, what we read and run.
+
+        Raises:
+            NotPrivate: it, or a folder in it, belongs to somebody else or is writable by others.
+            OSError: it cannot be looked at.
+        """
+        for folder in (self.data_dir, self.runs_dir, self.outbox_dir, self.logs_dir, self.notify_dir):
+            check_own(folder)
 
     @property
     def outbox_dir(self) -> Path:
@@ -188,6 +198,6 @@ def _default_dir() -> Path:
         from platformdirs import (
             user_data_path,
         )  # not at import: costs milliseconds that most processes do not need
-    except ImportError:
-        return Path(tempfile.gettempdir()) / "loaderwatch"
+    except ImportError:  # not installed: where it leads on Linux. Anybody could be first at a place in /tmp
+        return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "loaderwatch"
     return user_data_path("loaderwatch", appauthor=False)

@@ -1,4 +1,7 @@
-"""Folders and files that only this user can write, whatever the umask, even in folders where everybody may write."""
+"""Folders and files that only this user can write, whatever the umask, even in folders where everybody may write.
+
+What we read is checked as well: a token, an address or a module that another user put there would be believed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ REPLACE_WITHIN_S: Final = 0.5
 
 
 class NotPrivate(OSError):
-    """A folder that should be ours belongs to somebody else, or others may write to it."""
+    """A folder or file that should be ours belongs to somebody else, or others may write to it."""
 
 
 def private_folder(path: Path) -> Path:
@@ -46,23 +49,68 @@ def own_folder(path: Path) -> Path:
     """
     private_folder(path)
     found = path.lstat()
-    if is_own(found):
-        return path
-    what = (
-        "it is a link"
-        if stat.S_ISLNK(found.st_mode)
-        else f"it belongs to user {found.st_uid}, not to you"
-        if found.st_uid != own_user()
-        else "others may write to it"
-    )
-    raise NotPrivate(errno.EPERM, what, str(path))
+    if stat.S_ISLNK(found.st_mode):
+        raise NotPrivate(errno.EPERM, "it is a link", str(path))
+    _refuse_foreign(path, found)
+    return path
 
 
-def is_own(found: os.stat_result) -> bool:
-    """Whether nobody else can put files into this folder. Where files have no owners, whether it is a folder."""
+def check_own(path: Path) -> None:
+    """Refuse a folder that another user can change. A missing one is no fault, and a link of one's own may lead to it.
+
+    Raises:
+        NotPrivate: it, or the link, belongs to somebody else, or others may write to it.
+        OSError: it cannot be looked at.
+    """
+    try:
+        link, found = path.lstat(), path.stat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return  # nothing of it can be read
+    _refuse_foreign_link(path, link)
+    _refuse_foreign(path, found)
+
+
+def read_own(path: Path) -> bytes:
+    """Return the content of a file that no other user can change.
+
+    Root's files count as one's own: root can change everything. The file is looked at once it is open, so that nobody can
+    replace it in between.
+
+    Raises:
+        NotPrivate: the file, a link to it, or its folder belongs to somebody else or is writable by others.
+        OSError: it cannot be read.
+    """
+    check_own(path.parent)
+    # Without waiting, as a pipe that somebody put there would make us.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        found = os.fstat(descriptor)
+        _refuse_foreign_link(path, path.lstat())
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(found.st_mode):
+            raise NotPrivate(errno.EPERM, "it is no file", str(path))
+        _refuse_foreign(path, found, roots_too=True)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
+def _refuse_foreign_link(path: Path, found: os.stat_result) -> None:
+    """Refuse a link of another user's. Whoever may write to a link is nobody: it has no mode of its own."""
+    if HAS_OWNERS and stat.S_ISLNK(found.st_mode) and found.st_uid not in (own_user(), 0):
+        raise NotPrivate(errno.EPERM, f"it is a link of user {found.st_uid}'s", str(path))
+
+
+def _refuse_foreign(path: Path, found: os.stat_result, *, roots_too: bool = False) -> None:
+    """The one check of who can change a file, or put files into a folder. Where files have no owners it lets all pass."""
     if not HAS_OWNERS:
-        return stat.S_ISDIR(found.st_mode)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == own_user() and not found.st_mode & 0o022
+        return
+    if found.st_uid != own_user() and not (roots_too and found.st_uid == 0):
+        raise NotPrivate(errno.EPERM, f"it belongs to user {found.st_uid}, not to you", str(path))
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NotPrivate(errno.EPERM, "others may write to it; chmod go-w", str(path))
 
 
 def write_atomically(path: Path, content: bytes) -> None:

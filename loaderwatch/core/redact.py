@@ -30,7 +30,7 @@ from loaderwatch.core.facts import (
     ProcessInfo,
     StackDump,
 )
-from loaderwatch.core.files import private_folder
+from loaderwatch.core.files import private_folder, read_own
 from loaderwatch.core.wire import Envelope
 
 log = logging.getLogger(__name__)
@@ -294,7 +294,7 @@ def load_key(path: Path) -> bytes:
                 pass
             finally:
                 draft.unlink()
-        key = path.read_bytes()
+        key = read_own(path)
         if len(key) == KEY_BYTES:
             return key
         log.warning("%s does not hold %d bytes; delete it to get a new one", path, KEY_BYTES)

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from loaderwatch.core.config import DataDir
-from loaderwatch.core.files import write_atomically
+from loaderwatch.core.files import read_own, write_atomically
 from loaderwatch.core.trust import Server
 from loaderwatch.core.wire import decode_json
 
@@ -48,12 +48,12 @@ class TokenFile(msgspec.Struct, frozen=True):
 
 
 def read_server_file(path: Path) -> ServerFile | None:
-    """Read ``server.json`` at ``path``; return None when it is missing or damaged."""
+    """Read ``server.json`` at ``path``; return None when it is missing, damaged or another user's."""
     return _read(path, ServerFile)
 
 
 def read_token_file(path: Path) -> TokenFile:
-    """Read ``token.json`` at ``path``; when it is missing or damaged, the result has no tokens."""
+    """Read ``token.json`` at ``path``; when it is missing, damaged or another user's, the result has no tokens."""
     return _read(path, TokenFile) or TokenFile()
 
 
@@ -83,6 +83,6 @@ def configured_server(
 
 def _read(path: Path, kind: type[_File]) -> _File | None:
     try:
-        return decode_json(path.read_bytes(), kind)
+        return decode_json(read_own(path), kind)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
         return None

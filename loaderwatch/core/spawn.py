@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from loaderwatch.core.files import opener, private_folder
+from loaderwatch.core.files import check_own, opener, private_folder
 from loaderwatch.core.system import DETACHED, HAS_FORK, HAS_OWNERS, OWN_GROUP
 
 
@@ -91,7 +91,7 @@ def _start_alone(command: list[str], handed_on: tuple[str, int] | None, **settin
 @contextmanager
 def _logging(log_path: Path) -> Iterator[dict[str, Any]]:
     """Return the options for starting a process whose output goes to a log."""
-    private_folder(log_path.parent)
+    check_own(private_folder(log_path.parent))  # Python runs modules that lie in its working directory
     with open(log_path, "ab", opener=opener) as log:
         # python -m looks into the working directory first, so it must not be the user's
         yield {"stdout": log, "stderr": log, "cwd": str(log_path.parent)}

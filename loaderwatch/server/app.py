@@ -20,7 +20,7 @@ from starlette.responses import Response
 from loaderwatch import __version__
 from loaderwatch.core.clock import SteadyClock
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
-from loaderwatch.core.files import write_atomically
+from loaderwatch.core.files import read_own, write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.access.quotas import Admission
 from loaderwatch.server.access.request_gate import Gate
@@ -188,8 +188,8 @@ def _open_store(options: ServeOptions, reached_at: str) -> Store:
 
 def _server_id(options: ServeOptions) -> str:
     """Return the id of the server of this data directory, which keeps it: one that was started again has the same runs."""
-    with suppress(OSError):
-        found = options.server_id_path.read_text().strip()
+    with suppress(OSError, UnicodeDecodeError):
+        found = read_own(options.server_id_path).decode("ascii").strip()
         if RUN_ID_PATTERN.match(found):
             return found
     made = secrets.token_hex(8)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.files import read_own
 from loaderwatch.core.system import HAS_OWNERS
 from loaderwatch.server.alerts.recipients import Recipient, Recipients, parse_notify
 
@@ -31,7 +32,7 @@ def read_config(path: Path) -> Config:
         ConfigError: it cannot be read, is no TOML, or has a key or value that cannot be used.
     """
     try:
-        table = msgspec.toml.decode(path.read_bytes())
+        table = msgspec.toml.decode(read_own(path))
     except FileNotFoundError:
         return Config()
     except OSError as error:

@@ -19,7 +19,7 @@ import uvicorn
 
 from loaderwatch.core.config import DEFAULT_PORT, is_loopback
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
-from loaderwatch.core.files import write_atomically
+from loaderwatch.core.files import NotPrivate, opener, private_folder, read_own, write_atomically
 from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.server_file import ServerFile, read_server_file
@@ -253,11 +253,16 @@ def suit_many_ranks() -> None:
 
 def _prepare_directory(options: ServeOptions) -> None:
     try:
-        options.data_dir.mkdir(parents=True, exist_ok=True)
-        options.runs_dir.mkdir(exist_ok=True)
+        options.check_own()
+        private_folder(options.runs_dir)
+        options.check_own()  # what has just been made is ours, unless somebody was quicker
         probe = options.data_dir / f".write-test-{os.getpid()}"
         probe.touch()
         probe.unlink()
+    except NotPrivate as error:
+        raise ServeError(
+            f"{error.filename} cannot hold tokens and runs: {error.strerror}; choose another with --data-dir"
+        ) from error
     except OSError as error:
         raise ServeError(
             f"cannot write to the data directory {options.data_dir}: {error.strerror}; choose another with --data-dir"
@@ -268,7 +273,7 @@ def _prepare_directory(options: ServeOptions) -> None:
 def _lock(options: ServeOptions) -> Iterator[None]:
     """Hold the lock of the data directory, which has one server, because DuckDB files have one writer."""
     try:
-        descriptor = os.open(options.lock_path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        descriptor = opener(str(options.lock_path), os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise ServeError(f"cannot open {options.lock_path}: {error.strerror}") from error
     try:
@@ -372,7 +377,7 @@ def _bind(host: str, port: int) -> socket.socket:
 def _last_port(options: ServeOptions) -> list[int]:
     """Return the port of the last server, so that open pages find a restarted one again."""
     try:
-        port = int((options.data_dir / "port").read_text())
+        port = int(read_own(options.data_dir / "port"))
     except (OSError, ValueError):
         return []
     return [port] if 0 < port < 65536 else []

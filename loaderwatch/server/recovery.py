@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.errors import LoaderwatchError
+from loaderwatch.core.files import NotPrivate, check_own
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
 from loaderwatch.core.spawn import spawn_detached
 from loaderwatch.server.options import ServeOptions
@@ -41,6 +42,10 @@ async def recover_runs(options: ServeOptions, store: Store) -> None:
 
 def _unread_runs(rings_dir: Path) -> set[str]:
     """Return the runs whose rings are still there and that had a streamer but have none now."""
+    try:
+        check_own(rings_dir)
+    except NotPrivate:
+        return set()
     folders = {path.parent for path in rings_dir.glob("*/main-*.ring")}
     locks = [folder / STREAMER_LOCK for folder in folders]
     return {lock.parent.name for lock in locks if lock.exists() and not is_held(lock)}

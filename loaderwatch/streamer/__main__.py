@@ -7,11 +7,10 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.files import is_own, private_folder
+from loaderwatch.core.files import NotPrivate, own_folder
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.system import raise_descriptor_limit
 from loaderwatch.core.wire import RUN_ID_PATTERN
@@ -57,14 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.standby and not folder.is_dir():
         return 0  # the run ended while this process started
     try:
-        private_folder(folder)
+        settings.check_own()
+        own_folder(
+            own_folder(settings.rings_dir) / folder.name
+        )  # the name can be guessed, and we signal pids in rings
+    except NotPrivate as error:
+        logging.error(
+            "%s is not read: %s. Set LOADERWATCH_DIR to another directory", error.filename, error.strerror
+        )
+        return 1
     except OSError as error:
         logging.error("%s cannot be made: %s", folder, error)
-        return 1
-    if not is_private(settings.rings_dir):
-        logging.error(
-            "%s belongs to somebody else; it is not read. Set LOADERWATCH_DIR to another directory", folder
-        )
         return 1
     job_stderr = None if options.job_stderr is None else JobStderr(options.job_stderr)
     office = elect(folder, job_stderr.stand_by if job_stderr is not None else lambda: None)
@@ -86,11 +88,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         office.lock.release()
         clear_away(folder)
-
-
-def is_private(folder: Path) -> bool:
-    """Whether nobody else can put files there: the name in /dev/shm can be guessed, and we signal the pids in rings."""
-    return is_own(folder.lstat())
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.files import opener
 from loaderwatch.core.lock import HELD_FILES_STAY, STREAMER_LOCK, is_held, try_lock, wait_for_lock
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ class FileLock:
 
     def _acquire(self, *, block: bool) -> bool:
         while True:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+            fd = opener(str(self.path), os.O_RDWR | os.O_CREAT)
             try:
                 if block:
                     wait_for_lock(fd)

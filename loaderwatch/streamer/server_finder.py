@@ -72,6 +72,7 @@ class ServerFinder:
         lock = FileLock(self._settings.data_dir / "server-start.lock")
         try:
             private_folder(self._settings.data_dir)
+            self._settings.check_own()
             if not lock.try_acquire():
                 return None  # another streamer is starting it
         except OSError as error:

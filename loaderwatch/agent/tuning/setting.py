@@ -16,7 +16,7 @@ import msgspec
 
 from loaderwatch.agent.guard import shield
 from loaderwatch.agent.source import line_outside
-from loaderwatch.core.files import private_folder, write_atomically
+from loaderwatch.core.files import private_folder, read_own, write_atomically
 from loaderwatch.core.wire import decode_json
 
 ONLY_WITH_WORKERS: Final = ("prefetch_factor", "persistent_workers", "timeout", "multiprocessing_context")
@@ -64,7 +64,7 @@ def take(path: Path, targets: Sequence[str]) -> TunedSetting | None:
 
 def _kept(path: Path) -> dict[str, TunedSetting]:
     try:
-        return decode_json(path.read_bytes(), dict[str, TunedSetting])
+        return decode_json(read_own(path), dict[str, TunedSetting])
     except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return {}
 

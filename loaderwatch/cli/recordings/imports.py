@@ -19,6 +19,7 @@ from loaderwatch.cli.run_source import FILES, STORED, NoSuchRun, check_database,
 from loaderwatch.core.client import find_server
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.core.files import NotPrivate
 from loaderwatch.core.printable import one_line
 from loaderwatch.detect.text import duration
 from loaderwatch.server.recordings.moving import MovedRun, of_recording, of_store
@@ -92,7 +93,12 @@ def _destination(data_dir: Path | None) -> Iterator[Destination]:
     if client is not None:
         yield RunningServer(client)
         return
-    with closing(DataDirectory(DataDir(data_dir or load_settings().data_dir).runs_dir)) as place:
+    places = DataDir(data_dir or load_settings().data_dir)
+    try:
+        places.check_own()
+    except NotPrivate as error:
+        raise ConfigError(f"{error.filename} is not written to: {error.strerror}") from None
+    with closing(DataDirectory(places.runs_dir)) as place:
         yield place
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.files import write_atomically
+from loaderwatch.core.files import check_own, read_own, write_atomically
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST: Final = re.compile(r"(?:\[(?P<address>[^\[\]]+)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
@@ -128,7 +128,7 @@ def rotate_tokens(path: Path) -> Tokens:
 
 def _read_tokens(path: Path, extra: str | None) -> Tokens:
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(read_own(path))
         agent, viewer, owner = found["agent"], found["viewer"], found.get("owner")
         if owner is None:
             # In files with two tokens the viewer token could acknowledge alerts, and whoever holds it still can.
@@ -138,7 +138,7 @@ def _read_tokens(path: Path, extra: str | None) -> Tokens:
             raise TypeError("a token is no text")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path} does not hold the tokens ({error}); delete it to get new ones") from error
-    tokens = Tokens(agent, viewer, owner, extra, page_key)
+    tokens = Tokens(agent, viewer, owner, extra, page_key=page_key)
     if "owner" not in found or "page_key" not in found:  # a file of an older version
         _write_tokens(path, tokens)
     return tokens
@@ -155,6 +155,7 @@ def _write_tokens(path: Path, tokens: Tokens) -> None:
         "owner": tokens.owner,
         "page_key": tokens.page_key,
     }
+    check_own(path.parent)
     write_atomically(path, json.dumps(kept).encode())
 
 

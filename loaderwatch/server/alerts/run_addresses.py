@@ -16,7 +16,7 @@ import msgspec
 
 from loaderwatch.core.config import split_addresses
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.system import HAS_OWNERS, own_user
+from loaderwatch.core.files import NotPrivate, read_own
 
 _log = logging.getLogger(__name__)
 
@@ -55,14 +55,15 @@ class RunAddresses:
 
 
 def _addresses(path: Path, found: os.stat_result) -> tuple[str, ...]:
-    own = not HAS_OWNERS or (found.st_uid == own_user() and not found.st_mode & 0o022)
-    if not stat.S_ISREG(found.st_mode) or not own or found.st_size > _MAX_BYTES:
-        _log.warning("%s was not written by this user's training: its addresses are not used", path)
-        return ()
     try:
-        given = _decode(path.read_bytes())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
+            raise NotPrivate
+        given = _decode(read_own(path))
         return tuple(address for one in given for address in split_addresses(one, path.name))
     except FileNotFoundError:
+        return ()
+    except NotPrivate:
+        _log.warning("%s was not written by this user's training: its addresses are not used", path)
         return ()
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ConfigError):
         _log.warning("%s cannot be read as a list of addresses: they are not used", path)

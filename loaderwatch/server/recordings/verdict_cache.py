@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.answers import RunStatus, Verdict
-from loaderwatch.core.files import write_atomically
+from loaderwatch.core.files import read_own, write_atomically
 from loaderwatch.detect.incidents.verdict import last_said, no_news, verdict_of
 from loaderwatch.server.alerts.book import Alert, AlertBook
 from loaderwatch.server.live.summary import state_now
@@ -143,7 +143,7 @@ def state_of(run: StoredRun, attempt: int | None, now_ns: int) -> tuple[RunStatu
 
 def _read(path: Path) -> _Known:
     try:
-        return _decode(path.read_bytes())
+        return _decode(read_own(path))
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as error:

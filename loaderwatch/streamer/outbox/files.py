@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.config import Settings
-from loaderwatch.core.files import DRAFT, free_path, private_folder, write_atomically
+from loaderwatch.core.files import DRAFT, free_path, private_folder, read_own, write_atomically
 from loaderwatch.core.wire import decode_json
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ def load_state(folder: Path) -> StreamState | None:
     """Return the state, or None if there is none that can be used (a broken one is set aside)."""
     path = folder / STATE_NAME
     try:
-        data = path.read_bytes()
+        data = read_own(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -85,3 +85,14 @@ def test_an_address_without_a_scheme_is_named_and_not_shown() -> None:
     assert "T0K3N" not in str(caught.value)
     with pytest.raises(ConfigError, match=r"^address 1 of LOADERWATCH_NOTIFY has no scheme"):
         load_settings({"LOADERWATCH_NOTIFY": "T0K3N json://a"})
+
+
+def test_without_platformdirs_the_directory_lies_in_the_home_and_not_where_anybody_may_be_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert load_settings({}).data_dir == Path("/home/me/.local/share/loaderwatch")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data/me")
+    assert load_settings({}).data_dir == Path("/data/me/loaderwatch")

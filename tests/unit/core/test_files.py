@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core import files
-from loaderwatch.core.files import NotPrivate, opener, own_folder, private_folder, write_atomically
+from loaderwatch.core.files import (
+    NotPrivate,
+    check_own,
+    opener,
+    own_folder,
+    private_folder,
+    read_own,
+    write_atomically,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +63,79 @@ def test_traps_are_refused(tmp_path: Path, trap: str) -> None:
     with pytest.raises((NotPrivate, FileExistsError)) as caught:
         own_folder(path)
     assert str(path) in str(caught.value)
+
+
+needs_root = pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files away")
+OTHER = 12345
+
+
+def given(folder: Path) -> Path:
+    """A file as we write it, in a folder of our own."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    write_atomically(folder / "token.json", b"ours")
+    return folder / "token.json"
+
+
+def test_what_is_our_own_is_read(tmp_path: Path) -> None:
+    path = given(tmp_path / "data")
+    assert read_own(path) == b"ours"
+    check_own(tmp_path / "missing")
+    check_own(path / "below a file")
+    with pytest.raises(FileNotFoundError):
+        read_own(tmp_path / "missing")
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    assert read_own(tmp_path / "link" / "token.json") == b"ours", (
+        "a person may keep the folder on another disk"
+    )
+    (tmp_path / "data" / "mounted").symlink_to(path)
+    assert read_own(tmp_path / "data" / "mounted") == b"ours", "as Kubernetes mounts a secret"
+    path.chmod(0o644)
+    (tmp_path / "data").chmod(0o755)
+    assert read_own(path) == b"ours", "others may look"
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_what_others_can_change_is_not_read(tmp_path: Path, mode: int) -> None:
+    path = given(tmp_path / "data")
+    path.chmod(mode)
+    with pytest.raises(NotPrivate, match=r"others may write to it; chmod go-w: .*token\.json"):
+        read_own(path)
+    path.chmod(0o600)
+    path.parent.chmod(mode | 0o100)
+    with pytest.raises(NotPrivate, match=r"others may write to it; chmod go-w: .*data'"):
+        read_own(path)
+    with pytest.raises(NotPrivate):
+        check_own(path.parent)
+
+
+@needs_root
+def test_what_is_another_users_is_not_read(tmp_path: Path) -> None:
+    path = given(tmp_path / "data")
+    os.chown(path, OTHER, OTHER)
+    with pytest.raises(NotPrivate, match=f"it belongs to user {OTHER}, not to you"):
+        read_own(path)
+    os.chown(path, 0, 0)
+    os.chown(path.parent, OTHER, OTHER)
+    with pytest.raises(NotPrivate, match=f"it belongs to user {OTHER}, not to you"):
+        read_own(path)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    os.chown(link, OTHER, OTHER, follow_symlinks=False)
+    with pytest.raises(NotPrivate, match=f"it is a link of user {OTHER}'s"):
+        check_own(link)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+def test_what_is_no_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "token.json", 0o600)
+    with pytest.raises(NotPrivate, match="it is no file"):
+        read_own(tmp_path / "token.json")
+    (tmp_path / "folder").mkdir(mode=0o700)
+    before = len([*Path("/dev/fd").iterdir()])
+    for _ in range(3):
+        with pytest.raises(IsADirectoryError):
+            read_own(tmp_path / "folder")
+    assert len([*Path("/dev/fd").iterdir()]) == before
 
 
 def test_new_files_are_private_and_links_are_not_followed(tmp_path: Path) -> None:

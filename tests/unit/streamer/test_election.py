@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 
 from loaderwatch.core.lock import is_held
-from loaderwatch.streamer.__main__ import is_private
 from loaderwatch.streamer.election import FileLock, Office, elect, standby_missing
 from loaderwatch.streamer.succession import is_orphan
 from tests.fakes.streaming import wait_for
@@ -18,7 +17,6 @@ from tests.waiting import PATIENCE_S
 HOLD = """
 import sys, time
 from pathlib import Path
-from loaderwatch.streamer.__main__ import is_private
 from loaderwatch.streamer.election import FileLock
 lock = FileLock(Path(sys.argv[1]))
 assert lock.try_acquire()
@@ -69,18 +67,6 @@ def test_active_standby_and_one_too_many(tmp_path: Path) -> None:
     assert heirs[0].inherited
     heirs[0].lock.release()
     assert is_orphan(tmp_path)
-
-
-def test_a_folder_others_can_write_is_not_read(tmp_path: Path) -> None:
-    """Rings name the pids that get signals."""
-    folder = tmp_path / "rings"
-    folder.mkdir(mode=0o700)
-    assert is_private(folder)
-    folder.chmod(0o777)
-    assert not is_private(folder)
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path)
-    assert not is_private(link)
 
 
 def test_a_lock_on_a_file_that_was_removed_does_not_count(tmp_path: Path) -> None:
