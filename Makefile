@@ -88,8 +88,9 @@ faults: $(VENV)/dev.stamp
 
 # Whatever docs/security.md names as proof, with the long ones: hostile envelopes, requests, clients, pages and neighbours.
 SECURITY_TESTS := $(addprefix tests/browser/test_,policy.py redaction.py sign_in.py taken_port.py) \
-	$(addprefix tests/integration/test_,foreign_files.py hostile_recordings.py permissions.py redacted_recordings.py \
-		server_doors.py server_identity.py server_rotation.py server_schema.py server_slow.py server_tls.py) \
+	$(addprefix tests/integration/test_,confined.py foreign_files.py hostile_recordings.py permissions.py \
+		redacted_recordings.py server_doors.py server_identity.py server_rotation.py server_schema.py server_slow.py \
+		server_tls.py) \
 	$(addprefix tests/unit/test_,security_doc.py) \
 	$(addprefix tests/unit/cli/test_,printed.py) \
 	$(addprefix tests/unit/core/test_,files.py printable.py redact.py trust.py wire_properties.py) \

@@ -135,7 +135,9 @@ def _options(args: argparse.Namespace) -> ServeOptions:
     if before is not None:
         # The job that starts it again sends with its own LOADERWATCH_TOKEN.
         return (
-            before if before.no_auth or before.token else replace(before, token=_token(None, settings.token))
+            before
+            if before.no_auth or before.token
+            else replace(before, token=_long(*_given_token(None, settings.token)))
         )
     if args.advertise is not None and args.store is None:
         raise ConfigError(
@@ -145,7 +147,8 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         data_dir=data_dir,
         host=args.host,
         port=args.port,
-        token=None if args.no_auth else _token(args.token, settings.token),
+        token=None if args.no_auth else _long(*_given_token(args.token, settings.token)),
+        agent_token=_long("LOADERWATCH_AGENT_TOKEN", settings.agent_token),
         no_auth=args.no_auth,
         allow_hosts=tuple(args.allow_host),
         public_url=args.public_url,
@@ -178,8 +181,11 @@ def _idle_hours(args: argparse.Namespace) -> float | None:
     return hours or None
 
 
-def _token(given: str | None, from_environ: str | None) -> str | None:
-    name, token = ("--token", given) if given is not None else ("LOADERWATCH_TOKEN", from_environ)
+def _given_token(given: str | None, from_environ: str | None) -> tuple[str, str | None]:
+    return ("--token", given) if given is not None else ("LOADERWATCH_TOKEN", from_environ)
+
+
+def _long(name: str, token: str | None) -> str | None:
     if token is not None and len(token) < LEAST_TOKEN:
         raise ConfigError(
             f"{name} has {len(token)} characters, which can be guessed; use {LEAST_TOKEN} or more, such as what"

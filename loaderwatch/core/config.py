@@ -123,6 +123,7 @@ class Settings(DataDir):
     redact: bool = False  # LOADERWATCH_REDACT
     notify: tuple[str, ...] = ()  # LOADERWATCH_NOTIFY: secrets
     page_token: str | None = None  # LOADERWATCH_PAGE_TOKEN, for what reads; else the token
+    agent_token: str | None = None  # LOADERWATCH_AGENT_TOKEN: what a server lets agents send with, too
     cached_batches: int = 0  # LOADERWATCH_CACHED_BATCHES; 0: loaders are read
 
 
@@ -152,6 +153,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         redact=env.get("LOADERWATCH_REDACT", "") not in ("", "0"),
         notify=split_addresses(env.get("LOADERWATCH_NOTIFY", ""), "LOADERWATCH_NOTIFY"),
         page_token=env.get("LOADERWATCH_PAGE_TOKEN") or None,
+        agent_token=env.get("LOADERWATCH_AGENT_TOKEN") or None,
         cached_batches=int(cached),
     )
 

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.config import DataDir
-from loaderwatch.core.files import write_atomically
+from loaderwatch.core.files import read_own, write_atomically
 
 _log = logging.getLogger(__name__)
 
@@ -22,6 +22,7 @@ class ServeOptions(DataDir):
     host: str = "127.0.0.1"
     port: int | None = None
     token: str | None = None
+    agent_token: str | None = None  # beside the one in token.json
     no_auth: bool = False
     allow_hosts: tuple[str, ...] = ()
     public_url: str | None = None
@@ -53,7 +54,7 @@ def remembered(data_dir: Path) -> ServeOptions | None:
     """Return the options of this directory's last server if it was killed; None if it ended in order."""
     path = DataDir(data_dir).remembered_path
     try:
-        options: ServeOptions = _decode(path.read_bytes())
+        options: ServeOptions = _decode(read_own(path))
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:

@@ -226,7 +226,7 @@ class _Server(Server):
                 f"loaderwatch: listening on {options.host}: other machines can reach this server, {how}"
             )
             if tokens:
-                agent = tokens.extra or tokens.agent
+                agent = tokens.extra_agent or tokens.extra or tokens.agent
                 lines.append(
                     f"loaderwatch: trainers elsewhere: LOADERWATCH_SERVER={self._parts.url} LOADERWATCH_TOKEN={agent}"
                 )
@@ -324,9 +324,10 @@ def _tokens(options: ServeOptions) -> Tokens:
     """Load the tokens, with --no-auth too, because the server proves itself with them."""
     shared_key = None if options.store is None else parse_address(options.store).page_key
     try:
-        return replace(load_tokens(options.token_path, options.token), shared_key=shared_key)
+        tokens = load_tokens(options.token_path, options.token)
     except OSError as error:
         raise ServeError(f"cannot use {options.token_path}: {error.strerror}") from error
+    return replace(tokens, extra_agent=options.agent_token, shared_key=shared_key)
 
 
 def _listen(options: ServeOptions) -> socket.socket:

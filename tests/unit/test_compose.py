@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from loaderwatch.cli import build_parser
+from loaderwatch.core.config import load_settings
 from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE, parse_address
 from loaderwatch.server.store.clickhouse.database import LEAST_VERSION
 
@@ -31,7 +34,7 @@ def test_the_server_has_a_volume_a_health_check_and_a_command_that_parses(servic
     args = build_parser(server["command"]).parse_args(server["command"])
     assert (args.host, args.port) == ("0.0.0.0", 8790)
     assert server["ports"] == ["127.0.0.1:8790:8790"]
-    assert "LOADERWATCH_TOKEN" in server["environment"]
+    assert set(server["environment"]) == {"LOADERWATCH_TOKEN", "LOADERWATCH_AGENT_TOKEN"}
 
 
 def test_a_profile_has_clickhouse_and_a_server_that_uses_it(services: dict[str, Any]) -> None:
@@ -47,16 +50,15 @@ def test_a_profile_has_clickhouse_and_a_server_that_uses_it(services: dict[str, 
         database["environment"]["CLICKHOUSE_DB"],
     )
     assert server["environment"][PASSWORD_VARIABLE] == database["environment"]["CLICKHOUSE_PASSWORD"]
-    assert "ports" not in database  # its password is the token
+    assert "LOADERWATCH_TOKEN" not in database["environment"]["CLICKHOUSE_PASSWORD"], "it has its own"
+    assert "ports" not in database
     assert server["ports"][0] not in services["server"]["ports"]
     version = database["image"].rpartition(":")[2]
     assert tuple(int(part) for part in version.split(".")) >= LEAST_VERSION
     assert server["build"]["args"]["EXTRA"] == "clickhouse"
 
 
-def test_another_has_two_servers_that_share_it_behind_one_address(
-    services: dict[str, Any], repo_root: Path
-) -> None:
+def test_another_has_two_servers_that_share_it_behind_one_address(services: dict[str, Any]) -> None:
     one, two, balancer = services["server-1"], services["server-2"], services["balancer"]
     assert one["profiles"] == two["profiles"] == balancer["profiles"] == ["servers"]
     assert one["command"] == two["command"]
@@ -70,8 +72,7 @@ def test_another_has_two_servers_that_share_it_behind_one_address(
         assert server["hostname"] == name  # which is how servers on all addresses find each other
         assert "ports" not in server
     assert one["volumes"] != two["volumes"]
-    loaded = yaml.safe_load((repo_root / "docker-compose.yml").read_text())
-    assert "reverse_proxy server-1:8790 server-2:8790" in loaded["configs"]["balancer"]["content"]
+    assert "reverse_proxy server-1:8790 server-2:8790" in balancer["environment"]["CADDYFILE"]
 
 
 def test_the_trainer_uses_the_server_and_has_shared_memory(services: dict[str, Any]) -> None:
@@ -82,3 +83,55 @@ def test_the_trainer_uses_the_server_and_has_shared_memory(services: dict[str, A
     words = shlex.split(trainer["command"][0])
     compile(words[words.index("-c") + 1], "command", "exec")
     assert "loaderwatch.demo.train" in words
+
+
+def test_every_container_is_confined(services: dict[str, Any]) -> None:
+    for name, service in services.items():
+        assert service["read_only"] is True, name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service["mem_limit"].endswith(("g", "m")), name
+        assert any(mount.startswith("/tmp:") for mount in service["tmpfs"]), name
+        assert "privileged" not in service
+        assert all(":/var/run" not in volume for volume in service.get("volumes", ())), name
+        if name != "trainer":  # which ends by itself
+            assert service["healthcheck"]["test"][0] == "CMD", name
+    assert {name for name, service in services.items() if "cap_add" in service} == {"balancer"}
+
+
+def test_the_trainer_may_send_and_nothing_else(services: dict[str, Any]) -> None:
+    told = services["trainer"]["environment"]
+    assert told["LOADERWATCH_TOKEN"] == services["server"]["environment"]["LOADERWATCH_AGENT_TOKEN"]
+    assert "LOADERWATCH_AGENT_TOKEN:?" in told["LOADERWATCH_TOKEN"]
+    assert not {name for name in told if "PAGE" in name or "CLICKHOUSE" in name}
+    assert load_settings({"LOADERWATCH_AGENT_TOKEN": "x"}).agent_token == "x"
+
+
+def test_every_secret_is_made_by_the_command_at_the_top(repo_root: Path) -> None:
+    text = (repo_root / "docker-compose.yml").read_text()
+    made = re.search(r"for name in ([A-Z_ ]+); do", text)
+    assert made is not None
+    names = {f"LOADERWATCH_{name}" for name in made[1].split()}
+    assert set(re.findall(r"\$\{(\w+):\?", text)) == names
+    assert not re.search(r"\$\{\w+(:-|\})", text), "none has a default"
+
+
+def test_the_image_installs_what_is_pinned_each_from_one_index(repo_root: Path) -> None:
+    lines = (repo_root / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
+    installs = [
+        part.split()
+        for line in lines
+        if line.startswith("RUN")
+        for part in re.split(r"&&|;", line.removeprefix("RUN "))
+        if "pip install" in part
+    ]
+    assert len(installs) == 2
+    for words in installs:
+        assert "--extra-index-url" not in words
+        assert "/wheels/constraints.txt" in " ".join(words)
+        assert ("--index-url" in words) == ("--no-deps" in words)
+    (healthcheck,) = [line for line in lines if line.startswith("HEALTHCHECK")]
+    command = json.loads(healthcheck[healthcheck.index("[") :])
+    services = yaml.safe_load((repo_root / "docker-compose.yml").read_text())["services"]
+    assert ["CMD", *command] == services["server"]["healthcheck"]["test"]
+    assert lines.index("USER loaderwatch") < lines.index(healthcheck)

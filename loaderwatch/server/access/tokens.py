@@ -41,12 +41,14 @@ class Access(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The data directory's three tokens, and the token given on the command line, which may do everything."""
+    """The data directory's three tokens, and those that a person gave: one that may do everything, and one for agents."""
 
     agent: str
     viewer: str
     owner: str
     extra: str | None = None
+    extra_agent: str | None = None
+    """A second agent's token, which a person gave: containers of jobs and server need one that both know beforehand."""
     page_key: str = field(default_factory=lambda: _new_token(), repr=False)
     """The data directory's random key, under which sessions of the page begin."""
     shared_key: str | None = field(default=None, repr=False)
@@ -74,8 +76,9 @@ class Tokens:
         return [token for token, _ in self._known()]
 
     def _known(self) -> list[tuple[str, Access]]:
+        given = [(self.extra, Access.ALL), (self.extra_agent, Access.INGEST)]
         own = [(self.agent, Access.INGEST), (self.viewer, Access.VIEW), (self.owner, Access.PAGE)]
-        return own if self.extra is None else [*own, (self.extra, Access.ALL)]
+        return own + [(token, access) for token, access in given if token is not None]
 
 
 class Keys:
@@ -96,7 +99,10 @@ class Keys:
         """
         if self.tokens is None:
             return False
-        found = replace(_read_tokens(path, self.tokens.extra), shared_key=self.tokens.shared_key)
+        tokens = self.tokens
+        found = replace(
+            _read_tokens(path, tokens.extra), extra_agent=tokens.extra_agent, shared_key=tokens.shared_key
+        )
         changed = found != self.tokens
         self.tokens = found
         return changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,17 @@ def test_a_file_of_two_tokens_gets_the_third_and_nobody_loses_anything(tmp_path:
     assert tokens.access(tokens.viewer) is Access.VIEW
     assert load_tokens(path) == tokens
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_second_agents_token_sends_and_stays_when_the_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "token.json"
+    keys = Keys(replace(load_tokens(path), extra_agent="given-to-jobs"))
+    rotate_tokens(path)
+    assert keys.reread(path)
+    assert keys.tokens is not None
+    assert keys.tokens.access("given-to-jobs") is Access.INGEST
+    assert "given-to-jobs" in keys.tokens.all(), "the server proves that it knows it"
+    assert "given-to-jobs" not in dict(keys.tokens.of_page())
 
 
 def test_new_tokens_are_taken_up_and_a_spoiled_file_changes_nothing(tmp_path: Path) -> None:
