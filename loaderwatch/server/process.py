@@ -24,7 +24,7 @@ from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.server_file import ServerFile, read_server_file
 from loaderwatch.core.system import pid_in_use
-from loaderwatch.server.access.connection import Server, uvicorn_options
+from loaderwatch.server.access.connection import Listener, Server, uvicorn_options
 from loaderwatch.server.access.log_limit import limit_log_lines
 from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
@@ -361,7 +361,7 @@ def _bind(host: str, port: int) -> socket.socket:
         )[0]
     except socket.gaierror as error:
         raise ConfigError(f"--host {host!r} is not an address of this machine: {error.strerror}") from error
-    listener = socket.socket(family, kind, protocol)
+    listener = Listener(family, kind, protocol)
     try:
         # On Windows SO_REUSEADDR would let two servers share a port; SO_EXCLUSIVEADDRUSE forbids that.
         alone = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)

@@ -24,7 +24,7 @@ import uvicorn
 from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.access.connection import Connection, Server, uvicorn_options
+from loaderwatch.server.access.connection import Connection, Listener, Server, uvicorn_options
 from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.app import create_app
 from loaderwatch.server.live.run import LiveRun
@@ -95,16 +95,28 @@ class Access:
 class ServeProcess:
     """``python -m loaderwatch serve`` on a free port."""
 
-    def __init__(self, data_dir: Path, *args: str) -> None:
+    def __init__(self, data_dir: Path, *args: str, descriptors: int | None = None) -> None:
         self.data_dir = data_dir
         self._args = args
+        self._descriptors = descriptors  # that it may have open
         self.process: subprocess.Popen[str] | None = None
 
     def start(self, wait: bool = True) -> Access:
         """Start it and wait until it says where it is."""
         env = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
+        command = [
+            sys.executable,
+            "-m",
+            "loaderwatch",
+            "serve",
+            "--data-dir",
+            str(self.data_dir),
+            *self._args,
+        ]
+        if self._descriptors is not None:
+            command = ["sh", "-c", f'ulimit -n {self._descriptors} && exec "$@"', "sh", *command]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", str(self.data_dir), *self._args],
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -166,7 +178,7 @@ def serving(
     """The application in a thread, with detectors of the test's own."""
     options = ServeOptions(data_dir=data_dir, notify=notify, hang_after_s=hang_after_s)
     options.runs_dir.mkdir(parents=True, exist_ok=True)
-    listener = socket.socket()
+    listener = Listener(socket.AF_INET, socket.SOCK_STREAM, 0)
     listener.bind(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     url = f"http://127.0.0.1:{port}"

@@ -7,7 +7,9 @@ such wait holds a descriptor and memory, and an idle connection is enough to cau
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 from typing import Any, Final
 
@@ -28,6 +30,8 @@ LEAST_READ: Final = 48 * 1024
 MAX_HEADER_BYTES: Final = 32 * 1024
 MOST_CONNECTIONS: Final = 4096
 SPARE_DESCRIPTORS: Final = 512  # for the store's files and our own
+_REFUSED_AT_ONCE: Final = 64
+"""Connections that are hung up on in one turn of the loop, in some milliseconds."""
 
 
 class Connection(H11Protocol):
@@ -113,6 +117,78 @@ class Connection(H11Protocol):
         self.transport.abort()
 
 
+class Listener(socket.socket):
+    """A listening socket that hangs up on connections beyond ``most`` before anything is made for them.
+
+    A connection over TLS becomes a ``Connection`` after its handshake only, and holds a descriptor before. When all descriptors
+    are taken asyncio writes a thousand tracebacks, and cannot even hang up.
+    """
+
+    def __init__(self, family: int, kind: int, protocol: int) -> None:
+        super().__init__(family, kind, protocol)
+        self.most = _most_connections()
+        self.open_count = 0
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY)  # given up to accept one more and hang up
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection, after hanging up on those that come while there are too many.
+
+        Raises:
+            BlockingIOError: none is waiting, or several were hung up on.
+        """
+        for _ in range(_REFUSED_AT_ONCE):
+            try:
+                accepted, address = super().accept()
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or not self._refuse():
+                    raise
+                continue
+            if self.open_count < self.most:
+                return _Accepted(self, accepted), address
+            accepted.close()
+            _log.info("%d connections are open: hung up on one more", self.open_count)
+        raise BlockingIOError
+
+    def _refuse(self) -> bool:
+        """Hang up on a connection with the descriptor that is kept for this; return whether there was one."""
+        if self._spare is None:
+            return False
+        os.close(self._spare)
+        self._spare = None
+        try:
+            super().accept()[0].close()
+            self._spare = os.open(os.devnull, os.O_RDONLY)
+        except OSError:  # another thread has taken the descriptor
+            return False
+        _log.warning(
+            "no descriptor is free: hung up on a connection; raise the limit of open files (ulimit -n)"
+        )
+        return True
+
+    def close(self) -> None:
+        """Close it."""
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+        super().close()
+
+
+class _Accepted(socket.socket):
+    """A connection that its listener counts until it is closed."""
+
+    def __init__(self, listener: Listener, accepted: socket.socket) -> None:
+        super().__init__(accepted.family, accepted.type, accepted.proto, accepted.detach())
+        self._listener: Listener | None = listener
+        listener.open_count += 1
+
+    def close(self) -> None:
+        """Close it."""
+        if self._listener is not None:
+            self._listener.open_count -= 1
+            self._listener = None
+        super().close()
+
+
 class Server(uvicorn.Server):
     """uvicorn's server, which leaves no connection open when it ends."""
 
@@ -129,11 +205,16 @@ class Server(uvicorn.Server):
 
 
 def uvicorn_options() -> dict[str, Any]:
-    """Return uvicorn's options for these connections, after raising the limit of descriptors to hold them."""
-    room = raise_descriptor_limit(MOST_CONNECTIONS + SPARE_DESCRIPTORS) - SPARE_DESCRIPTORS
-    most = max(64, min(MOST_CONNECTIONS, room))
+    """Return uvicorn's options for these connections."""
     return {
-        "http": type("Connection", (Connection,), {"most": most}),
+        "http": type("Connection", (Connection,), {"most": _most_connections()}),
+        "loop": "asyncio",  # another loop would not ask the ``Listener``
         "ws": "none",
         "h11_max_incomplete_event_size": MAX_HEADER_BYTES,
     }
+
+
+def _most_connections() -> int:
+    """Return how many connections may be open, after raising the limit of descriptors to hold them."""
+    room = raise_descriptor_limit(MOST_CONNECTIONS + SPARE_DESCRIPTORS) - SPARE_DESCRIPTORS
+    return max(64, min(MOST_CONNECTIONS, room))
