@@ -11,7 +11,7 @@ import msgspec
 from loaderwatch.core.config import DataDir
 from loaderwatch.core.files import read_own, write_atomically
 from loaderwatch.core.trust import Server
-from loaderwatch.core.wire import decode_json
+from loaderwatch.core.wire import UNDECODABLE, decode_json
 
 _File = TypeVar("_File")
 
@@ -84,5 +84,5 @@ def configured_server(
 def _read(path: Path, kind: type[_File]) -> _File | None:
     try:
         return decode_json(read_own(path), kind)
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+    except (OSError, *UNDECODABLE):
         return None

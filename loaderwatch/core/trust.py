@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.wire import decode_json
+from loaderwatch.core.wire import UNDECODABLE, decode_json
 
 CA_FILE: Final = "LOADERWATCH_CA_FILE"
 IDENTITY_PATH: Final = "/api/v1/identity"
@@ -75,7 +75,7 @@ def check_proof(token: str, challenge: str, answer: bytes) -> None:
     """
     try:
         identity = decode_json(answer, Identity)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+    except UNDECODABLE:
         raise NotProven("it does not answer as a loaderwatch server does") from None
     known = _proof(token, challenge)
     if not any(hmac.compare_digest(known.encode(), proof.encode()) for proof in identity.proofs):

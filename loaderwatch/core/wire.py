@@ -54,8 +54,13 @@ MAX_VALUES: Final = 500_000
 before. 64 ranks with 16 workers each make some 60,000."""
 UNCOUNTED_BYTES: Final = 256 * 1024
 """The values of a smaller envelope are not counted: they cannot take more than some 50 MB of memory."""
+MAX_AGAIN: Final = 16
+"""Processes of an envelope that have the rank of another one in it. Each may begin an attempt, for which all ranks are looked at."""
 RUN_ID_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 
+
+UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes of a stranger: also for text that is no UTF-8, and for more nesting than Python's stack holds."""
 
 Table = Annotated[dict[str, bytes], msgspec.Meta(max_length=200)]
 
@@ -201,7 +206,7 @@ def split(body: bytes) -> list[bytes]:
         raise WireError("(body)", f"at most {MAX_TOGETHER} envelopes may come together")
     try:
         payloads = _several.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise WireError("(body)", f"neither an envelope nor an array of them: {error}") from error
     if not 1 <= len(payloads) <= MAX_TOGETHER:
         raise WireError("(body)", f"{len(payloads)} envelopes; 1 to {MAX_TOGETHER} may come together")
@@ -212,7 +217,7 @@ def run_of(payload: bytes) -> str | None:
     """Return the run of an envelope without decoding the rest; None where it names none."""
     try:
         return _of_run.decode(payload).run_id
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
 
 
@@ -234,7 +239,7 @@ def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:
             message.rpartition(" - at `$")[2].rstrip("`").lstrip(".") if " - at `$" in message else "(body)"
         )
         raise WireError(where or "(body)", message.partition(" - at `$")[0]) from error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise WireError("(body)", f"not MessagePack: {error}") from error
     _check(envelope)
     check_tables(envelope.tables, unknown if unknown is not None else set())
@@ -300,6 +305,11 @@ def _check(envelope: Envelope) -> None:
     items = item_count(envelope)
     if items > MAX_ITEMS:
         raise WireError("(body)", f"{items} processes, loaders, spans and the like; at most {MAX_ITEMS}")
+    again = len(envelope.processes) - len({process.rank for process in envelope.processes})
+    if again > MAX_AGAIN:
+        raise WireError(
+            "processes", f"{again} are of a rank that another one has; at most {MAX_AGAIN} may be"
+        )
     for index, process in enumerate(envelope.processes):
         words = len(process.name) + len(process.cwd) + sum(map(len, process.argv))
         if words > MAX_WORDS:
@@ -373,7 +383,7 @@ def decode_json(data: bytes | bytearray | str, kind: type[_T]) -> _T:
     a field whose type is not set yet). Here only one of them does; elsewhere decoders are made as their modules are imported.
 
     Raises:
-        msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError: it is no JSON, or of another type.
+        UNDECODABLE: it is no JSON, or of another type.
     """
     look_at(kind)
     found: _T = _decoders[kind](data)

@@ -11,6 +11,7 @@ import msgspec
 
 from loaderwatch.core.config import DataDir
 from loaderwatch.core.files import read_own, write_atomically
+from loaderwatch.core.wire import UNDECODABLE
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ def remembered(data_dir: Path) -> ServeOptions | None:
         options: ServeOptions = _decode(read_own(path))
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *UNDECODABLE) as error:
         _log.warning("%s is not readable (%s); going on with the usual options", path, error)
         return None
     return replace(options, data_dir=data_dir, resumed=True)

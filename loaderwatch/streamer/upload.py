@@ -16,10 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from loaderwatch.core.trust import Away, Connection, NotProven, Server, explain
-from loaderwatch.core.wire import Receipt, decode_json, join
+from loaderwatch.core.wire import UNDECODABLE, Receipt, decode_json, join
 from loaderwatch.streamer.outbox.outbox import Outbox
 
 log = logging.getLogger(__name__)
@@ -141,7 +139,7 @@ class Uploader(threading.Thread):
     def _received(self, sent: list[tuple[int, bytes]], body: bytes) -> float | None:
         try:
             receipt = decode_json(body, Receipt)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        except UNDECODABLE as error:
             self._say_refusal(200, f"not a receipt: {error}".encode())
             self.target = None
             return REFUSED_BACKOFF_S

@@ -17,6 +17,7 @@ import msgspec
 from loaderwatch.core.config import split_addresses
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.files import NotPrivate, read_own
+from loaderwatch.core.wire import UNDECODABLE
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +66,6 @@ def _addresses(path: Path, found: os.stat_result) -> tuple[str, ...]:
     except NotPrivate:
         _log.warning("%s was not written by this user's training: its addresses are not used", path)
         return ()
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, ConfigError):
+    except (OSError, *UNDECODABLE, ConfigError):
         _log.warning("%s cannot be read as a list of addresses: they are not used", path)
         return ()

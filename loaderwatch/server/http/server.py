@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from loaderwatch.core.answers import ServerFacts
-from loaderwatch.core.wire import decode_json
+from loaderwatch.core.wire import UNDECODABLE, decode_json
 from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.lifetime import SERVER_PATH
@@ -38,7 +38,7 @@ async def stop(request: Request) -> Response:
         return error_answer(401, "stopping the server takes the owner's token", "authorization")
     try:
         asked = decode_json(await request.body() or b"{}", _Asked)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return error_answer(400, 'the body is {"force": true}, or none', "force")
     facts = _facts(parts)
     if facts.reporting and not asked.force:

@@ -15,7 +15,7 @@ import msgspec
 from starlette.responses import Response
 
 from loaderwatch.core.errors import LoaderwatchError, WireError
-from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
+from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, UNDECODABLE
 from loaderwatch.server.encoding import error_answer
 from loaderwatch.server.store.clickhouse.placement import Server
 
@@ -60,7 +60,7 @@ def split_bundle(bundle: bytes) -> list[bytes]:
     """
     try:
         return _bodies.decode(bundle)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         raise WireError("(body)", f"not a bundle of envelopes: {error}") from None
 
 
@@ -133,7 +133,7 @@ class Bundles:
                 answers = found
             else:
                 why = f"the server at {owner.url} gave {len(found)} answers to {len(bodies)} requests; try again"
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             why = f"the server at {owner.url} did not answer to a bundle of envelopes: {error}; try again"
         except LoaderwatchError as error:
             why = str(error)

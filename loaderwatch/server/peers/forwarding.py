@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from loaderwatch.core.answers import RunRow
+from loaderwatch.core.wire import UNDECODABLE
 from loaderwatch.server.access.forwarded import FORWARDED_KEY, HEADERS, Forwarded, headers_of
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access, Keys
@@ -102,7 +103,7 @@ class Peers:
     async def _rows_of(self, other: Server) -> list[RunRow] | None:
         try:
             return await asyncio.wait_for(self._read_rows(other), LIST_S)
-        except (PeerAway, asyncio.TimeoutError, msgspec.MsgspecError):
+        except (PeerAway, asyncio.TimeoutError, *UNDECODABLE):
             return None
 
     async def _read_rows(self, other: Server) -> list[RunRow] | None:
@@ -199,7 +200,7 @@ def not_taken(url: str, status: int, body: bytes) -> str:
     """Say why a server did not take a bundle."""
     try:
         said = str(msgspec.json.decode(body)["error"])[:200]
-    except (msgspec.MsgspecError, KeyError, TypeError):
+    except (*UNDECODABLE, KeyError, TypeError):
         said = "without a reason"
     why = (
         "it is of another version: all servers have to be of the same" if status in (403, 404, 405) else said

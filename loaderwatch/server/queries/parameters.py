@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from starlette.requests import Request
 
-from loaderwatch.core.wire import look_at
+from loaderwatch.core.wire import UNDECODABLE, look_at
 from loaderwatch.server.encoding import body_of
 
 _MAX_BODY: Final = 4096  # bytes
@@ -48,7 +48,7 @@ async def json_body(request: Request, most: int = _MAX_BODY) -> Any:
         raise ParameterError("(body)", f"at most {most} bytes are accepted")
     try:
         return msgspec.json.decode(body or b"null")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise ParameterError("(body)", f"not JSON: {error}") from error
 
 

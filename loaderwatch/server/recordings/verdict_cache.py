@@ -13,6 +13,7 @@ import msgspec
 
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.files import read_own, write_atomically
+from loaderwatch.core.wire import UNDECODABLE
 from loaderwatch.detect.incidents.verdict import last_said, no_news, verdict_of
 from loaderwatch.server.alerts.book import Alert, AlertBook
 from loaderwatch.server.live.summary import state_now
@@ -146,6 +147,6 @@ def _read(path: Path) -> _Known:
         return _decode(read_own(path))
     except FileNotFoundError:
         return {}
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, *UNDECODABLE) as error:
         _log.warning("%s is not readable (%s); verdicts are made again", path, error)
         return {}

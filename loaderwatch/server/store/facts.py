@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -36,6 +38,7 @@ class RunFacts:
         default_factory=lambda: ({}, {}), repr=False
     )
     """Processes and ``rank_hosts`` as the attempt before this one ended."""
+    _before_ns: int = field(default=0, repr=False)  # when the last of those was started
     _newest: dict[str, int] = field(default_factory=dict, repr=False)  # by stream: the highest number taken
     _rank_streams: dict[int, str] = field(default_factory=dict, repr=False)  # by rank: its newest stream
     _uncounted: NDArray[np.int64] | None = field(default=None, repr=False)
@@ -56,11 +59,33 @@ class RunFacts:
         if envelope.final != (host in self.final_hosts):
             (self.final_hosts.add if envelope.final else self.final_hosts.discard)(host)
             new = True
-        for process in envelope.processes:
-            new = self._take_process(process, host, envelope.stream) or new
+        if envelope.processes:
+            new = self._take_processes(envelope.processes, host, envelope.stream) or new
         return new
 
-    def _take_process(self, process: ProcessInfo, host: str, stream: str) -> bool:
+    def _take_processes(self, processes: Sequence[ProcessInfo], host: str, stream: str) -> bool:
+        """Take in the processes of an envelope; return whether one is new."""
+        # What all are held against is gathered once: an envelope may name thousands, and there may be ten thousand before.
+        newest, restarted = _NewestStarts(), _NewestStarts()
+        if any(process.state != "live" for process in processes):
+            newest.add_all(self.processes.values())
+        new = False
+        for process in processes:
+            known = self.processes.get(process.rank)
+            if not self._take_process(process, host, stream, newest):
+                continue
+            new = True
+            newest.add(process)
+            if known is not None and _is_other(known, process):
+                restarted.add(process)
+        if restarted:
+            for rank, other in list(self.processes.items()):
+                if restarted.outgrow(other):
+                    del self.processes[rank], self.rank_hosts[rank]
+        return new
+
+    def _take_process(self, process: ProcessInfo, host: str, stream: str, newest: _NewestStarts) -> bool:
+        """Take in a process; return whether it is new, or what it says of itself."""
         known = self.processes.get(process.rank)
         same_stream = self._rank_streams.get(process.rank) == stream
         if known == process:
@@ -68,7 +93,7 @@ class RunFacts:
             return False
         self.most_ranks = max(self.most_ranks, process.world_size, process.rank + 1)
         # In a container a pid may be used again.
-        restarted = known is not None and (known.pid, known.started_ns) != (process.pid, process.started_ns)
+        restarted = known is not None and _is_other(known, process)
         if (
             known is not None
             and restarted
@@ -80,8 +105,7 @@ class RunFacts:
             return False  # a late envelope from before the process ended
         if known is None and process.state != "live" and process.started_ns < self.attempt_ns:
             return False  # the process ended with an earlier attempt, and its rank has not been restarted yet
-        # Asked of those that ended only: of the ten thousand that begin, each would be held against all before it.
-        if process.state != "live" and any(_outgrown(process, by) for by in self.processes.values()):
+        if newest.outgrow(process):
             return False
         if known is not None and restarted:
             self._begin_again(known, process)
@@ -92,10 +116,6 @@ class RunFacts:
         self.processes[process.rank] = process
         self.rank_hosts[process.rank] = host
         self._rank_streams[process.rank] = stream
-        if restarted and max(self.processes) >= process.world_size:
-            for rank, other in list(self.processes.items()):
-                if _outgrown(other, process):
-                    del self.processes[rank], self.rank_hosts[rank]
         return True
 
     def _begin_again(self, known: ProcessInfo, process: ProcessInfo) -> None:
@@ -108,6 +128,7 @@ class RunFacts:
         over = ended(self.attempt, self.attempt_ns, process.started_ns, self.processes.values())
         self.earlier = [*self.earlier, over][-MOST:]
         self.before = (dict(self.processes), dict(self.rank_hosts))
+        self._before_ns = max(each.started_ns for each in self.processes.values())
         self.attempt, self.attempt_ns = self.attempt + 1, process.started_ns
         for rank, other in self.before[0].items():
             if other.state != "live":  # live processes go on, or end in a moment and are restarted
@@ -115,8 +136,7 @@ class RunFacts:
 
     def _join(self, process: ProcessInfo) -> None:
         """Add a rank to the attempt, which began with the process that was started first."""
-        last_ns = max((each.started_ns for each in self.before[0].values()), default=0)
-        if self.earlier and last_ns < process.started_ns < self.attempt_ns:
+        if self.earlier and self._before_ns < process.started_ns < self.attempt_ns:
             self.attempt_ns = process.started_ns
             self.earlier[-1] = msgspec.structs.replace(self.earlier[-1], ended_ns=process.started_ns)
 
@@ -167,9 +187,48 @@ class RunFacts:
         )
 
 
-def _outgrown(process: ProcessInfo, by: ProcessInfo) -> bool:
-    """Whether a process has ended and the run was restarted with so few ranks that its rank does not exist any more."""
-    return process.state != "live" and process.rank >= by.world_size and process.started_ns < by.started_ns
+def _is_other(known: ProcessInfo, process: ProcessInfo) -> bool:
+    """Whether a rank's process is another one than before."""
+    return (known.pid, known.started_ns) != (process.pid, process.started_ns)
+
+
+class _NewestStarts:
+    """When the newest process of a run of so few ranks was started, by which ranks that do not exist any more are known."""
+
+    def __init__(self) -> None:
+        self._world_sizes: list[
+            int
+        ] = []  # both ascending: of a smaller run that began later, no larger one tells more
+        self._started_ns: list[int] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._world_sizes)
+
+    def add_all(self, processes: Iterable[ProcessInfo]) -> None:
+        """Take in processes."""
+        newest: dict[int, ProcessInfo] = {}
+        for process in processes:
+            known = newest.get(process.world_size)
+            if known is None or known.started_ns < process.started_ns:
+                newest[process.world_size] = process
+        for process in newest.values():
+            self.add(process)
+
+    def add(self, process: ProcessInfo) -> None:
+        """Take in a process."""
+        sizes, starts = self._world_sizes, self._started_ns
+        first, fewer = bisect_left(sizes, process.world_size), bisect_right(sizes, process.world_size)
+        if fewer and starts[fewer - 1] >= process.started_ns:
+            return
+        last = max(first, bisect_right(starts, process.started_ns))
+        sizes[first:last], starts[first:last] = [process.world_size], [process.started_ns]
+
+    def outgrow(self, process: ProcessInfo) -> bool:
+        """Whether a process has ended, and the run was restarted with so few ranks that its rank does not exist any more."""
+        if process.state == "live":
+            return False
+        fewer = bisect_right(self._world_sizes, process.rank)
+        return bool(fewer) and self._started_ns[fewer - 1] > process.started_ns
 
 
 def pack_event(envelope: Envelope, *, facts: bool, spans: bool) -> bytes:

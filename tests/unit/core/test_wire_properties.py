@@ -18,6 +18,7 @@ from loaderwatch.core.errors import WireError
 from loaderwatch.core.facts import MAX_NAME, MAX_RANKS
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import (
+    MAX_AGAIN,
     MAX_ENVELOPE_BYTES,
     MAX_ITEMS,
     MAX_ROWS,
@@ -27,8 +28,10 @@ from loaderwatch.core.wire import (
     decode,
     encode,
     row_count,
+    run_of,
 )
 from tests.fakes.hostile import full_envelope
+from tests.fakes.runs import envelope, process
 
 EXAMPLES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -321,3 +324,29 @@ def test_refusals_do_not_use_up_the_stack() -> None:
     depth = sys.getrecursionlimit() * 50
     for opening in (b"\x91", b"\x81\xa1a", b"\x81\xa6tables", b"\x91\x81\xa1x"):
         assert not checked_alone(opening * depth)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\x91" * 100_000 + b"\xc0",  # nested more deeply than Python's stack
+        b"\xa2\xff\xfe",  # text that is no UTF-8
+        b"\xc1",
+    ],
+)
+def test_the_run_of_what_is_no_envelope_is_none(value: bytes) -> None:
+    for payload in (value, b"\x81\xa6run_id" + value, b"\x82\xa5other" + value + b"\xa6run_id\xa1r"):
+        assert run_of(payload) in (None, "r")
+        with pytest.raises(WireError):
+            decode(payload)
+
+
+@pytest.mark.parametrize("again", [MAX_AGAIN, MAX_AGAIN + 1])
+def test_a_rank_has_one_process(again: int) -> None:
+    """Each more may begin an attempt of the run, for which all of its ranks are looked at."""
+    several = encode(envelope(1, processes=[process(0, pid=1 + number) for number in range(1 + again)]))
+    if again <= MAX_AGAIN:
+        assert len(decode(several).processes) == 1 + again
+    else:
+        with pytest.raises(WireError, match="processes"):
+            decode(several)

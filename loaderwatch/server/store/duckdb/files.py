@@ -14,7 +14,7 @@ import duckdb
 import msgspec
 
 from loaderwatch.core.files import free_path, write_atomically
-from loaderwatch.core.wire import RUN_ID_PATTERN, decode_json
+from loaderwatch.core.wire import RUN_ID_PATTERN, UNDECODABLE, decode_json
 from loaderwatch.server.store.duckdb.runfile import NotOurFile, RunFile
 from loaderwatch.server.store.protocol import RunExists, StoredRun, StoreError, UnknownRun
 
@@ -199,7 +199,7 @@ class RunFiles:
             card = decode_json(path.read_bytes(), StoredRun)
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, *UNDECODABLE) as error:
             _log.warning("%s is not readable (%s); it is made anew from the run", path, error)
             return None
         self._cards[run_id] = (modified, card)

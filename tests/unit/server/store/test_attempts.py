@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
 
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store.attempts import MOST
-from loaderwatch.server.store.facts import RunFacts
+from loaderwatch.server.store.facts import RunFacts, _NewestStarts
 from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps
 
@@ -82,3 +83,23 @@ def test_a_window_has_nothing_of_the_attempt_before() -> None:
 
 def _numbers(count: int) -> Any:
     return np.arange(count, dtype=np.int64)
+
+
+def test_ranks_that_do_not_exist_any_more() -> None:
+    """Those of an ended process whose run began again with fewer ranks, as if each were held against all others."""
+    chance = random.Random(3)
+    for _ in range(100):
+        others = [
+            process(0, world_size=chance.randint(1, 6), started_ns=T0 + chance.randint(0, 9))
+            for _ in range(8)
+        ]
+        newest = _NewestStarts()
+        newest.add_all(others[:4])
+        for other in others[4:]:
+            newest.add(other)
+        for rank in range(8):
+            for started_ns in range(T0 - 1, T0 + 11):
+                asked = process(rank, world_size=9, started_ns=started_ns, state="finished")
+                gone = any(rank >= by.world_size and started_ns < by.started_ns for by in others)
+                assert newest.outgrow(asked) == gone
+                assert not newest.outgrow(process(rank, world_size=9, started_ns=started_ns))
