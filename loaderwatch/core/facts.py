@@ -335,7 +335,7 @@ class StackDump(msgspec.Struct, frozen=True, kw_only=True):
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Records that fell out before they could be sent."""
 
-    what: str  # "ring" | "outbox" | "torn"
+    what: str  # "ring" | "outbox" | "torn" | "time"
     rank: Rank
     count: Int
     t_ns: Int

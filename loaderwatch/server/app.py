@@ -23,7 +23,7 @@ from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.files import read_own, write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.access.quotas import Admission
-from loaderwatch.server.access.request_gate import Gate
+from loaderwatch.server.access.request_gate import Gate, stopping
 from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.compression import Compression
@@ -172,7 +172,7 @@ def create_app(
         public_url=options.public_url,
         seen=parts.lifetime.seen,
     )
-    _add_error_answers(app)
+    _add_error_answers(app, parts)
     _add_pages(app, parts)
     return app
 
@@ -217,7 +217,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        parts.ready = False
+        parts.ready, parts.stopping = False, True
         retention.cancel()
         recovery.cancel()
         await asyncio.gather(
@@ -269,7 +269,7 @@ def _add_pages(app: FastAPI, parts: Parts) -> None:
         return found
 
 
-def _add_error_answers(app: FastAPI) -> None:
+def _add_error_answers(app: FastAPI, parts: Parts) -> None:
     """Answer every error with ``{"error", "field"}``."""
 
     @app.exception_handler(RequestValidationError)
@@ -298,5 +298,7 @@ def _add_error_answers(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def unexpected(request: Request, error: Exception) -> Response:
+        if parts.stopping:  # threads and files are closed meanwhile
+            return stopping()
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
         return error_answer(500, f"a fault of the server ({type(error).__name__}); its log has the details")

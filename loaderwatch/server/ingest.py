@@ -14,7 +14,8 @@ from typing import Final
 from loaderwatch.core import wire
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.store.protocol import Store, StoreError
+from loaderwatch.server.store.protocol import Behind, Store, StoreError
+from loaderwatch.server.times import in_time
 
 _log: Final = logging.getLogger(__name__)
 
@@ -177,9 +178,9 @@ class Ingest:
     async def _decode(self, payload: bytes, together: int, unknown: set[str]) -> Envelope:
         """Decode a payload of a request that has ``together`` bytes. Those of a large request are decoded in a thread, in order."""
         if together <= DECODE_INLINE_BYTES:
-            return wire.decode(payload, unknown)
+            return in_time(wire.decode(payload, unknown))
         async with self._decoding:
-            return await asyncio.to_thread(wire.decode, payload, unknown)
+            return await asyncio.to_thread(lambda: in_time(wire.decode(payload, unknown)))
 
     async def stop(self) -> None:
         """Commit what is waiting and end the writer thread."""
@@ -252,8 +253,12 @@ class Ingest:
                 seqs = [self._store.stored_seq(m.envelope.run_id, m.envelope.stream) for m in members]
             except LoaderwatchError as refused:
                 error, seqs = refused, []
-                _log.error(
-                    "%d envelopes of run %s not stored: %s", len(members), members[0].envelope.run_id, refused
+                _log.log(
+                    logging.WARNING if isinstance(refused, Behind) else logging.ERROR,
+                    "%d envelopes of run %s not stored: %s",
+                    len(members),
+                    members[0].envelope.run_id,
+                    refused,
                 )
             except Exception as fault:  # noqa: BLE001 - the writer thread must outlive any envelope; senders are told
                 error, seqs = StoreError(f"not stored: {fault!r}"), []

@@ -47,4 +47,5 @@ class Parts:
     handover: Handover | None = None
     ready: bool = False
     sessions: PageSessions = field(default_factory=PageSessions)
+    stopping: bool = False
     ingest_counts: IngestCounts = field(default_factory=IngestCounts)

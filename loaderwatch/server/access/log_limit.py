@@ -12,8 +12,8 @@ from loaderwatch.server.access.rate_limits import Allowance
 
 BURST: Final = 10
 PER_S: Final = 1 / 60
-LIMITED: Final = ("uvicorn.error", "loaderwatch.server.access.connection")
-"""The loggers that tell of malformed requests and of clients that are too slow."""
+LIMITED: Final = ("uvicorn.error", "loaderwatch.server.access.connection", "loaderwatch.server.ingest")
+"""The loggers that tell of malformed requests, of clients that are too slow and of envelopes that have to come again."""
 
 
 class LogLimit(logging.Filter):

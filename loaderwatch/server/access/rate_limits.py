@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
+from math import inf
 from typing import Final
 
 from loaderwatch.core.errors import LoaderwatchError
@@ -100,11 +101,19 @@ class Guesses:
 
 
 class Turns:
-    """Lets each caller do ``at_once`` requests at a time; ``waiting`` more wait for their turn, and further ones are refused."""
+    """Lets each caller do ``at_once`` requests at a time; ``waiting`` more wait for their turn, and further ones are refused.
 
-    def __init__(self, at_once: int, waiting: int) -> None:
+    So are those beyond ``most_of_all`` of all callers together. Use it on the event loop only.
+    """
+
+    def __init__(
+        self, at_once: int, waiting: int = 0, most_of_all: float = inf, retry_after_s: float = 1.0
+    ) -> None:
         self._at_once = at_once
         self._most = at_once + waiting
+        self._most_of_all = most_of_all
+        self._retry_after_s = retry_after_s
+        self._count = 0  # of all callers
         self._callers: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
     @asynccontextmanager
@@ -116,12 +125,17 @@ class Turns:
         """
         semaphore, count = self._callers.get(caller) or (asyncio.Semaphore(self._at_once), 0)
         if count >= self._most:
-            raise TooMany(f"{count} questions of yours are being answered", 1.0)
+            raise TooMany(f"{count} questions of yours are being answered", self._retry_after_s)
+        if self._count >= self._most_of_all:
+            raise TooMany(f"{self._count} questions are being answered", self._retry_after_s)
+        # Counted before anything is awaited, or all that come at once would pass.
         self._callers[caller] = (semaphore, count + 1)
+        self._count += 1
         try:
             async with semaphore:
                 yield
         finally:
+            self._count -= 1
             count = self._callers[caller][1] - 1
             if count:
                 self._callers[caller] = (semaphore, count)

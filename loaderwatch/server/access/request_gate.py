@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from typing import Final
@@ -20,6 +21,8 @@ from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, calle
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
 from loaderwatch.server.encoding import body_of, error_answer
 from loaderwatch.server.lifetime import SERVER_PATH
+from loaderwatch.server.live.events import MAX_CLIENTS, MAX_CLIENTS_OF_ONE
+from loaderwatch.server.store.deadline import Deadline
 
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", IDENTITY_PATH, SESSION_PATH})
 _OPEN_FOLDERS: Final = ("/v/", "/js/", "/css/", "/lang/", "/vendor/")
@@ -32,6 +35,16 @@ QUESTIONS_AT_ONCE: Final = (
     8  # of one address; a browser asks six things at once, and the server has 40 threads
 )
 QUESTIONS_WAITING: Final = 100
+
+READ_S: Final = 60.0
+"""Seconds that a question may read a store. A chart takes 0.1 s, the window of a run of a thousand ranks some seconds."""
+WHOLE_READ_S: Final = 600.0
+"""Seconds that a question may read which is about all rows of a run: as long as the command line waits for its answer."""
+_WHOLE: Final = ("/fingerprint", "/recording")
+_TAKEN_IN: Final = ("/ingest", "/ingest/bundle", "/import")
+"""Ends of the paths whose requests bring data. They have limits of their own."""
+_MESSAGES: Final = 16
+"""Messages of a question that may wait. It has two: a body of nothing, and the end of the connection."""
 
 
 class Gate:
@@ -70,6 +83,7 @@ class Gate:
         self._https_host = name.partition("/")[0].lower() if scheme == "https" else None
         self._guesses = Guesses()
         self._turns = Turns(QUESTIONS_AT_ONCE, QUESTIONS_WAITING)
+        self._streams = Turns(MAX_CLIENTS_OF_ONE, most_of_all=MAX_CLIENTS, retry_after_s=5.0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through or answer it here."""
@@ -81,9 +95,12 @@ class Gate:
         path: str = scope["path"]
         api = path.startswith("/api/")
         part = api or path.endswith(_PARTS)
+        started = False
 
         async def send_with_headers(message: Message) -> None:
+            nonlocal started
             if message["type"] == "http.response.start":
+                started = True
                 headers = MutableHeaders(scope=message)
                 for name, value in self._answer_headers if part else self._page_headers:
                     headers[name] = value
@@ -91,6 +108,23 @@ class Gate:
                     headers["cache-control"] = "no-store"
             await send(message)
 
+        try:
+            await self._pass(scope, receive, send_with_headers)
+        except TooMany as many:
+            await too_many(many)(scope, receive, send_with_headers)
+        except asyncio.CancelledError:
+            if started:
+                raise
+            # Nobody but a server that stops cancels a request. It comes again, and finds the next server.
+            await stopping()(scope, receive, send_with_headers)
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through when it is its turn, or answer it here.
+
+        Raises:
+            TooMany: this caller asks for more than its share.
+        """
+        path: str = scope["path"]
         request = Request(scope, receive)
         answer = self._refusal(request, path)
         access = Access.ALL
@@ -101,19 +135,47 @@ class Gate:
         elif answer is None and not self._open_to_all:
             answer, access, receive = await self._entrance(request, path)
         if answer is not None:
-            await answer(scope, receive, send_with_headers)
+            await answer(scope, receive, send)
             return
         scope[ACCESS_KEY] = access
         if access and path not in _OPEN_PATHS and path != SERVER_PATH:
             self._seen()
-        if request.method != "GET" or not (api or path == "/metrics") or path.endswith("/events"):
-            await self._app(scope, receive, send_with_headers)
-            return
-        try:
+        if path.endswith(_TAKEN_IN):
+            await self._app(scope, receive, send)
+        elif request.method != "GET" or not (path.startswith("/api/") or path == "/metrics"):
+            with Deadline(READ_S, _too_long(READ_S)).holds():
+                await self._app(scope, receive, send)
+        elif path.endswith("/events"):
+            async with self._streams.turn(_caller(request)):
+                with Deadline(READ_S, _too_long(READ_S)).holds():
+                    await self._app(scope, receive, send)
+        else:
             async with self._turns.turn(_caller(request)):
-                await self._app(scope, receive, send_with_headers)
-        except TooMany as many:
-            await too_many(many)(scope, receive, send_with_headers)
+                await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a question through; what it reads is stopped when its time is over or the client hangs up."""
+        within_s = WHOLE_READ_S if scope["path"].endswith(_WHOLE) else READ_S
+        deadline = Deadline(within_s, _too_long(within_s))
+        arrived: asyncio.Queue[Message] = asyncio.Queue(_MESSAGES)
+
+        async def listen() -> None:
+            more = True
+            while more:
+                message = await receive()
+                more = message["type"] == "http.request"
+                await arrived.put(message)
+            deadline.stop("the client has hung up")
+
+        listening = asyncio.create_task(listen())
+        try:
+            with deadline.holds():
+                await self._app(scope, arrived.get, send)
+        except asyncio.CancelledError:
+            deadline.stop("the server is stopping")  # the thread that reads is not cancelled
+            raise
+        finally:
+            listening.cancel()
 
     def _refusal(self, request: Request, path: str) -> Response | None:
         headers = request.headers
@@ -219,6 +281,17 @@ def _again(body: bytes, receive: Receive) -> Receive:
         return left.pop() if left else await receive()
 
     return next_message
+
+
+def stopping() -> Response:
+    """Make the answer to a request that a server cannot finish any more."""
+    answer = error_answer(503, "the server is stopping; send it again later")
+    answer.headers["retry-after"] = "2"
+    return answer
+
+
+def _too_long(within_s: float) -> str:
+    return f"the answer takes longer than {within_s:.0f} s; ask for a shorter time or for fewer ranks"
 
 
 def _needed(method: str, path: str) -> tuple[Access, str]:

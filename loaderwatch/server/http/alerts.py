@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from loaderwatch.server.access.rate_limits import TooMany, caller_of
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.alerts.book import MAX_SILENCE_S, Alert, AlertBook, run_of
@@ -49,15 +48,10 @@ async def silence(request: Request, id: str) -> Response:
 async def events(request: Request, run: str, changes: bool = False) -> Response:
     """Stream a run's server-sent events: a snapshot, then whole summaries, or with ``changes`` what is new in them."""
     parts: Parts = request.app.state.parts
-    caller = caller_of(request.client.host if request.client else None)
-    if parts.hub.is_full(caller):
-        raise TooMany(f"{parts.hub.clients} pages follow runs here already; close one", 5.0)
     parts.hub.publish(run, await live_answers.run_state(parts, run))
     may_change = Access.CHANGE in request.scope[ACCESS_KEY]
     return StreamingResponse(
-        parts.hub.stream(
-            run, request.headers.get("last-event-id"), caller=caller, may_change=may_change, changes=changes
-        ),
+        parts.hub.stream(run, request.headers.get("last-event-id"), may_change=may_change, changes=changes),
         media_type="text/event-stream",
         headers={"x-accel-buffering": "no"},
     )

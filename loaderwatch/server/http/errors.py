@@ -11,6 +11,7 @@ from loaderwatch.server.alerts.book import UnknownAlert
 from loaderwatch.server.encoding import error_answer
 from loaderwatch.server.ingest import Busy
 from loaderwatch.server.store.attempts import UnknownAttempt
+from loaderwatch.server.store.deadline import Stopped
 from loaderwatch.server.store.protocol import UnknownRun
 
 
@@ -31,5 +32,5 @@ def answer_to(error: LoaderwatchError) -> Response:
         answer.headers["retry-after"] = str(max(1, round(error.retry_after_s)))
         return answer
     answer = error_answer(503, str(error))
-    answer.headers["retry-after"] = "2"
+    answer.headers["retry-after"] = "60" if isinstance(error, Stopped) else "2"
     return answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -69,7 +69,6 @@ class Hub:
         self._moved: set[str] = set()
         self._closing = False
         self._generation = 0  # streams of an earlier generation end
-        self._followers: Counter[str] = Counter()
 
     def publish(self, run_id: str, state: RunState) -> None:
         """Send a state to everyone who follows the run, unless it equals the last one."""
@@ -126,18 +125,13 @@ class Hub:
     @property
     def clients(self) -> int:
         """Return how many streams are open."""
-        return self._followers.total()
-
-    def is_full(self, caller: str) -> bool:
-        """Whether this caller may open no further stream now."""
-        return self.clients >= MAX_CLIENTS or self._followers[caller] >= MAX_CLIENTS_OF_ONE
+        return sum(map(len, self._waiting.values()))
 
     async def stream(
         self,
         run_id: str,
         last_event_id: str | None,
         *,
-        caller: str = "",
         may_change: bool = True,
         changes: bool = False,
     ) -> AsyncIterator[bytes]:
@@ -148,7 +142,6 @@ class Hub:
         changed = asyncio.Event()
         generation = self._generation
         self._waiting[run_id].add(changed)
-        self._followers[caller] += 1
         seen, findings_seen = self._resume(run_id, last_event_id)
         name = "tick" if seen else "snapshot"
         try:
@@ -176,9 +169,6 @@ class Hub:
                 except asyncio.TimeoutError:
                     yield _HEARTBEAT
         finally:
-            self._followers[caller] -= 1
-            if not self._followers[caller]:
-                del self._followers[caller]
             waiting = self._waiting[run_id]
             waiting.discard(changed)
             if not waiting:

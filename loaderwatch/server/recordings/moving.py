@@ -78,7 +78,7 @@ def of_store(store: Store, run_id: str) -> MovedRun:
         alerts=store.alerts(run_id),
         labels=run.labels,
     )
-    return MovedRun(run_id, run.name, lambda: _large(_stored(store, run_id, rest)), rest)
+    return MovedRun(run_id, run.name, lambda: _large(_stored(store, run_id)), rest)
 
 
 def of_recording(recorded: Recording, path: Path) -> MovedRun:
@@ -151,28 +151,26 @@ def _counted(envelope: wire.Envelope, facts: RunFacts) -> dict[str, bytes]:
     }
 
 
-def _stored(store: Store, run_id: str, rest: Rest) -> Iterator[Part]:
+def _stored(store: Store, run_id: str) -> Iterator[Part]:
     for event in store.all_events(run_id):
         yield Part(events=[event_of(event.body, facts=event.facts)])
     for table in TABLES:
         at_once = max(1, PART_BYTES // (9 * len(TABLES[table])))
-        for columns in _stretches(store, run_id, table, rest):
+        for columns in _stretches(store, run_id, table):
             for begin in range(0, len(columns[TIME_COLUMN[table]]), at_once):
                 yield _part(table, {name: each[begin : begin + at_once] for name, each in columns.items()})
 
 
-def _stretches(store: Store, run_id: str, table: str, rest: Rest) -> Iterator[Columns]:
-    """Yield all rows of a table, a stretch of time after the other."""
-    yield store.scan(run_id, table, 0, rest.first_ns, counted=True)
-    at, long_ns = rest.first_ns, _STRETCH_NS
-    while at <= rest.newest_ns:
-        end = min(at + long_ns, rest.newest_ns + 1)
-        columns = store.scan(run_id, table, at, end, counted=True)
+def _stretches(store: Store, run_id: str, table: str) -> Iterator[Columns]:
+    """Yield all rows of a table, a stretch of time after the other. Times without rows are skipped."""
+    long_ns = _STRETCH_NS
+    at = store.next_row(run_id, table, 0)
+    while at is not None:
+        columns = store.scan(run_id, table, at, at + long_ns, counted=True)
         yield columns
         few = len(columns[TIME_COLUMN[table]]) < _ENOUGH_ROWS
+        at = store.next_row(run_id, table, at + long_ns)
         long_ns = min(2 * long_ns, _LONGEST_NS) if few else max(SECOND_NS, long_ns // 2)
-        at = end
-    yield store.scan(run_id, table, rest.newest_ns + 1, END_OF_TIME_NS, counted=True)
 
 
 def _part(table: str, columns: Columns) -> Part:

@@ -19,6 +19,7 @@ from loaderwatch.core.redact import KEY_BYTES, Redaction
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.access.quotas import HOSTS, LIVE_RANKS
+from loaderwatch.server.store import deadline
 from loaderwatch.server.store.protocol import Rest
 from loaderwatch.server.window.builder import WindowBuilder
 
@@ -36,6 +37,8 @@ MOST_ENVELOPES: Final = MOST_BYTES // 1024
 """An envelope has some kilobytes."""
 MOST_COUNTED: Final = 2_000_000
 """Most MessagePack values in ``counted``. With two tables in each envelope it has five for each."""
+_PACKED_AT_ONCE: Final = 2**20
+"""Bytes that are compressed between two looks at the deadline, half a second's work."""
 WINDOW_EVERY_NS: Final = 950_000_000
 """There is a window a second, as in the live server. The interval is a little shorter, because envelopes come early or late."""
 
@@ -99,8 +102,16 @@ def redacted(recording: Recording) -> Recording:
 
 
 def pack(recording: Recording) -> bytes:
-    """Return the bytes of the file."""
-    return lzma.compress(msgspec.msgpack.encode(recording), preset=6)
+    """Return the bytes of the file.
+
+    Raises:
+        Stopped: the time of the question that is being answered is over.
+    """
+    data, packer, packed = msgspec.msgpack.encode(recording), lzma.LZMACompressor(preset=6), []
+    for begin in range(0, len(data), _PACKED_AT_ONCE):
+        deadline.check()
+        packed.append(packer.compress(data[begin : begin + _PACKED_AT_ONCE]))
+    return b"".join([*packed, packer.flush()])
 
 
 def load(path: Path) -> Recording:

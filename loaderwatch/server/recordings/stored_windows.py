@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from loaderwatch.detect.window import RunWindow
+from loaderwatch.server.store import deadline
+from loaderwatch.server.store.deadline import Stopped
 from loaderwatch.server.store.protocol import Store
 from loaderwatch.server.window.replay import rebuild
 from loaderwatch.server.window.totals import RunTotals
@@ -54,8 +56,15 @@ class StoredWindows:
         """Return the window of an attempt (None: the newest) of a run that is not live.
 
         Raises:
-            UnknownRun, StoreError, UnknownAttempt
+            UnknownRun, StoreError, UnknownAttempt, Stopped
         """
+        while True:
+            try:
+                return self._of(run_id, attempt)
+            except Stopped:
+                deadline.check()  # else whoever made it has given up, and this one makes it
+
+    def _of(self, run_id: str, attempt: int | None) -> StoredWindow:
         received_ns = self._store.run(run_id).received_ns
         key = run_id, attempt
         with self._lock:
@@ -74,7 +83,7 @@ class StoredWindows:
                         del self._kept[key]
                 kept.made.set_exception(error)
             self.forget()
-        return kept.made.result()
+        return deadline.result_of(kept.made)
 
     def forget(self) -> None:
         """Drop what nobody has asked for lately, and the oldest of what takes too much memory."""

@@ -34,6 +34,10 @@ class StoreError(LoaderwatchError):
     """The store cannot do this now, because the disk is full or another process holds the file, for example."""
 
 
+class Behind(StoreError):
+    """A run sends faster than it can be summed up: its envelopes have to come again."""
+
+
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run without reading its rows.
 
@@ -354,6 +358,9 @@ class Store(Protocol):
 
         With ``counted`` tables that have it have one more: 1 for a row that counts as training.
         """
+
+    def next_row(self, run_id: str, table: str, since_ns: int) -> int | None:
+        """Return the time of a table's first row at or after ``since_ns``, ns UTC; None where there is none."""
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """Yield what envelopes carried besides rows, ordered by time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -122,26 +122,52 @@ def touched_buckets(tables: dict[str, Arrays]) -> dict[str, set[int]]:
     """Return, for each source, the beginnings of the finest level's buckets that the rows fall into."""
     width = LEVELS[0].ns
     touched: dict[str, set[int]] = {}
+    for name, stretches in _touched(tables).items():
+        buckets = touched[name] = set()
+        for first, last in stretches:
+            buckets.update(range(first * width, (last + 1) * width, width))
+    return touched
+
+
+def count_buckets(tables: dict[str, Arrays]) -> int:
+    """Return into how many of the finest level's buckets rows fall that nothing is derived from yet."""
+    sane = {
+        name: {column: _sane(arrays[column]) for column in _DURATIONS[name]}
+        for name, arrays in tables.items()
+    }
+    return sum(last + 1 - first for each in _touched(sane).values() for first, last in each)
+
+
+def _touched(tables: dict[str, Arrays]) -> dict[str, list[tuple[int, int]]]:
+    """Return, for each source, the stretches that the rows fall into: the numbers of the first and the last bucket."""
+    width = LEVELS[0].ns
+    touched: dict[str, list[tuple[int, int]]] = {}
     for name, source in SOURCES.items():
+        firsts, lasts = [], []
         for table in (source.table, source.completed_by):
             arrays = tables.get(table)
             if arrays is None:
                 continue
             times = arrays[source.time]
             known = times != UNKNOWN
-            firsts = times[known] // width
-            buckets = set(np.unique(firsts).tolist())
-            if source.spans:
-                reach = np.minimum(_reach(arrays)[known], MAX_STEP_NS)
-                lasts = (times[known] + reach) // width
-                crossing = lasts != firsts
-                pairs: Iterable[tuple[int, int]] = set(
-                    zip(firsts[crossing].tolist(), lasts[crossing].tolist(), strict=True)
-                )
-                for first, last in pairs:
-                    buckets.update(range(first, last + 1))
-            touched.setdefault(name, set()).update(bucket * width for bucket in buckets)
+            times = times[known]
+            firsts.append(times // width)
+            reach = np.minimum(_reach(arrays)[known], MAX_STEP_NS) if source.spans else 0
+            lasts.append((times + reach) // width)
+        if firsts:
+            touched[name] = _joined(np.concatenate(firsts), np.concatenate(lasts))
     return touched
+
+
+def _joined(firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return the stretches that inclusive ranges cover, each once, since many rows may reach into the same buckets."""
+    if not len(firsts):
+        return []
+    order = np.argsort(firsts)
+    firsts, lasts = firsts[order], np.maximum.accumulate(lasts[order])
+    begins = np.flatnonzero(np.append(True, firsts[1:] > lasts[:-1]))
+    ends = np.append(begins[1:], len(firsts)) - 1
+    return list(zip(firsts[begins].tolist(), lasts[ends].tolist(), strict=True))
 
 
 def _reach(arrays: Arrays) -> NDArray[np.int64]:

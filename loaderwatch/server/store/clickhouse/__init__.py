@@ -21,8 +21,10 @@ from loaderwatch.server.store.clickhouse.partitions import drop, sizes
 from loaderwatch.server.store.clickhouse.placement import Server
 from loaderwatch.server.store.clickhouse.run import ClickHouseRun
 from loaderwatch.server.store.clickhouse.schema import prepare
+from loaderwatch.server.store.deadline import Deadline, Stopped
 from loaderwatch.server.store.protocol import RunExists, StoredAlert, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.sql.open_run import OpenRun
+from loaderwatch.server.store.sql.rollup import LONGEST_S, PASS_S, REST
 from loaderwatch.server.store.sql.snapshot import Snapshot
 from loaderwatch.server.store.sql.store import SqlStore
 
@@ -70,6 +72,7 @@ class ClickHouseStore(SqlStore):
         self._lost: set[str] = set()  # runs that another server has claimed, until ``let_go``
         self.cards = Cards(self._database, self._lock, self.owns)
         self._next_cards_s = 0.0
+        self._rests_until_s = 0.0  # monotonic: no rollup is updated before
         self.cards.read()
 
     def owns(self, run_id: str) -> bool:
@@ -159,6 +162,7 @@ class ClickHouseStore(SqlStore):
             if not self.owns(run_id):
                 raise Fenced(run_id)
             with self._open(run_id, create=True, write=True) as run:
+                run.see_room()
                 try:
                     stored.extend(run.append(group))
                 except BaseException:
@@ -223,16 +227,30 @@ class ClickHouseStore(SqlStore):
             bytes_of = sizes(self._database)
             for run in runs:
                 run.bytes = bytes_of.get(run.run_id, 0)
-        for run in runs:
-            if run.changed:
-                try:
-                    done = run.roll()
-                except BaseException:
-                    self._forget(run)
-                    raise
-                self._keep_card(run)
-                run.changed = done > 0  # what closes later is summed later
+        longest = Deadline(LONGEST_S, "summing this run up takes too long", begin_within_s=PASS_S)
+        for run in sorted((run for run in runs if run.changed), key=lambda run: run.rolled_s):
+            more = self._roll(run, longest)
+            self._keep_card(run)
+            run.changed = more  # what closes later is summed later
         self._forget_idle(now)
+
+    def _roll(self, run: ClickHouseRun, longest: Deadline) -> bool:
+        """Update the rollups of a run if the pass has time left; return whether there may be more to sum up."""
+        began_s = time.monotonic()
+        if not longest.may_begin or began_s < self._rests_until_s:
+            return True
+        run.rolled_s = began_s
+        try:
+            with longest.holds():
+                done = run.roll()
+        except Stopped as error:
+            self._rests_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
+            _log.warning("run %s: %s; it is tried again with less at once", run.run_id, error)
+            return True
+        except BaseException:
+            self._forget(run)
+            raise
+        return done > 0
 
     def _keep_card(self, run: ClickHouseRun) -> None:
         card = run.keep_card()

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from math import inf
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.store.clickhouse import native
 from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE, Address
+from loaderwatch.server.store.deadline import CURRENT, Stopped
 from loaderwatch.server.store.protocol import StoreError
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ RIGHTS: Final = ("SELECT", "INSERT", "CREATE TABLE", "ALTER TABLE")
 CONNECT_S: Final = 5
 ANSWER_S: Final = 15
 """How long an answer is waited for: as long as a streamer waits for its own, before it sends again."""
+_MOST_S: Final = ANSWER_S - 3
+"""Seconds that a query may take: its error comes before nobody waits for the answer."""
 _SENT_AGAIN_S: Final = 2.0
 """An insert that failed sooner is sent again at once. Later the senders' own patience is over, and they send again."""
 
@@ -44,7 +47,7 @@ _DIALECT: Final[dict[str, Any]] = {
     "aggregate_functions_null_for_empty": 1,
     "prefer_column_name_to_alias": 1,
     "union_default_mode": "ALL",
-    "max_execution_time": ANSWER_S - 3,
+    "max_execution_time": _MOST_S,
     "wait_end_of_query": 1,  # an error while rows are sent would come as part of an answer else
 }
 _INSERT: Final[dict[str, Any]] = {"async_insert": 0, "insert_deduplicate": 1, "wait_end_of_query": 1}
@@ -53,6 +56,7 @@ _QUORUM: Final = {"insert_quorum": "auto"}
 
 _NO_AUTHENTICATION: Final = (192, 193, 194, 516)
 _NO_RIGHT: Final = 497
+_TOO_LONG: Final = 159
 _SPEAKS_NO_HTTP: Final = (101,)
 
 
@@ -126,13 +130,13 @@ class Database:
 
     def command(self, sql: str, *, like_duckdb: bool = False) -> None:
         """Run a statement that gives no rows; ``like_duckdb`` when it holds a query that is written for DuckDB."""
-        settings = self._of_replicas(_DIALECT if like_duckdb else {"wait_end_of_query": 1})
+        settings = self._of_replicas(_in_time() if like_duckdb else {"wait_end_of_query": 1})
         self._asked(lambda: self._client.command(sql, settings=settings))
 
     def query(self, sql: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query's answer by name; see ``native.unpack``."""
         return native.unpack(
-            self._asked(lambda: self._client.raw_query(sql, settings=_DIALECT, fmt="Native"))
+            self._asked(lambda: self._client.raw_query(sql, settings=_in_time(), fmt="Native"))
         )
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -276,6 +280,8 @@ class Database:
             )
         if code == _NO_RIGHT:
             return StoreError(f"{at.user!r} lacks rights in ClickHouse: {self.grant()}")
+        if code == _TOO_LONG and CURRENT.get() is not None:
+            return Stopped(f"ClickHouse at {at} took too long: {_one_line(error)}")
         if code is not None:
             return StoreError(f"ClickHouse at {at} refuses this: {_one_line(error)}")
         with self._lock:
@@ -292,6 +298,19 @@ class Database:
         """Return the statements that give this user every right that is needed."""
         user = self.address.user
         return f"GRANT {', '.join(RIGHTS)} ON {self.name}.* TO {user}; GRANT SELECT ON system.parts TO {user}"
+
+
+def _in_time() -> dict[str, Any]:
+    """Return the settings of a query that is written for DuckDB, which ends at the deadline of who asks.
+
+    Raises:
+        Stopped: the time is over already.
+    """
+    deadline = CURRENT.get()
+    if deadline is None:
+        return _DIALECT
+    deadline.check()
+    return _DIALECT | {"max_execution_time": min(_MOST_S, ceil(deadline.left_s))}
 
 
 def _see_that_it_is_installed() -> None:

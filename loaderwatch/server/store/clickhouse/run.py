@@ -26,8 +26,8 @@ from loaderwatch.server.store.clickhouse.claims import Claim, newest, replaced_f
 from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.schema import STORED, SUMMED
 from loaderwatch.server.store.clickhouse.snapshot import ClickHouseSnapshot, Gaps, text
+from loaderwatch.server.store.deadline import Stopped, may_begin
 from loaderwatch.server.store.facts import unpack_event
-from loaderwatch.server.store.metrics import LEVELS
 from loaderwatch.server.store.protocol import Rest, StoredAlert, StoredRun, UnknownRun
 from loaderwatch.server.store.schema import stored_columns
 from loaderwatch.server.store.sequence_set import SequenceSet
@@ -68,6 +68,7 @@ class ClickHouseRun(OpenRun):
         self._database = database
         self._once = uuid.uuid4().hex  # a run that was deleted and comes again uses its numbers again
         self.used_s = self.read_s = time.monotonic()
+        self.rolled_s = 0.0  # when its rollups were last updated
         self.readers = 0
         self.changed = False
         self.bytes = 0
@@ -264,31 +265,52 @@ class ClickHouseRun(OpenRun):
         self._insert(2 * commit + clean, "dirty", marks, {"clean": SUMMED if clean else 0}, block)
 
     def roll(self) -> int:
-        """Bring rollups up to date; return how many buckets were summed.
+        """Bring rollups up to date, as far as the deadline of this thread lets sums begin; return how many buckets were summed.
 
         Sums replace those of the same bucket. A bucket counts as summed last, so that a failure costs time only.
+
+        Raises:
+            Stopped: a sum took longer than the deadline of this thread; a later one will be of less.
         """
         with self.lock:
-            commit = self._commits.head
-            snapshot = self.snapshot()
-            levels: list[int] = []
-            sources: list[str] = []
-            times: list[int] = []
-            for index, name, stretches in rollup.ready(self._dirty, self.newest_ns):
-                for start, end in stretches:
-                    for kept in rollup.kept_of(index, name, start, end, self.facts.most_ranks):
-                        into = f"INSERT INTO {self._database.name}.{kept.table} (run, commit, {kept.columns})"
-                        for found in kept.selects:
-                            picked = f"{text(self.run_id)}, {commit}, {kept.columns}"
-                            snapshot.insert(into, f"SELECT {picked} FROM ({found})")
-                begins = rollup.buckets(stretches, LEVELS[index])
-                levels += [index] * len(begins)
-                sources += [name] * len(begins)
-                times += begins
-            if times:
-                self._rolls += 1  # without it a second one after the same commit would be taken for the first, sent again
-                self._mark(commit, levels, sources, times, clean=True, block=self._rolls)
-            return len(times)
+            summed: list[rollup.Closed] = []
+            try:
+                for closed in rollup.ready(self._dirty, self.newest_ns, self._pace):
+                    self._pace.begin(closed)
+                    self._sum(closed)
+                    self._pace.end()
+                    summed.append(closed)
+                    self._dirty[closed.index, closed.source].difference_update(closed.begins)
+                    if not may_begin():
+                        break
+                self._pace.over()
+            except Stopped:
+                self._pace.interrupted()
+                raise
+            finally:
+                self._mark_clean(summed)
+            return sum(len(closed.begins) for closed in summed)
+
+    def _sum(self, closed: rollup.Closed) -> None:
+        """Insert the sums of a stretch."""
+        snapshot = self.snapshot()
+        span = (closed.start_ns, closed.end_ns)
+        for kept in rollup.kept_of(closed.index, closed.source, *span, self.facts.most_ranks):
+            into = f"INSERT INTO {self._database.name}.{kept.table} (run, commit, {kept.columns})"
+            for found in kept.selects:
+                picked = f"{text(self.run_id)}, {self._commits.head}, {kept.columns}"
+                snapshot.insert(into, f"SELECT {picked} FROM ({found})")
+
+    def _mark_clean(self, summed: Sequence[rollup.Closed]) -> None:
+        if not summed:
+            return
+        self._rolls += (
+            1  # without it a second one after the same commit would be taken for the first, sent again
+        )
+        times = [t for closed in summed for t in closed.begins]
+        levels = [closed.index for closed in summed for _ in closed.begins]
+        sources = [closed.source for closed in summed for _ in closed.begins]
+        self._mark(self._commits.head, levels, sources, times, clean=True, block=self._rolls)
 
     def replace(self, table: str, columns: Mapping[str, NDArray[Any]]) -> None:
         """Insert rows that take the place of those with their keys."""

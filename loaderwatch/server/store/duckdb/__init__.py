@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,13 @@ import duckdb
 
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.wire import Envelope
+from loaderwatch.server.store.deadline import Deadline, Stopped
 from loaderwatch.server.store.duckdb.arrival import FileArrival
 from loaderwatch.server.store.duckdb.files import RunFiles
 from loaderwatch.server.store.duckdb.runfile import RunFile
 from loaderwatch.server.store.protocol import StoredAlert, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.sql.open_run import OpenRun
+from loaderwatch.server.store.sql.rollup import LONGEST_S, PASS_S, REST
 from loaderwatch.server.store.sql.snapshot import Snapshot
 from loaderwatch.server.store.sql.store import SqlStore
 
@@ -32,6 +35,8 @@ class DuckDBStore(SqlStore):
     def __init__(self, runs_dir: Path, *, read_only: bool = False) -> None:
         """Open the store. ``read_only`` changes nothing and sets no file aside, for files without a running server."""
         self._files = RunFiles(runs_dir, read_only=read_only)
+        self._rolled_last = ""  # the run whose rollups were updated last
+        self._rests_until_s = 0.0  # monotonic: no rollup is updated before
 
     @contextmanager
     def _reading(self, run_id: str) -> Iterator[tuple[Snapshot, OpenRun]]:
@@ -55,6 +60,7 @@ class DuckDBStore(SqlStore):
         stored: list[Envelope] = []
         for run_id, group in by_run.items():
             with self._files.open(run_id, create=True) as file:
+                file.see_room()
                 try:
                     stored.extend(file.append(group))
                 except duckdb.Error as error:
@@ -88,14 +94,29 @@ class DuckDBStore(SqlStore):
 
     def tidy(self) -> None:
         """Do the housekeeping, about once a second: update rollups and cards, close idle files."""
-        for run_id in self._files.changed():
-            try:
-                with self._files.open(run_id) as file:
-                    self._roll(file)
-            except (StoreError, UnknownRun) as error:  # go on with the other runs
-                _log.error("housekeeping of run %s: %s", run_id, error)
+        began_s = time.monotonic()
+        if began_s >= self._rests_until_s:
+            self._roll_changed(began_s)
         self._files.close_idle()
         self._files.give_back()
+
+    def _roll_changed(self, began_s: float) -> None:
+        """Update rollups and cards of runs in turns, as far as a pass has time."""
+        longest = Deadline(LONGEST_S, "summing this run up takes too long", begin_within_s=PASS_S)
+        changed = self._files.changed()
+        first = changed.index(self._rolled_last) + 1 if self._rolled_last in changed else 0
+        for run_id in changed[first:] + changed[:first]:
+            self._rolled_last = run_id
+            try:
+                with self._files.open(run_id) as file, longest.holds():
+                    self._roll(file)
+            except Stopped as error:
+                self._rests_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
+                _log.warning("run %s: %s; it is tried again with less at once", run_id, error)
+            except (StoreError, UnknownRun) as error:  # go on with the other runs
+                _log.error("housekeeping of run %s: %s", run_id, error)
+            if not longest.may_begin:
+                return
 
     def _roll(self, file: RunFile) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store import rows, schema
+from loaderwatch.server.store.deadline import CURRENT, Deadline
 from loaderwatch.server.store.duckdb import labels
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
@@ -34,6 +35,7 @@ from loaderwatch.server.store.sql.open_run import (
     fresh_columns,
     objects,
 )
+from loaderwatch.server.store.sql.snapshot import Snapshot
 
 COMPACT_ACKED_ROWS: Final = 20_000
 # A checkpoint delays commits by about a third of a second whatever its size, so we make fewer: up to 90 MB of
@@ -197,15 +199,36 @@ class RunFile(OpenRun):
         self._connection.execute(f'INSERT INTO "{table}" ({names}) SELECT {values} FROM batch')
 
     def roll(self) -> int:
-        """Bring rollups up to date; return how many buckets were summed."""
+        """Bring rollups up to date, as far as the deadline of this thread lets sums begin; return how many buckets were summed.
+
+        Raises:
+            Stopped: a sum took longer than the deadline; a later one will be of less.
+        """
         with self.lock:
             if self._acked_rows > COMPACT_ACKED_ROWS:
                 self._compact_acked()
-            done = rollup.roll(
-                self._connection, self._dirty, self.newest_ns, self._rolled_until, self.facts.most_ranks
-            )
+            longest = CURRENT.get()
+            with nullcontext() if longest is None else longest.interrupting(self._connection.interrupt):
+                done = self._roll(longest)
             self.changed = done > 0
             return done
+
+    def _roll(self, longest: Deadline | None) -> int:
+        try:
+            return rollup.roll(
+                self._connection,
+                self._dirty,
+                self.newest_ns,
+                self._rolled_until,
+                self.facts.most_ranks,
+                self._pace,
+            )
+        except duckdb.InterruptException:
+            self._connection.execute("ROLLBACK")
+            self._pace.interrupted()
+            if longest is not None:
+                longest.check()
+            raise
 
     def _compact_acked(self) -> None:
         stored = acked_columns({stream: seen.intervals() for stream, seen in self._streams.items()})
@@ -277,12 +300,26 @@ class RunFile(OpenRun):
     # -- reading
 
     @contextmanager
-    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a connection whose queries all see the same committed state."""
+    def snapshot(self) -> Iterator[Snapshot]:
+        """Give queries that all see the same committed state, until the deadline of who asks.
+
+        Raises:
+            Stopped
+        """
         cursor = self._connection.cursor()
+        deadline = CURRENT.get()
         try:
-            cursor.execute("BEGIN")
-            yield cursor
+            if deadline is None:
+                cursor.execute("BEGIN")
+                yield cursor
+                return
+            with deadline.interrupting(cursor.interrupt):
+                cursor.execute("BEGIN")
+                yield cursor
+        except duckdb.InterruptException:
+            if deadline is not None:
+                deadline.check()
+            raise
         finally:
             cursor.close()
             self.used_s = time.monotonic()

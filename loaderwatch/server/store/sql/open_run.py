@@ -16,7 +16,7 @@ from loaderwatch.core.clock import wall_ns
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
-from loaderwatch.server.store.protocol import StoredRun
+from loaderwatch.server.store.protocol import Behind, StoredRun
 from loaderwatch.server.store.sequence_set import SequenceSet
 from loaderwatch.server.store.sql import rollup
 
@@ -48,8 +48,22 @@ class OpenRun(ABC):
         self._streams: dict[str, SequenceSet] = {}
         self._spans_made: dict[str, int] = {}
         self._open_waits: dict[str, tuple[int, list[rollup.OpenWait]]] = {}
+        self._dirty: rollup.Dirty = {}
+        self._pace = rollup.Pace()
         self._labels = Labels()
         self._card = self._draw_card()
+
+    def see_room(self) -> None:
+        """Do nothing while more can be stored.
+
+        Raises:
+            Behind: too many time buckets of the run wait to be summed up.
+        """
+        waiting = sum(map(len, self._dirty.values()))
+        if waiting > rollup.MOST_DIRTY:
+            raise Behind(
+                f"{waiting} time buckets of run {self.run_id} wait to be summed up; send it again later"
+            )
 
     def _fresh(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
         fresh = []

@@ -7,14 +7,19 @@ others from the level below, in the end from the rows themselves, so its answer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import time
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
 import duckdb
+import numpy as np
+from numpy.typing import NDArray
 
 from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.server.store.deadline import may_begin
 from loaderwatch.server.store.metrics import LEVELS, SOURCES, SPANS, Digest, Level, Source
 from loaderwatch.server.store.rows import LOOKBACK_NS, MAX_STEP_NS
 from loaderwatch.server.store.schema import rollup_columns
@@ -25,13 +30,31 @@ GRACE_NS: Final = 3 * 10**9
 """A bucket is summed this long after its end, when healthy streamers have delivered its rows."""
 
 AT_ONCE_NS: Final = 120 * 10**9
-"""How much of a run is summed up at once, as envelopes wait meanwhile: of 1,024 ranks it takes DuckDB a second."""
+"""How much of a run is summed up at once in the beginning. Of 1,024 ranks it takes DuckDB a second."""
+
+MOST_AT_ONCE_NS: Final = 3600 * 10**9
+"""How much of a run is summed up at once at most, when that takes little time: a streamer may bring hours at once."""
+
+PASS_S: Final = 0.5
+"""No sum begins this many seconds after a pass over all runs has begun: the envelopes of all runs wait meanwhile."""
+
+LONGEST_S: Final = 2.0
+"""Seconds from the beginning of a pass until its last sum is interrupted, several times what a sum takes of 1,024 ranks."""
+
+REST: Final = 10.0
+"""Times the duration of an interrupted pass until the next one begins, so that such passes take a tenth of the time at most."""
+
+MOST_DIRTY: Final = 100_000
+"""Dirty buckets of a run beyond which nothing more of it is stored before some are summed. An outage of half a day leaves as many."""
 
 MAX_PIECES: Final = 24
 """How many stretches a query reads from the rows at most; with more, near ones are joined."""
 
 Dirty = dict[tuple[int, str], set[int]]
 """Maps (level index, source) to the beginnings of its dirty buckets."""
+
+_Sorted = dict[int, NDArray[np.int64]]
+"""Maps a level's index to the beginnings of a source's dirty buckets, in order."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +77,11 @@ def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty, fi
 
     A level is one piece, however many stretches of it are dirty, so that a query reads its table once.
     """
-    return _once(_join(_in_order(start_ns, end_ns, level, source, dirty, finest)))
+    unclean = {
+        index: np.sort(np.fromiter(dirty.get((index, source), ()), dtype=np.int64))
+        for index in range(finest, level + 1)
+    }
+    return _once(_join(_in_order(start_ns, end_ns, level, unclean, finest)))
 
 
 def of_span(dirty: Dirty, span: tuple[int, int], level: int, source: str, finest: int = 0) -> list[Piece]:
@@ -80,46 +107,59 @@ def of_digest(snapshot: Snapshot, digest: Digest, span: tuple[int, int] = (0, EN
     return of_span(load_dirty(snapshot), span, widest, digest.source, finest)
 
 
-def _in_order(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty, finest: int) -> list[Piece]:
+def _in_order(start_ns: int, end_ns: int, level: int, unclean: _Sorted, finest: int) -> list[Piece]:
     if start_ns >= end_ns:
         return []
     if level < finest:
         return [Piece(None, start_ns, end_ns)]
     width = LEVELS[level].ns
-    unclean = sorted(t for t in dirty.get((level, source), ()) if start_ns <= t < end_ns)
+    here = unclean[level]
+    first, last = np.searchsorted(here, (start_ns, end_ns)).tolist()
     found: list[Piece] = []
     at = start_ns
-    for begin, end in _runs(unclean, width):
+    for begin, end in _runs(here[first:last], width):
         if begin > at:
             found.append(Piece(LEVELS[level], at, begin))
-        found.extend(_in_order(begin, end, level - 1, source, dirty, finest))
+        found.extend(_in_order(begin, end, level - 1, unclean, finest))
         at = end
     if at < end_ns:
         found.append(Piece(LEVELS[level], at, end_ns))
     return found
 
 
-def _runs(sorted_begins: Iterable[int], width: int) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
-    for begin in sorted_begins:
-        if runs and runs[-1][1] == begin:
-            runs[-1] = (runs[-1][0], begin + width)
-        else:
-            runs.append((begin, begin + width))
-    return runs
+def _runs(sorted_begins: NDArray[np.int64], width: int) -> list[tuple[int, int]]:
+    """Return the stretches that buckets cover. Beyond ``MAX_PIECES`` those with the least between them are taken together."""
+    if not len(sorted_begins):
+        return []
+    gaps = np.diff(sorted_begins)
+    cuts = np.flatnonzero(gaps > width)
+    if len(cuts) > MAX_PIECES:
+        cuts = np.sort(cuts[np.argpartition(gaps[cuts], -MAX_PIECES)[-MAX_PIECES:]])
+    begins = sorted_begins[np.append(0, cuts + 1)]
+    ends = sorted_begins[np.append(cuts, -1)] + width
+    return list(zip(begins.tolist(), ends.tolist(), strict=True))
 
 
 def _join(found: list[Piece]) -> list[Piece]:
-    """Join pieces: what lies between two stretches of rows is read from the rows, too, which hold everything."""
-    while len(found) > MAX_PIECES:
-        raw = [i for i, piece in enumerate(found) if piece.level is None]
-        if len(raw) < 2:
-            return found
-        gaps = [found[b].start_ns - found[a].end_ns for a, b in pairwise(raw)]
-        least = gaps.index(min(gaps))
-        first, last = raw[least], raw[least + 1]
-        found[first : last + 1] = [Piece(None, found[first].start_ns, found[last].end_ns)]
-    return found
+    """Join pieces: what lies between two stretches of rows is read from the rows, too, which hold everything.
+
+    Those with the least between them are joined first.
+    """
+    raw = [i for i, piece in enumerate(found) if piece.level is None]
+    left = len(found)
+    joined: set[int] = set()  # the pieces that are joined with the one in front
+    for first, last in sorted(pairwise(raw), key=lambda two: found[two[1]].start_ns - found[two[0]].end_ns):
+        if left <= MAX_PIECES:
+            break
+        joined.update(range(first + 1, last + 1))
+        left -= last - first
+    result: list[Piece] = []
+    for index, piece in enumerate(found):
+        if index in joined:
+            result[-1] = Piece(None, result[-1].start_ns, piece.end_ns)
+        else:
+            result.append(piece)
+    return result
 
 
 def _once(found: Sequence[Piece]) -> list[Piece]:
@@ -270,25 +310,88 @@ def _from_level_sql(
     )
 
 
-def ready(dirty: Dirty, newest_ns: int) -> Iterator[tuple[int, str, list[tuple[int, int]]]]:
-    """Yield (level's index, source, stretches) of closed dirty buckets, ``AT_ONCE_NS`` of each level and source.
+@dataclass
+class Pace:
+    """How much of a run is summed up at once. What took too long is summed in smaller stretches, and then not at all."""
 
-    They leave ``dirty`` when the next ones are asked for: sum them up before that.
+    at_once_ns: int = AT_ONCE_NS
+    given_up: set[tuple[int, str, int]] = field(default_factory=set)
+    """(level's index, source, bucket) that take too long alone. They stay dirty: queries read the rows there."""
+    cut: bool = False  # something was left for the next pass
+    _under_way: Closed | None = None
+    _began_s: float = 0.0
+    _longest_s: float = 0.0  # of the sums of this pass
+
+    def begin(self, closed: Closed) -> None:
+        """Note what is summed now."""
+        self._under_way, self._began_s = closed, time.monotonic()
+
+    def end(self) -> None:
+        """Note that this is summed."""
+        self._longest_s = max(self._longest_s, time.monotonic() - self._began_s)
+
+    def interrupted(self) -> None:
+        """Note that this took too long."""
+        closed = self._under_way
+        if closed is None:
+            return
+        if len(closed.begins) == 1:
+            self.given_up.add((closed.index, closed.source, closed.begins[0]))
+        self.at_once_ns = max(LEVELS[0].ns, min(self.at_once_ns, closed.end_ns - closed.start_ns) // 2)
+
+    def over(self) -> None:
+        """Note that a pass is over. After one whose sums were quick and left something, the next one sums more at once."""
+        if self._longest_s > PASS_S:
+            self.at_once_ns = max(LEVELS[0].ns, self.at_once_ns // 2)
+        elif self.cut and self._longest_s < PASS_S / 4:
+            self.at_once_ns = min(MOST_AT_ONCE_NS, 2 * self.at_once_ns)
+        self.cut, self._longest_s = False, 0.0
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A stretch of a level, and the beginnings of its dirty buckets, all of them over."""
+
+    index: int
+    source: str
+    begins: list[int]
+
+    @property
+    def start_ns(self) -> int:
+        """Where it begins."""
+        return self.begins[0]
+
+    @property
+    def end_ns(self) -> int:
+        """Where it ends."""
+        return self.begins[-1] + LEVELS[self.index].ns
+
+
+def ready(dirty: Dirty, newest_ns: int, pace: Pace) -> Iterator[Closed]:
+    """Yield stretches with closed dirty buckets, so much of each level and source as ``pace`` says.
+
+    Who sums a stretch takes its buckets out of ``dirty`` before the next one. Clean buckets between dirty ones are summed anew,
+    which costs less than a query for each dirty one.
     """
     for index, level in enumerate(LEVELS):
         for name in SOURCES:
             here = dirty.get((index, name))
             if not here:
                 continue
-            closed = sorted(t for t in here if t + level.ns + GRACE_NS <= newest_ns)
+            given_up = {t for at, source, t in pace.given_up if (at, source) == (index, name)}
+            closed = [t for t in here if t + level.ns + GRACE_NS <= newest_ns and t not in given_up]
             if index:
                 finer = dirty.get((index - 1, name), set())
                 blocked = {t // level.ns * level.ns for t in finer}
                 closed = [t for t in closed if t not in blocked]
-            closed = closed[: max(1, AT_ONCE_NS // level.ns)]
             if closed:
-                yield index, name, _runs(closed, level.ns)
-                here.difference_update(closed)
+                closed.sort()
+                until_ns = closed[0] + max(level.ns, pace.at_once_ns)
+                begins = closed[: bisect_left(closed, until_ns)]
+                if given_up:  # none of these may lie between
+                    begins = [t for at, t in enumerate(begins) if t == begins[0] + at * level.ns]
+                pace.cut = pace.cut or len(begins) < len(closed)
+                yield Closed(index, name, begins)
 
 
 def kept_of(index: int, name: str, start_ns: int, end_ns: int, ranks: int) -> list[digests.Kept]:
@@ -312,38 +415,38 @@ def roll(
     newest_ns: int,
     rolled_until: dict[tuple[int, str], int],
     ranks: int,
+    pace: Pace,
 ) -> int:
     """Sum up closed dirty buckets of a run that had so many ``ranks`` at most; return how many.
 
-    There is one transaction for each level and source. ``rolled_until`` says up to where rollup rows may already exist, which
-    must be deleted first; it is kept current.
+    There is one transaction for each level and source. After the first, they begin as long as the deadline of this thread allows it.
+    ``rolled_until`` says up to where rollup rows may already exist, which must be deleted first. It is kept current.
     """
     done = 0
-    for index, name, stretches in ready(dirty, newest_ns):
-        level = LEVELS[index]
+    for closed in ready(dirty, newest_ns, pace):
+        pace.begin(closed)
+        index, name, start, end = closed.index, closed.source, closed.start_ns, closed.end_ns
         known_until = rolled_until.get((index, name), 0)
         connection.execute("BEGIN")
-        for start, end in stretches:
-            for kept in kept_of(index, name, start, end, ranks):
-                if start < known_until:
-                    connection.execute(f"DELETE FROM {kept.table} WHERE t_ns >= {start} AND t_ns < {end}")
-                for rows in kept.selects:
-                    connection.execute(
-                        f"INSERT INTO {kept.table} ({kept.columns}) SELECT {kept.columns} FROM ({rows})"
-                    )
-        begins = buckets(stretches, level)
+        for kept in kept_of(index, name, start, end, ranks):
+            if start < known_until:
+                connection.execute(f"DELETE FROM {kept.table} WHERE t_ns >= {start} AND t_ns < {end}")
+            for rows in kept.selects:
+                connection.execute(
+                    f"INSERT INTO {kept.table} ({kept.columns}) SELECT {kept.columns} FROM ({rows})"
+                )
         connection.execute(
-            f"DELETE FROM dirty WHERE level = {index} AND source = '{name}' AND t_ns IN ({', '.join(map(str, begins))})"
+            f"DELETE FROM dirty WHERE level = {index} AND source = '{name}' AND t_ns IN ({', '.join(map(str, closed.begins))})"
         )
         connection.execute("COMMIT")
-        rolled_until[index, name] = max(known_until, stretches[-1][1])
-        done += len(begins)
+        dirty[index, name].difference_update(closed.begins)
+        rolled_until[index, name] = max(known_until, end)
+        pace.end()
+        done += len(closed.begins)
+        if not may_begin():
+            break
+    pace.over()
     return done
-
-
-def buckets(stretches: Iterable[tuple[int, int]], level: Level) -> list[int]:
-    """Return where the buckets of a level in these stretches begin."""
-    return [t for start, end in stretches for t in range(start, end, level.ns)]
 
 
 def load_dirty(connection: Snapshot) -> Dirty:

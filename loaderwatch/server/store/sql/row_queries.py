@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.window import Columns
+from loaderwatch.server.store import deadline
 from loaderwatch.server.store.facts import RunFacts, unpack_event
 from loaderwatch.server.store.metrics import SLOW_FETCHES
 from loaderwatch.server.store.protocol import StoredEvent
@@ -152,6 +153,7 @@ def all_events(snapshot: Snapshot) -> Iterator[StoredEvent]:
 def _events(snapshot: Snapshot, which: str) -> Iterator[StoredEvent]:
     result = snapshot.execute(f"SELECT t_ns, body, facts FROM {which}")
     while rows := result.fetchmany(200):
+        deadline.check()
         for t_ns, body, is_fact in rows:
             yield StoredEvent(t_ns, unpack_event(body), bool(is_fact))
 
@@ -245,6 +247,15 @@ def newest_row(snapshot: Snapshot, table: str, end_ns: int, only: Only | None = 
         f"SELECT max({time}) FROM {table} WHERE {time} < {end_ns}{which}", values or None
     ).fetchone()
     return end_ns if found is None or found[0] is None else int(found[0])
+
+
+def next_row(snapshot: Snapshot, table: str, since_ns: int) -> int | None:
+    """Return the time of a table's first row at or after ``since_ns``, ns UTC; None where there is none."""
+    if not columns_of(snapshot, table):
+        return None
+    time = time_column(table)
+    found = snapshot.execute(f"SELECT min({time}) FROM {table} WHERE {time} >= {since_ns}").fetchone()
+    return None if found is None or found[0] is None else int(found[0])
 
 
 def integers(values: Any) -> NDArray[np.int64]:

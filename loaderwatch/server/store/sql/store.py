@@ -179,6 +179,10 @@ class SqlStore(ABC):
         """Return rows of a table with start <= time < end, ordered by time."""
         return self._read(run_id, lambda s, _: row_queries.scan(s, table, start_ns, end_ns, counted=counted))
 
+    def next_row(self, run_id: str, table: str, since_ns: int) -> int | None:
+        """Return the time of a table's first row at or after ``since_ns``; None where there is none."""
+        return self._read(run_id, lambda s, _: row_queries.next_row(s, table, since_ns))
+
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """Yield what envelopes carried besides rows, ordered by time."""
         with self._reading(run_id) as (snapshot, _):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core import wire
 from loaderwatch.core.errors import WireError
-from loaderwatch.core.records import TABLES
+from loaderwatch.core.records import TABLES, TIME_COLUMN
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store import rows
 from loaderwatch.server.store.facts import RunFacts
@@ -21,6 +21,7 @@ from loaderwatch.server.store.protocol import Kept, Part, Rest
 from loaderwatch.server.store.rows import Arrays
 from loaderwatch.server.store.schema import DERIVED
 from loaderwatch.server.store.sql.open_run import Event, OpenRun
+from loaderwatch.server.times import check_clock
 
 AT_ONCE: Final = 100_000
 """Rows that are stored together: about 20 MB."""
@@ -41,9 +42,12 @@ class Arriving(ABC):
             envelope = wire.decode(kept.body)
             if envelope.run_id != self._run.run_id or envelope.tables:
                 raise WireError("events", "one is of another run, or holds rows")
+            check_clock("events", (envelope.made_ns,))
             self._events.append(self._run.kept(envelope, kept.facts))
             self._waiting += 1
         for name, arrays in arrays_of(part).items():
+            times = arrays[TIME_COLUMN[name]]
+            check_clock(f"tables.{name}", (int(times.min()), int(times.max())))
             rows.derive(name, arrays, self._run.facts)
             self._tables.setdefault(name, []).append(arrays)
             self._waiting += len(next(iter(arrays.values())))
@@ -188,6 +192,7 @@ def check_rest(rest: Rest, run_id: str) -> None:
     """
     if not 0 < rest.first_ns <= rest.newest_ns < 2**62 or not 0 < rest.received_ns < 2**62:
         raise WireError("first_ns", f"{rest.first_ns} to {rest.newest_ns}: no times")
+    check_clock("first_ns", (rest.first_ns, rest.newest_ns, rest.received_ns))
     for stream, intervals in rest.sequences.items():
         possible = intervals and all(1 <= low <= high < 2**62 for low, high in intervals)
         if not wire.RUN_ID_PATTERN.match(stream) or not possible:
@@ -206,5 +211,5 @@ _decode_rest: Final = msgspec.msgpack.Decoder(Rest).decode
 def _unpacked(decode: Any, body: bytes) -> Any:
     try:
         return decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except wire.UNDECODABLE as error:
         raise WireError("(body)", str(error)) from error

@@ -1,0 +1,122 @@
+"""Times of what comes from elsewhere: an envelope's own near the server's clock, and its rows' near the envelope's.
+
+Charts, rollups and windows go over time. Rows that are spread over years would make them do so for hours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.clock import SECOND_NS
+from loaderwatch.core.errors import WireError
+from loaderwatch.core.facts import Loss
+from loaderwatch.core.records import TIME_COLUMN
+from loaderwatch.core.wire import MAX_ITEMS, Envelope, item_count
+from loaderwatch.server.store import rows
+
+_DAY_NS: Final = 86400 * SECOND_NS
+MOST_OFF_NS: Final = 2 * 365 * _DAY_NS
+"""How far an envelope's time may be from the server's clock. Outboxes are days late, and clocks hours wrong."""
+_WRITTEN_NS: Final = 1_767_225_600 * SECOND_NS
+"""2026: a server whose clock stands before has not been given the time yet, and takes what comes."""
+OLDEST_NS: Final = 1_577_836_800 * SECOND_NS
+"""2020, before there was any run to import."""
+BEFORE_NS: Final = 7 * _DAY_NS
+"""How long before its envelope was made a row may have begun: a wait of days, or records that no streamer read at once."""
+AFTER_NS: Final = _DAY_NS
+"""How long after it: a clock that was set back between the two, as from local time to UTC."""
+MOST_BUCKETS: Final = 30_000
+"""Time buckets of 5 s that the rows of an envelope may fall into: a wait of 28 hours, the longest that is drawn, fills 20,160."""
+_FEW_NS: Final = 3600 * SECOND_NS
+"""Rows within an hour fall into some 5,000 buckets at most, and are not counted."""
+OUT_OF_TIME: Final = "time"
+"""The ``Loss.what`` of rows that were left out."""
+
+
+def in_time(envelope: Envelope, now_ns: int | None = None) -> Envelope:
+    """Return an envelope without the rows whose time is far from its own; they are counted among its losses.
+
+    Raises:
+        WireError: its time is years off the clock, or its rows are spread over too much time.
+    """
+    now_ns = time.time_ns() if now_ns is None else now_ns
+    check_clock("made_ns", (envelope.made_ns,), now_ns - MOST_OFF_NS, now_ns)
+    started_ns = (each.started_ns for each in envelope.processes if each.started_ns)  # 0: not known
+    check_clock("processes", started_ns, OLDEST_NS, now_ns)
+    first_ns, last_ns = envelope.made_ns - BEFORE_NS, envelope.made_ns + AFTER_NS
+    kept: dict[str, dict[str, bytes]] = {}
+    left_out = 0
+    spread = False
+    for name, table in envelope.tables.items():
+        times = _column(table, TIME_COLUMN[name])
+        if not len(times):
+            continue
+        low, high = times.min(), times.max()
+        if low < first_ns or high > last_ns:
+            near = (times >= first_ns) & (times <= last_ns)
+            kept[name] = {column: _column(table, column)[near].tobytes() for column in table}
+            left_out += len(near) - int(near.sum())
+            low, high = first_ns, last_ns
+        spread = spread or high - low > _FEW_NS or _longest_ns(name, table) > _FEW_NS
+    if left_out:
+        if item_count(envelope) >= MAX_ITEMS:
+            raise WireError(
+                "tables", f"{left_out} rows are of other days, and there is no room to count them"
+            )
+        lost = Loss(what=OUT_OF_TIME, rank=-1, count=left_out, t_ns=envelope.made_ns)
+        envelope = msgspec.structs.replace(
+            envelope, tables=envelope.tables | kept, losses=[*envelope.losses, lost]
+        )
+    if spread:
+        _check_spread(envelope)
+    return envelope
+
+
+def check_clock(
+    field: str, times_ns: Iterable[int], oldest_ns: int = OLDEST_NS, now_ns: int | None = None
+) -> None:
+    """Check that times are not years off the server's clock.
+
+    Raises:
+        WireError: one is; the error names the ``field``.
+    """
+    newest_ns = max(time.time_ns() if now_ns is None else now_ns, _WRITTEN_NS) + MOST_OFF_NS
+    for t_ns in times_ns:
+        if not oldest_ns <= t_ns <= newest_ns:
+            raise WireError(
+                field,
+                f"{t_ns} ns is {_date(t_ns)}, years off this server's clock; set the clock of that host",
+            )
+
+
+def _date(t_ns: int) -> str:
+    return str(np.datetime64(t_ns, "ns"))[:10]
+
+
+def _column(table: dict[str, bytes], name: str) -> NDArray[np.int64]:
+    return np.frombuffer(table[name], dtype="<i8")
+
+
+def _longest_ns(name: str, table: dict[str, bytes]) -> int:
+    """Return about how long the longest iteration in a table is, by which it falls into many buckets."""
+    columns = {"steps": ("wait_ns", "step_ns"), "gpu_waits": ("starved_ns", "gpu_step_ns")}.get(name, ())
+    return max((int(_column(table, column).max()) for column in columns), default=0)
+
+
+def _check_spread(envelope: Envelope) -> None:
+    tables: dict[str, dict[str, NDArray[Any]]] = {
+        name: {column: _column(table, column) for column in table}
+        for name, table in envelope.tables.items()
+        if table[TIME_COLUMN[name]]
+    }
+    count = rows.count_buckets(tables)
+    if count > MOST_BUCKETS:
+        raise WireError(
+            "tables", f"rows in {count} stretches of 5 s; those of one envelope may be in {MOST_BUCKETS}"
+        )
