@@ -300,7 +300,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "affinity_cpus",
         "fd_limit",  # soft limit of open descriptors
         "anonymous_bytes",  # resident memory that belongs to no file and is not shared memory
-        "pss_bytes",  # proportional share of anonymous memory, read now and then: NaN in between
+        "pss_bytes",  # proportional share of a worker's anonymous memory, read now and then: NaN in between
         "run_delay_ratio",  # share of the time since the last sample that its main thread was ready but had no CPU
         "main_cpu_ratio",  # of one core, the main thread of a training process
         "pin_cpu_ratio",  # of one core, the busiest thread that pins memory; NaN without one

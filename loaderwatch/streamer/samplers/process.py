@@ -156,7 +156,7 @@ class ProcessSampler:
                 "affinity_cpus": affinity_count(files.pid),
                 "fd_limit": past.fd_limit,
                 "anonymous_bytes": status.anonymous_bytes if status else None,
-                "pss_bytes": self._pss(files, past, now_ns),
+                "pss_bytes": None if training else self._pss(files, past, now_ns),
                 "run_delay_ratio": delay_ratio,
                 "main_cpu_ratio": main_ratio,
                 "pin_cpu_ratio": pin_ratio,
@@ -178,10 +178,14 @@ class ProcessSampler:
         return past.children.look(now_ns, apart)
 
     def _pss(self, files: ProcessFiles, past: _Past, now_ns: int) -> int | None:
-        """Return the PSS if it is this process's turn; the turn is that of the process not read for longest."""
+        """Return the PSS of a worker if it is its turn; the turn is that of the worker not read for longest.
+
+        While the kernel walks the pages, threads of that process cannot map memory, nor bring in pages after one that tried to. That
+        is 20 ms and more for each GB, so the training process is left out.
+        """
         if now_ns < self._next_pss_ns or now_ns - past.pss_at_ns < PSS_EVERY_NS:
             return None
-        if past.pss_at_ns > min(other.pss_at_ns for other in self._past.values()):
+        if past.pss_at_ns > min(other.pss_at_ns for other in self._past.values() if other.threads is None):
             return None
         began_ns = thread_time_ns()
         value = files.pss_bytes()

@@ -89,6 +89,31 @@ def cpu_s(pid: int) -> float:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+def test_the_pages_of_a_training_process_are_never_walked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It could map no memory meanwhile. Its workers get their turns all the same."""
+    walked = []
+
+    def pss_bytes(files: ProcessFiles) -> int:
+        walked.append(files.pid)
+        return 1
+
+    monkeypatch.setattr(ProcessFiles, "pss_bytes", pss_bytes)
+    children = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    main, *workers = (ProcessFiles(child.pid) for child in children)
+    sampler = ProcessSampler()
+    try:
+        for second in range(10, 50):
+            for files in (main, *workers):
+                assert sampler.sample(files, second * SECOND, training=files is main)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    assert set(walked) == {files.pid for files in workers}
+    assert {walked.count(files.pid) for files in workers} == {4}  # every ten seconds
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 def test_a_real_process_and_its_end() -> None:
     """Rates appear with the second look; a dead process is None, also when its pid were used again."""
     child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
