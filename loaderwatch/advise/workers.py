@@ -8,6 +8,7 @@ from typing import Final
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
 from loaderwatch.core.answers import Advice
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
+from loaderwatch.detect.measures.fetches import taken_from_memory
 from loaderwatch.detect.measures.gain import workers_needed
 from loaderwatch.detect.streams import split_first
 from loaderwatch.detect.text import count, duration, percent
@@ -102,7 +103,7 @@ def _serial(facts: Facts, loader: LoaderFacts) -> Advice | None:
         return None
     known_step = math.isfinite(loader.step_s)
     least_s = max(SERIAL_FLOOR_S, SERIAL_STEP_RATIO * loader.step_s) if known_step else SERIAL_FETCH_S
-    if loader.fetch_s < least_s:
+    if loader.fetch_s < least_s or _in_memory(loader):
         return None
     host = facts.host_of(loader)
     most = _room(facts, host, loader)
@@ -122,6 +123,12 @@ def _serial(facts: Facts, loader: LoaderFacts) -> Advice | None:
         loader=loader.info.name,
         ranks=[loader.rank],
     )
+
+
+def _in_memory(loader: LoaderFacts) -> bool:
+    samples = math.nan if loader.info.batch_size is None else float(loader.info.batch_size)
+    cpu_s = loader.fetch_s * loader.fetch_cpu_ratio
+    return taken_from_memory(samples, cpu_s, loader.fetch_s, loader.batch_bytes)
 
 
 def _room(facts: Facts, host: HostFacts | None, loader: LoaderFacts) -> int | None:

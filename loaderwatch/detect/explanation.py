@@ -32,6 +32,7 @@ class Explanation:
     advice: str = ""
     gain_ceiling_ratio: float | None = None
     remark: bool = False  # whether it may be meant so, whatever it costs
+    mild: bool = False  # whether it alerts only where its share is critical, and then as a warning
     steady: bool = False  # whether it also makes the loop wait for every batch: what it does to single ones is the same alert
     saved_s: float = 0.0  # at an epoch boundary: seconds per epoch that the advice saves at most
     evidence: list[Evidence] = field(default_factory=list)

@@ -77,6 +77,23 @@ def _cap(step_ns: Ints, loaders: Ints, rows: NDArray[np.bool_], holds: NDArray[n
             step_ns[these] = np.minimum(step_ns[these], int(np.median(usual_ns)))
 
 
+def passes_s(
+    loaders: Sequence[int],
+    steps: Columns,
+    epoch_begins: Columns,
+    epoch_ends: Columns,
+    since_ns: Ints,
+    until_ns: Ints,
+) -> NDArray[np.float64]:
+    """Return the seconds that passes over these loaders take in each interval (ns UTC), shape (intervals,)."""
+    rows = _of(steps["loader"], loaders) & (steps["off_main_thread"] != 1) & (steps["wait_ns"] != UNKNOWN)
+    began_ns, took_ns = _pieces(loaders, steps, rows, epoch_begins, epoch_ends)
+    sums_ns = np.concatenate(([0], np.cumsum(took_ns)))
+    first, last = (np.searchsorted(began_ns, times) for times in (since_ns, until_ns))
+    result: NDArray[np.float64] = (sums_ns[last] - sums_ns[first]) / 1e9
+    return result
+
+
 def _pieces(
     loaders: Sequence[int],
     steps: Columns,

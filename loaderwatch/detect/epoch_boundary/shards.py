@@ -85,7 +85,7 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         confidence=0.95,
         began_ns=int(now.request_ns[0]),
         title=f"Only {reading} of {count(workers, 'worker')}{rank_words} still {'reads' if reading == 1 else 'read'}, and the loop"
-        f" loses {percent(now.share)} of its time waiting for data {measured(now.total_s)}: {who} nothing left.",
+        f" loses {percent(now.share)} of its time waiting for data {measured(now.elapsed_s)}: {who} nothing left.",
         cause=f"{pace.loader.name} reads an iterable dataset, whose shards are dealt out to the workers once per epoch. The workers"
         f" delivered {dealt} batches{' lately' if not never else ''}; {who} been idle for {duration(shares.idle_s)}, so"
         f" {rate(1 / now.iteration_s)} batches/s are all that is left.",

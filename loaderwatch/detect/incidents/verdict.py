@@ -180,12 +180,13 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
         return _too_short(window, ended) or Verdict(severity="ok", title=ended, advice="")
     use, ranks = run_use(window), sum(rank.process.state == "live" for rank in window.ranks.values())
     share, speed = use.wait_ratio or 0.0, use.steps_per_s or 0.0
-    if share >= _WARNING_RATIO:
+    elapsed_share = share * _in_loops_ratio(list(use.ranks.values()))
+    if elapsed_share >= _WARNING_RATIO:
         judged = (
             each for each in occurrences if each.finding.code == _INPUT and each.finding.ended_ns is None
         )
         said = next(judged, None)
-        return _much_wait(window, share) if said is None else _of(said)
+        return _much_wait(window, elapsed_share) if said is None else _of(said)
     if not _is_enough(list(use.ranks.values())):
         return _quiet(window, sum(of.batches for of in use.ranks.values()))
     costly = max(
@@ -210,6 +211,12 @@ def _is_enough(uses: Sequence[Use]) -> bool:
     """Whether the last half minute holds enough steps for a verdict: a few of them, or few long ones."""
     long = any(use.batches and use.wait_s + use.step_s >= DIAGNOSED_S for use in uses)
     return long or sum(use.batches for use in uses) >= FEW_STEPS
+
+
+def _in_loops_ratio(uses: Sequence[Use]) -> float:
+    """Return the share (0 to 1) of the last half minute in which the ranks waited or trained; the rest is their own work between passes."""
+    covered_s = sum(use.covered_s for use in uses)
+    return min(1.0, sum(use.wait_s + use.step_s for use in uses) / covered_s) if covered_s > 0 else 1.0
 
 
 def _much_wait(window: RunWindow, share: float) -> Verdict:

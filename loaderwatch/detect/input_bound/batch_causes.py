@@ -20,10 +20,9 @@ from loaderwatch.detect.limits import COLLECTOR_PART
 from loaderwatch.detect.measures.stacks import chooses_samples, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, ratio, total
 from loaderwatch.detect.text import count, duration, percent, rate
-from loaderwatch.detect.window import seconds
 
 COLLATE_RATIO = 0.5  # of a fetch: joining the samples costs more than reading all of them
-COLLATE_FLOOR_S = 0.005
+COLLATE_FLOOR_S = 0.005  # seconds of a batch on an idle host
 SAMPLER_RATIO = 0.5  # of a wait, in which the training thread neither reads nor joins samples
 STATEFUL = "StatefulDataLoader"
 PIN_CPU_RATIO = (
@@ -47,7 +46,7 @@ def collate(s: Symptoms) -> Explanation | None:
     fetches, workers = s.pace.fetches, s.workers
     fetch_s, collate_s = mean(fetches.fetch_s[s.lately]), mean(fetches.collate_s[s.lately])
     share = ratio(total(fetches.collate_s[s.lately]), total(fetches.fetch_s[s.lately]))
-    if not (share >= COLLATE_RATIO and collate_s >= COLLATE_FLOOR_S):
+    if not (share >= COLLATE_RATIO and collate_s >= COLLATE_FLOOR_S * s.slowness):
         return None
     many = f" {rate(s.samples)} samples" if math.isfinite(s.samples) else " the samples"
     after_s = max(s.step_s, (fetch_s - collate_s) / workers)
@@ -141,9 +140,7 @@ def sampler_beside_workers(s: Symptoms) -> Explanation | None:
 def collector_of_the_loop(s: Symptoms) -> Explanation | None:
     """Explain S25: where the training process makes its batches itself, most of the wait is collecting garbage; None otherwise."""
     pace = s.pace
-    table = pace.rank.table("collections")
-    own = (table["worker"] == -1) & (table["request_ns"] >= pace.request_ns[0])
-    collected_s = total(seconds(table["duration_ns"][own])) - total(pace.loop_collected_s)
+    collected_s = total(pace.wait_collected_s)
     share = ratio(collected_s, pace.lost_s)
     if not share >= COLLECTOR_PART:
         return None

@@ -247,6 +247,7 @@ def starved_training_thread(s: Symptoms) -> Explanation:
         return Explanation(
             scenario="S14",
             confidence=0.85,
+            mild=True,
             because=f"batches lie ready, but another thread of its own process computes in Python at {held.frame} and holds the interpreter"
             f" ({duration(s.wait_s)} per batch)",
             cause=f"{rate(s.ready)} batches lie ready on average and unpacking needs little CPU, yet next() takes {duration(s.wait_s)}: the"
@@ -264,6 +265,7 @@ def starved_training_thread(s: Symptoms) -> Explanation:
     return Explanation(
         scenario="S14",
         confidence=0.5,
+        mild=True,  # a busy machine looks like this as well, and the loader cannot help it: hardly any of the wait is work
         because=f"batches lie ready, but {why} ({duration(s.wait_s)} per batch)",
         cause=f"{rate(s.ready)} batches lie ready on average and unpacking needs little CPU, yet next() takes"
         f" {duration(s.wait_s)}: other threads of this process, or other processes, keep the training thread from running."

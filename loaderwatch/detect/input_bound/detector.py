@@ -109,10 +109,10 @@ def _title(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
     if stall.pace.loader.between_steps:
         return (
             f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
-            f" {'its' if one else 'their'} time between two steps {measured(stall.pace.total_s)}: {stall.explanation.because}."
+            f" {'its' if one else 'their'} time between two steps {measured(stall.pace.elapsed_s)}: {stall.explanation.because}."
         )
     return (
         f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
-        f" {'its' if one else 'their'} time waiting for data{source} {measured(stall.pace.total_s)}:"
+        f" {'its' if one else 'their'} time waiting for data{source} {measured(stall.pace.elapsed_s)}:"
         f" {stall.explanation.because}."
     )

@@ -102,7 +102,7 @@ def _finding(
         severity=worst.severity,
         confidence=0.93,
         title=f"{waiting} {'loses' if one else 'lose up to'} {percent(worst.share)} of {'its' if one else 'their'} time"
-        f" waiting for data {measured(worst.pace.total_s)}: rank {reader.rank} alone reads for all {world} ranks.",
+        f" waiting for data {measured(worst.pace.elapsed_s)}: rank {reader.rank} alone reads for all {world} ranks.",
         cause=f"Rank {reader.rank} reads the batches of all {world} ranks and sends them around; each rank waits"
         f" {duration(wait_s)} for its own, where a step takes {duration(step_s)}.{has} This gets slower with every rank added.",
         advice="Let each rank read its own part: dispatch_batches=False in Accelerate (DataLoaderConfiguration), with"

@@ -45,6 +45,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         batch_causes.works_itself,  # S54
         storage_causes.warming_cache,  # S09
         storage_causes.fills_cache,  # S09
+        worker_causes.in_memory,  # S01
         worker_causes.no_workers,  # S01
     ),
     Bottleneck.UNPACKING: (
@@ -77,6 +78,7 @@ RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
         storage_causes.thrashing_cache,  # S09
         worker_causes.growing,  # S58; more workers, or CPUs for them, would only put it off
         storage_causes.fills_cache,  # S09; what is kept costs no CPU again
+        worker_causes.in_memory,  # S01; neither more workers nor CPUs for them help
         worker_causes.no_cpu_for_more,  # S07
         storage_causes.warming_cache,  # S09; no cache gives CPU to workers that compute
         answer_causes.live_source,  # S08; N43, a remark

@@ -24,6 +24,7 @@ SPIKE_PART = 0.6  # share of the waiting time in long waits, from which those ar
 AGAIN_AND_AGAIN = 5
 SPIKE_REPEAT_RATIO = 0.05  # spikes that come again are reported from half the usual share on
 FIRST_EPOCH_S = 4.0  # so much of a first epoch must be seen before a trend of the workers shows
+SHORT_PASSES_S = 5.0  # seconds, so that a script which simulates between its passes has shown it; a stall is due within ten
 RECENT_ROUNDS = 2
 OVER_RATIO = (
     0.5  # over: the newer half of the rows has less than this of the limit, or of the older half's share
@@ -95,6 +96,8 @@ def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: L
         return None
     if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None
+    if pace.elapsed_s < SHORT_PASSES_S and np.ptp(pace.epoch) > 0:
+        return None  # what the script does between such short passes is not known yet
     if symptoms.short is not True and _is_spiky(now) and not _reads_in_bursts(pace):
         return None
     began_ns, lost_s = _began(pace, now, limits)
@@ -112,10 +115,13 @@ def _is_stall(now: Pace, limits: Limits) -> bool:
     ):
         return False
     later = now.epoch > 0
-    if FEW_LATER <= int(later.sum()) < later.size and now.where(later).share < limits.input_warning_ratio:
+    if (
+        FEW_LATER <= int(later.sum()) < later.size
+        and now.where(later).loop_share < limits.input_warning_ratio
+    ):
         return False  # the first epoch was slow, as one that fills a cache, and those after it are not
     newer = np.arange(now.wait_s.size) >= now.wait_s.size // 2
-    lately, before = now.where(newer).share, now.where(~newer).share
+    lately, before = now.where(newer).loop_share, now.where(~newer).loop_share
     usual = min(limits.input_warning_ratio, OVER_RATIO * before)
     over = lately < max(OVER_RATIO * limits.input_warning_ratio, usual)
     return not over  # nor where the newer half tells nothing: its share is NaN
@@ -125,8 +131,7 @@ def _severity(share: float, symptoms: Symptoms, explanation: Explanation, limits
     critical = share >= limits.input_critical_ratio
     if explanation.remark or (explanation.scenario == "S09" and symptoms.first_epoch):
         return "info"
-    if explanation.scenario == "S14":
-        # A busy machine looks like this as well, and the loader cannot help it: hardly any of the wait is work.
+    if explanation.mild:
         return "warning" if critical else "info"
     return "critical" if critical else "warning"
 
@@ -167,7 +172,7 @@ def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
         rows = bucket == index
         if not rows.any():
             quiet += 1
-        elif pace.where(rows).share >= limits.input_warning_ratio:
+        elif pace.where(rows).loop_share >= limits.input_warning_ratio:
             began, quiet = int(pace.request_ns[rows].min()), 0
         else:
             break

@@ -21,10 +21,17 @@ from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, LoaderInfo, Stack
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
-from loaderwatch.detect.measures.fetches import Fetches
+from loaderwatch.detect.measures.fetches import Fetches, taken_from_memory
 from loaderwatch.detect.measures.gain import gain_ratio, workers_needed
 from loaderwatch.detect.measures.gpu import gpu_evidence
-from loaderwatch.detect.measures.machine import Cpus, Machine, helper_cpu_ratio, machine_of
+from loaderwatch.detect.measures.machine import (
+    Cpus,
+    Machine,
+    helper_cpu_ratio,
+    machine_of,
+    read_per_s,
+    slowness_of,
+)
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
     beside_model,
@@ -40,7 +47,9 @@ DELIVERY_CPU_RATIO = (
 )
 OTHERS_FACTOR = 4.0  # measured: threads that hold the interpreter's lock use 5 (busy machine) to 13 times the CPU of the wait
 UNPACK_RATIO = 0.05  # of an iteration without waiting; unpacking that costs less is not the trouble
-UNPACK_S = 0.002
+UNPACK_S = 0.002  # CPU seconds on an idle host, below which unpacking is no trouble
+FEW_BYTES = 4096  # per batch, which logs and progress bars read as well
+IO_PART = 0.1  # of a batch's bytes; whoever reads less than that per batch does not read the samples
 SHORT_RATIO = 1.05  # median fetch time / workers, against a step: above it they are too slow
 NEARLY_SHORT_RATIO = 0.8  # the same with the mean fetch time: above it they are suspected
 RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
@@ -133,7 +142,7 @@ class Symptoms:
             self.ready_wait_ratio >= READY_RATIO
             and self.wait_cpu_ratio >= DELIVERY_CPU_RATIO
             and not self.lock_is_held
-            and unpack_s >= max(UNPACK_S, UNPACK_RATIO * (self.step_s + unpack_s))
+            and unpack_s >= max(UNPACK_S * self.slowness, UNPACK_RATIO * (self.step_s + unpack_s))
         )
 
     @cached_property
@@ -284,6 +293,16 @@ class Symptoms:
         """Return the mean CPU seconds of the reading thread in the same fetches as ``batch_s``."""
         return mean(self.pace.fetches.cpu_s[self._lately_or_all])
 
+    @cached_property
+    def in_memory(self) -> bool:
+        """Whether the samples lie in memory: one costs no more CPU time than to index and copy it, and nothing is read from storage."""
+        fetches, lately = self.pace.fetches, self._lately_or_all
+        size = mean(fetches.bytes[lately])
+        if not taken_from_memory(self.samples, self.batch_cpu_s, self.batch_s, size, self.slowness):
+            return False
+        stored = read_per_s(self.pace.rank, self.loader.loader, int(self.pace.request_ns[0]))
+        return not stored * self.iteration_s > max(IO_PART * float(np.nan_to_num(size)), FEW_BYTES)
+
     # ---- single long waits
 
     @property
@@ -306,6 +325,11 @@ class Symptoms:
     def machine(self) -> Machine:
         """Return what the host and this rank's processes report, as means over the last ten seconds."""
         return machine_of(self.window, self.pace.rank, self.loader.loader)
+
+    @property
+    def slowness(self) -> float:
+        """Return how many times as long the same work takes here as on an idle host (``slowness_of``)."""
+        return slowness_of(self.window, self.pace.rank)
 
     @property
     def cores(self) -> float:
@@ -342,7 +366,8 @@ class Symptoms:
 
         None where that is not known.
         """
-        return gain_ratio(self.iteration_s, after_s)
+        gain = gain_ratio(self.iteration_s, after_s)
+        return None if gain is None else gain * self.pace.in_pass_ratio
 
     def evidence(self, share: float) -> list[Evidence]:
         """Return the symptoms as a person can check them in charts; ``share`` (0 to 1) of time is lost."""

@@ -19,7 +19,7 @@ from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import iteration_with, workers_needed
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.slices import FEW_ROWS, parts
-from loaderwatch.detect.measures.statistics import median, trend
+from loaderwatch.detect.measures.statistics import median, ratio, trend
 from loaderwatch.detect.streams import split_first
 from loaderwatch.detect.text import count, cpu_count, duration, listing, percent, rate
 
@@ -62,6 +62,29 @@ def other_iterable(s: Symptoms) -> Explanation:
             else ", or in a background thread that fills a queue."
         ),
         gain_ceiling_ratio=s.gain(max(s.step_s, 0.0)),
+    )
+
+
+def in_memory(s: Symptoms) -> Explanation | None:
+    """Explain S01: the samples lie in memory, and the loader takes them one by one; None otherwise.
+
+    Workers would only copy from process to process what the training process has already.
+    """
+    if s.loader.reader or s.loader.iterable_dataset or not s.in_memory:
+        return None
+    each_s = ratio(s.batch_cpu_s, s.samples)
+    without = " Then num_workers=0 is enough." if s.pace.workers else ""
+    return Explanation(
+        scenario="S01",
+        confidence=0.9,
+        mild=True,
+        because=f"the data lies in memory, and the samples of a batch are taken one by one ({duration(s.batch_s)})",
+        cause=f"A sample costs {each_s * 1e6:.0f} µs of CPU time, and nothing is read from storage. The time goes into handling each sample:"
+        f" {rate(s.samples)} of them are indexed and joined for every batch.",
+        advice="Take a whole batch at once: index the tensors with a permutation (data[order[i:i + batch_size]]), give the dataset"
+        f" __getitems__(indices), or use a BatchSampler as sampler with batch_size=None.{without} More processes would only copy the data.",
+        gain_ceiling_ratio=s.gain(s.step_s),
+        evidence=known_evidence(("CPU time of a sample", each_s, "s")),
     )
 
 

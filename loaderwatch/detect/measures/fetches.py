@@ -15,6 +15,13 @@ from loaderwatch.detect.measures.statistics import Floats, mean, median, ratio, 
 from loaderwatch.detect.window import RankWindow, seconds
 
 Ints = NDArray[np.int64]
+SAMPLE_CPU_S = 50e-6  # CPU seconds on an idle host; 11 to 17 µs were measured for a sample of tensors in memory; decoding a small picture takes 100 µs and more
+COPY_BYTES_PER_S = (
+    0.5e9  # a slow copy within memory; joining the samples to a batch copies each once or twice
+)
+MEMORY_CPU_RATIO = (
+    0.5  # of a fetch on an idle host: who waits for longer than it computes does not take samples from memory
+)
 JUMP = 3.0  # burst credits and throughput caps cost a factor of three to thirty
 FEW_BEFORE = 3  # fetches of each worker before the change
 FEW_AFTER = 2
@@ -112,6 +119,19 @@ def fetches_of(rank: RankWindow, loader: LoaderInfo) -> Fetches:
         slow_s=seconds(rows["slow_ns"][mask]),
         bytes=np.where(rows["bytes"][mask] == UNKNOWN, np.nan, rows["bytes"][mask]).astype(np.float64),
     )
+
+
+def taken_from_memory(
+    samples: float, cpu_s: float, took_s: float, size: float, slowness: float = 1.0
+) -> bool:
+    """Whether a batch of so many samples and bytes costs no more CPU time than to index and copy what lies in memory.
+
+    ``slowness``: how many times as long work takes on this host as on an idle one. False where a number is not known; the bytes
+    need not be.
+    """
+    copied_s = (size if math.isfinite(size) else 0.0) / COPY_BYTES_PER_S
+    cheap = 0 < cpu_s <= (samples * SAMPLE_CPU_S + copied_s) * slowness
+    return cheap and cpu_s >= MEMORY_CPU_RATIO / slowness * took_s
 
 
 def _step_change(fetches: Fetches) -> StepChange | None:

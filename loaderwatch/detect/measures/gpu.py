@@ -55,7 +55,7 @@ def gpu_evidence(pace: Pace) -> list[Evidence]:
     if pace.clock != "loop":
         found.append(Evidence(label=STARVED[pace.clock], value=pace.share, unit="ratio"))
     if not found:
-        found.append(Evidence(label="compute duty (no GPU seen)", value=1 - pace.share, unit="ratio"))
+        found.append(Evidence(label="compute duty (no GPU seen)", value=1 - pace.loop_share, unit="ratio"))
     return found
 
 

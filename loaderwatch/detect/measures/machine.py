@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ FEW_LOOKS = 4
 NOW_NS = 2_500_000_000  # processes are looked at once a second: who was not seen for so long is gone
 LOOK_NS = 1_000_000_000  # processes are looked at this often, and a look tells of the time before it
 FEW_FETCHES = 2
+SLOWEST: Final = 3.0
+"""How many times the CPU time, at most, the same work takes on a full host: it shares caches, cores and the memory bus with others.
+At a pressure of 0.9, unpacking two small tensors took 2.0 to 2.4 ms, where less than 2 ms are nothing."""
 FEW_SECONDS = 4.0  # of fetching, all workers together: CPU use of processes is known to the second only
 
 
@@ -124,6 +127,28 @@ def _runnable_ratio(rank: RankWindow) -> float:
     recent = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] >= 0)
     states = rows["state"][recent]
     return float((states == ord("R")).mean()) if states.size >= FEW_LOOKS else math.nan
+
+
+def slowness_of(window: RunWindow, rank: RankWindow) -> float:
+    """Return how many times as long the same work takes on a rank's host as on an idle one, from 1 to ``SLOWEST``.
+
+    Every limit in seconds that tells much work from little must be multiplied by it. The evidence is the share of the time in which
+    some task of the host, or the rank's own main thread, was ready to run and had no CPU. Where the kernel tells neither, it is the
+    busy share of the CPUs.
+    """
+    return _once(window, ("slowness", rank.rank), lambda: _slowness_of(window, rank))
+
+
+def _slowness_of(window: RunWindow, rank: RankWindow) -> float:
+    host = window.hosts.get(rank.host)
+    pressure = busy = math.nan
+    if host is not None:
+        since = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
+        pressure, busy = (mean(host.hosts[name][since]) for name in ("psi_cpu_some_ratio", "cpu_ratio"))
+    rows = _recent(rank, ("worker", "run_delay_ratio"))
+    delayed = mean(rows["run_delay_ratio"][rows["worker"] < 0])
+    known = [value for value in (pressure, delayed) if math.isfinite(value)] or [busy]
+    return 1 + (SLOWEST - 1) * min(1.0, max(0.0, float(np.nan_to_num(max(known)))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +323,17 @@ def _per_process_rate(rows: Columns, name: str, mask: NDArray[np.bool_]) -> floa
 def _total_rate(rows: Columns, name: str, mask: NDArray[np.bool_]) -> float:
     pairs = counter_rates(rows, name, mask)
     return sum(grown / lasted for grown, lasted in pairs) if pairs else math.nan
+
+
+def read_per_s(rank: RankWindow, loader: int, since_ns: int) -> float:
+    """Return the bytes per second that who reads for a loader has read since a time (ns UTC), from files or sockets; NaN if not known.
+
+    Those are its workers, or the training process where it has none.
+    """
+    rows = rank.table("processes")
+    workers = (rows["worker"] >= 0) & (rows["loader"] == loader)
+    readers = workers if workers.any() else rows["worker"] < 0
+    return _total_rate(rows, "read_chars", readers & (rows["t_ns"] >= since_ns))
 
 
 def written_per_s(rank: RankWindow, loader: int, until_ns: int) -> float:

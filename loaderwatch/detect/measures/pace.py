@@ -19,6 +19,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.fetches import Fetches, fetches_of
 from loaderwatch.detect.measures.shares import open_wait_s
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
+from loaderwatch.detect.nesting import passes_s
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 Ints = NDArray[np.int64]
@@ -48,6 +49,7 @@ class Pace:
     optimizer_s: Floats  # of that, the optimizer's step; NaN where it made none
     nested_s: Floats  # waits on other training loaders inside the step, and work with their batches
     aside_s: Floats  # evaluation inside the step, no part of the two above
+    apart_s: Floats  # own work of the script between two passes, before this row; of the newest row what goes on now, too
     beside_s: Floats  # of that, what the loop did itself outside the evaluation's passes
     ready: Ints  # batches that lay ready when the wait began; UNKNOWN possible
     cached: Ints
@@ -72,13 +74,28 @@ class Pace:
         return total(self.wait_s) + total(self.step_s) + total(self.nested_s)
 
     @cached_property
+    def elapsed_s(self) -> float:
+        """Return the seconds of all rows and of the script's own work between the passes, as a simulation in reinforcement learning."""
+        return self.total_s + total(self.apart_s)
+
+    @cached_property
+    def in_pass_ratio(self) -> float:
+        """Return the share (0 to 1) of the elapsed time in which the script goes over the loader; NaN without any time."""
+        return ratio(self.total_s, self.elapsed_s)
+
+    @cached_property
     def lost_s(self) -> float:
         """Return the seconds of all rows that went into waiting for data."""
         return total(self.wait_s)
 
     @cached_property
     def share(self) -> float:
-        """Return the share (0 to 1) of the time lost to data wait; NaN without any time."""
+        """Return the share (0 to 1) of the elapsed time lost to data wait; NaN without any time."""
+        return ratio(self.lost_s, self.elapsed_s)
+
+    @property
+    def loop_share(self) -> float:
+        """Return the share (0 to 1) of the time within the passes lost to data wait; NaN without any time."""
         return ratio(self.lost_s, self.total_s)
 
     @property
@@ -87,7 +104,7 @@ class Pace:
 
         The rest is what it takes to fetch and unpack a batch that lies ready.
         """
-        return ratio(total(self.wait_s[~self.anything_ready]), self.total_s)
+        return ratio(total(self.wait_s[~self.anything_ready]), self.elapsed_s)
 
     @cached_property
     def loop_wait_s(self) -> Floats:
@@ -168,16 +185,26 @@ class Pace:
     @cached_property
     def loop_collected_s(self) -> Floats:
         """Return the seconds that the garbage collector held the training in each step, shape (rows,)."""
+        return self._collected_s(self._delivered_ns, self._delivered_ns + (self.own_s * 1e9).astype(np.int64))
+
+    @cached_property
+    def wait_collected_s(self) -> Floats:
+        """Return the seconds that the garbage collector held the training process in each wait, shape (rows,)."""
+        return self._collected_s(self.request_ns, self._delivered_ns)
+
+    @property
+    def _delivered_ns(self) -> Ints:
+        return self.request_ns + (np.nan_to_num(self.loop_wait_s) * 1e9).astype(np.int64)
+
+    def _collected_s(self, since_ns: Ints, until_ns: Ints) -> Floats:
         table = self.rank.table("collections")
-        result = np.zeros(self.step_s.size)
+        result = np.zeros(since_ns.size)
         own = table["worker"] == -1
         began_ns, took_s = table["request_ns"][own], seconds(table["duration_ns"][own])
         if not began_ns.size or not result.size:
             return result
-        delivered_ns = self.request_ns + (np.nan_to_num(self.loop_wait_s) * 1e9).astype(np.int64)
-        ended_ns = delivered_ns + (self.own_s * 1e9).astype(np.int64)
-        at = np.searchsorted(delivered_ns, began_ns, side="right") - 1
-        inside = (at >= 0) & (began_ns < ended_ns[np.maximum(at, 0)])
+        at = np.searchsorted(since_ns, began_ns, side="right") - 1
+        inside = (at >= 0) & (began_ns < until_ns[np.maximum(at, 0)])
         np.add.at(result, at[inside], np.nan_to_num(took_s[inside]))
         return result
 
@@ -383,6 +410,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         optimizer_s=optimizer_s,
         nested_s=nested_s,
         aside_s=aside_s,
+        apart_s=_apart_s(rank, loader, columns["request_ns"]),
         beside_s=beside_s,
         ready=columns["ready"],
         cached=columns["cached"],
@@ -394,3 +422,32 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         gpu_step_s=gpu_step_s,
         fetches=fetches,
     )
+
+
+def _apart_s(rank: RankWindow, loader: LoaderInfo, request_ns: Ints) -> Floats:
+    """Return the seconds of the script's own work between two passes over a loader, each before the next row, shape (rows,).
+
+    Passes over other loaders are no such work. The newest row has the work that goes on now as well.
+    """
+    apart_s = np.zeros(request_ns.size)
+    begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
+    begun = (begins["loader"] == loader.loader) & (begins["gap_ns"] != UNKNOWN)
+    until_ns = begins["request_ns"][begun]
+    since_ns = until_ns - np.maximum(0, begins["gap_ns"][begun])
+    rows = np.searchsorted(request_ns, until_ns)
+    over = ends["loader"] == loader.loader
+    span = rank.span
+    if over.any() and span is not None and span.phase == "outside" and rank.process.state == "live":
+        ended_ns = int((ends["request_ns"] + np.maximum(0, ends["teardown_ns"]))[over][-1])
+        if request_ns.size and ended_ns > request_ns[-1]:
+            since_ns, until_ns = np.append(since_ns, ended_ns), np.append(until_ns, rank.made_ns)
+            rows = np.append(rows, request_ns.size - 1)
+    if not since_ns.size or not request_ns.size:
+        return apart_s
+    others = [info.loader for info in rank.process.loaders if info.loader != loader.loader]
+    own_s = (until_ns - since_ns) / 1e9
+    if others:
+        own_s = own_s - passes_s(others, rank.table("steps"), begins, ends, since_ns, until_ns)
+    within = (rows > 0) & (rows < request_ns.size)  # what lies before the first row is over
+    np.add.at(apart_s, rows[within], np.maximum(0.0, own_s[within]))
+    return apart_s

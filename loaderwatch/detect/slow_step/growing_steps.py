@@ -68,7 +68,8 @@ class GrownStep:
     @property
     def share(self) -> float:
         """Return the share of the time now, 0 to 1, that has come on top of what it took at first."""
-        return (self.last_s - self.first_s) / (self.step_s + self.pace.lost_s / max(1, self.pace.wait_s.size))
+        iteration_s = self.step_s + self.pace.lost_s / max(1, self.pace.wait_s.size)
+        return self.pace.in_pass_ratio * (self.last_s - self.first_s) / iteration_s
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:

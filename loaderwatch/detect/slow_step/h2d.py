@@ -22,6 +22,7 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.gpu import device_phase_s, gpu_evidence
+from loaderwatch.detect.measures.machine import slowness_of
 from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.slow_step.long_steps import CODE
@@ -58,7 +59,7 @@ class Copies:
     @property
     def share(self) -> float:
         """Return the share (0 to 1) of the time that the copies take."""
-        return ratio(self.copy_s, self.pace.iteration_s)
+        return ratio(self.lost_s, self.pace.elapsed_s)
 
     @property
     def lost_s(self) -> float:
@@ -78,7 +79,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
         for rank in window.ranks.values()
         if rank.process.state == "live" and _may_copy(rank, limits)
         for pace in paces(rank)
-        if (copies := _copies(pace, limits)) is not None
+        if (copies := _copies(pace, slowness_of(window, rank), limits)) is not None
     ]
     if not found:
         return []
@@ -96,7 +97,7 @@ def _may_copy(rank: RankWindow, limits: Limits) -> bool:
     return bool(spent > 0.5 * limits.input_warning_ratio * of)
 
 
-def _copies(pace: Pace, limits: Limits) -> Copies | None:
+def _copies(pace: Pace, slowness: float, limits: Limits) -> Copies | None:
     now = recent(pace, limits)
     if now is None or now.total_s < LEAST_S:
         return None
@@ -121,7 +122,7 @@ def _copies(pace: Pace, limits: Limits) -> Copies | None:
     )
     enough = (
         copies.share >= limits.input_warning_ratio
-        and copies.copy_s >= limits.input_step_floor_s
+        and copies.copy_s >= limits.input_step_floor_s * slowness
         and copies.lost_s >= limits.input_floor_s
     )
     if not enough or copies.rate < SLOWEST_COPY or (finished is False and not copies.proven):

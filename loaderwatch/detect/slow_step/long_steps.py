@@ -151,7 +151,7 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     rows = np.flatnonzero(own_s >= long_from_s(usual_s))
     collector_s = now.loop_collected_s
     # A collector that runs in most steps makes them all long: none stands out, but the time is lost to it.
-    elapsed_s = now.total_s + float(now.beside_s.sum())
+    elapsed_s = now.elapsed_s + float(now.beside_s.sum())
     steady = float(np.nansum(collector_s)) >= 0.5 * REMARK_RATIO * elapsed_s
     if steady and not rows.size:
         rows = np.flatnonzero(collector_s > 0)

@@ -107,7 +107,7 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
     ):
         return None
     usual_s = median(script_s[known])
-    share = usual_s * script_s.size / now.total_s
+    share = usual_s * script_s.size / now.elapsed_s
     own = [dump for dump in rank.passing_stacks[SCRIPT_WORK] if dump.pid == rank.process.pid]
     # One in a collective says nothing: the rank may hand its own results on there, or wait for one that works longer.
     dumps = [dump for dump in own if collective(main_frames(dump)) in (None, "backward")]
@@ -136,7 +136,9 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
             wait_s = mean(now.loop_wait_s)  # what the loop makes there is data as well
             share, usual_s, step_s = share + now.share, usual_s + wait_s, step_s + wait_s
             aside = sorted(aside + between, key=lambda dump: dump.taken_ns)
-    return ScriptWork(pace, kind, min(1.0, share), len(aside) / len(own), usual_s, step_s, now.total_s, aside)
+    return ScriptWork(
+        pace, kind, min(1.0, share), len(aside) / len(own), usual_s, step_s, now.elapsed_s, aside
+    )
 
 
 def _kind(rank: RankWindow, dump: StackDump) -> Kind | None:

@@ -99,7 +99,7 @@ def _measured(rank: RankWindow, pace: Pace, course: Course) -> SlowOptimizer:
         last_s,
         step_s,
         since_s=(rank.made_ns - int(course.t_ns[quick][-1])) / 1e9,
-        share=(last_s - quick_s) / (step_s + pace.lost_s / max(1, pace.wait_s.size)),
+        share=pace.in_pass_ratio * (last_s - quick_s) / (step_s + pace.lost_s / max(1, pace.wait_s.size)),
     )
 
 

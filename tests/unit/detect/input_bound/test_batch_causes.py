@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from loaderwatch.core.facts import AT_WORK, LoaderInfo
 from loaderwatch.core.records import ReadBy
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.measures.machine import SLOWEST, slowness_of
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.workers import alerts, only, starve, watch
@@ -314,3 +315,56 @@ def test_a_thread_whose_batches_the_loop_does_not_wait_for_as_far_as_is_known() 
     for _ in range(200):
         builder.step(0.2, 0.001, off_main_thread=ReadBy.THREAD)
     assert not [finding for finding in detect(run(builder)) if finding.severity != "info"]
+
+
+def unpacked(cpu_s: float, pressure: float | None, delayed: float | None = None) -> list[str]:
+    """What alerts where unpacking a batch costs so many CPU seconds, on a host with such a pressure."""
+    rank = RankBuilder(loaders=[loader(prefetch_factor=4)])
+    for number in range(2000):
+        rank.fetch(number % 2, 0.002, cpu=0.9).step(0.006, 0.004, ready=4, wait_cpu_ns=int(cpu_s * S))
+    watch(rank, 2, cpu=0.4, main_cpu=0.5, main_run_delay_ratio=math.nan if delayed is None else delayed)
+    return [
+        one.scenario
+        for one in detect(run(rank, host={} if pressure is None else {"psi_cpu_some_ratio": pressure}))
+        if one.severity == "critical"
+    ]
+
+
+@pytest.mark.parametrize(("pressure", "delayed"), [(0.9, None), (0.1, 0.8), (None, 0.9)])
+def test_a_slow_host_makes_no_small_batch_a_large_one(pressure: float | None, delayed: float | None) -> None:
+    assert unpacked(0.0024, pressure, delayed) == []
+    assert unpacked(0.0059, pressure, delayed) == ["S13"]  # three times as much is too much there, too
+
+
+def test_the_same_batch_on_an_idle_host_is_large() -> None:
+    assert unpacked(0.0024, 0.0) == ["S13"]
+
+
+def test_the_slowness_of_a_host_without_evidence_is_how_busy_it_is() -> None:
+    rank = RankBuilder()
+    for _ in range(10):
+        rank.step(0.01, 0.1)
+    window = run(rank, busy=0.5)
+    assert slowness_of(window, window.ranks[0]) == pytest.approx(2.0)
+    full = run(rank, host={"psi_cpu_some_ratio": 1.0})
+    assert slowness_of(full, full.ranks[0]) == SLOWEST
+
+
+@pytest.mark.parametrize(("pressure", "told"), [(0.0, "S12"), (1.0, "S02")])
+def test_a_short_collation_on_a_slow_host_is_no_cause(pressure: float, told: str) -> None:
+    rank = starve(RankBuilder(), fetch=0.012, step=0.001, cpu=0.9, seconds=15.0, collate_ns=int(0.009 * S))
+    assert only(run(rank, cpus=64, host={"psi_cpu_some_ratio": pressure})).scenario == told
+
+
+def test_garbage_that_is_collected_between_two_passes_is_no_wait() -> None:
+    rank = RankBuilder(loaders=[loader(num_workers=0)])
+    for epoch in range(4):
+        rank.epoch[0], rank.batch[0] = epoch, 0
+        for _ in range(40):
+            rank.fetch(-1, 0.05, cpu=0.9).step(0.05, 0.05)
+        rank.add("collections", worker=-1, request_ns=rank.now_ns + S // 10, duration_ns=4 * S)
+        rank.now_ns += 5 * S
+    rank.epoch[0], rank.batch[0] = 4, 0
+    for _ in range(80):
+        rank.fetch(-1, 0.05, cpu=0.9).step(0.05, 0.05)
+    assert only(run(rank)).scenario == "S01"

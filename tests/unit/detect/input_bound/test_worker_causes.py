@@ -14,10 +14,11 @@ from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import facts_of
 from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.measures.machine import cpus_of
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.played import looks, read
-from tests.unit.detect.workers import only, starve, starved
+from tests.unit.detect.workers import only, starve, starved, watch
 
 
 @settings(max_examples=25, deadline=None)
@@ -343,3 +344,50 @@ def test_growth_shows_in_the_cpu_time_where_others_use_the_cpus(grows: bool) -> 
     (finding,) = [finding for finding in last if finding.code == "input-bound"]
     assert (finding.scenario == "S58") is grows
     assert ("The CPU time of a fetch has risen steadily" in finding.cause) is grows
+
+
+def from_memory(
+    *, workers: int = 0, each_s: float = 10e-6, cpu: float = 1.0, step: float = 0.005, read_per_s: float = 0.0
+) -> Finding:
+    """The finding of a loader whose batches of 512 samples cost so many CPU seconds per sample."""
+    rank = RankBuilder(loaders=[loader(num_workers=workers)])
+    took = 512 * each_s / cpu
+    for number in range(int(20 / (took / max(1, workers) + step))):
+        worker = number % workers if workers else -1
+        rank.fetch(worker, took, cpu=cpu, samples=512, bytes=512 * 200)
+        rank.step(max(0.003, took / max(1, workers) - (step if workers else 0)), step)
+    watch(rank, workers, cpu=0.9, looks=11, main_cpu=0.9, read_chars=0.0)
+    for look, row in enumerate(row for row in rank.rows["processes"] if row["worker"] < 0):
+        row["read_chars"] = look * read_per_s
+    (found,) = [one for one in detect(run(rank, cpus=64)) if one.code == "input-bound"]
+    return found
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_of_data_in_memory_no_workers_are_advised(workers: int) -> None:
+    finding = from_memory(workers=workers, step=0.001)
+    assert finding.scenario == "S01"
+    assert finding.severity == "warning"  # it loses more than 30 %, and nothing is broken
+    assert "the data lies in memory" in finding.title
+    assert "10 µs of CPU time" in finding.cause
+    assert "__getitems__" in finding.advice
+    assert "Set num_workers" not in finding.advice
+    assert "→" not in finding.advice
+
+
+def test_data_in_memory_that_costs_little_is_a_remark() -> None:
+    assert from_memory(step=0.02).severity == "info"
+
+
+@pytest.mark.parametrize(
+    ("each_s", "cpu"),
+    [(400e-6, 1.0), (10e-6, 0.05)],
+    ids=["decoded", "awaited"],
+)
+def test_what_is_decoded_or_awaited_is_not_in_memory(each_s: float, cpu: float) -> None:
+    assert "num_workers=0" in from_memory(each_s=each_s, cpu=cpu).title
+
+
+def test_small_files_are_not_in_memory_however_cheap_they_are() -> None:
+    rank_reads = 512 * 200 / 0.01  # bytes per second: all that a batch holds
+    assert "num_workers=0" in from_memory(read_per_s=rank_reads).title

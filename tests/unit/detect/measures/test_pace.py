@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.measures.pace import pace_of, paces, paces_kept, workers_changed_ns
-from tests.unit.detect.build import RankBuilder, loader, run
+from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.measures.pace import pace_of, paces, paces_kept, recent, workers_changed_ns
+from tests.unit.detect.build import RankBuilder, S, loader, run
 
 
 def trained(*epochs: tuple[int, float]) -> RankBuilder:
@@ -53,3 +54,75 @@ def test_paces_are_made_once_while_a_window_is_judged_and_let_go_then() -> None:
     assert paces(rank) is not paces(rank)
     detect(window)
     assert not rank.shared
+
+
+def plays_and_trains(
+    *, play_s: float = 4.0, wait: float = 0.01, step: float = 0.03, cycles: int = 4, **info: object
+) -> RankBuilder:
+    """A script that simulates for a while, then goes over what it saw three times, and so on; it simulates now."""
+    builder = RankBuilder(loaders=[loader(**{"num_workers": 0, **info})])
+    ended_ns, epoch = None, 0
+    for _ in range(cycles):
+        for _ in range(3):
+            gap: dict[str, int] = {} if ended_ns is None else {"gap_ns": builder.now_ns - ended_ns}
+            builder.epoch[0], builder.batch[0] = epoch, 0
+            builder.add("epoch_begins", loader=0, epoch=epoch, workers=0, iter_ns=0, **gap)
+            for _ in range(30):
+                builder.step(wait, step)
+                builder.fetch(
+                    -1,
+                    wait,
+                    cpu=1.0,
+                    samples=512,
+                    bytes=512 * 100,
+                    request_ns=builder.now_ns - int((wait + step) * S),
+                )
+            builder.add("epoch_ends", loader=0, epoch=epoch, teardown_ns=0)
+            ended_ns, epoch = builder.now_ns, epoch + 1
+        builder.open("outside", play_s)
+    return builder
+
+
+def test_work_between_two_passes_is_time_of_the_run() -> None:
+    rank = run(plays_and_trains()).ranks[0]
+    (pace,) = paces(rank)
+    assert pace.loop_share == pytest.approx(0.25)
+    assert pace.share == pytest.approx(0.25 * 3.6 / 7.6, abs=0.005)
+    assert pace.in_pass_ratio == pytest.approx(3.6 / 7.6, abs=0.01)
+    now = recent(pace, Limits())
+    assert now is not None
+    assert now.share == pytest.approx(0.25 * 3.6 / 7.6, abs=0.02)
+
+
+def test_a_pass_over_another_loader_is_no_own_work() -> None:
+    builder = plays_and_trains(cycles=1, play_s=0.0)
+    builder.loaders.append(loader(loader=1, role="eval", name="validation"))
+    ended_ns = builder.now_ns
+    builder.add("epoch_begins", loader=1, epoch=0, iter_ns=0)
+    for _ in range(20):
+        builder.step(0.05, 0.05, loader=1)
+    builder.epoch[0], builder.batch[0] = 3, 0
+    builder.add("epoch_begins", loader=0, epoch=3, workers=0, iter_ns=0, gap_ns=builder.now_ns - ended_ns)
+    for _ in range(30):
+        builder.step(0.01, 0.03)
+    assert paces(run(builder).ranks[0])[0].share == pytest.approx(0.25, abs=0.005)
+
+
+def test_a_loop_that_plays_and_trains_alerts_nobody() -> None:
+    """Not either in its first passes, before it plays again: what lies between two passes is not known then."""
+    for cycles in (1, 2, 4):
+        for play_s in (0.0, 2.0, 4.0):
+            builder = plays_and_trains(cycles=cycles, play_s=play_s, wait=0.008)
+            if play_s or cycles == 1:
+                assert not [one.title for one in detect(run(builder)) if one.severity != "info"]
+
+
+def test_the_share_that_is_told_is_that_of_the_run() -> None:
+    builder = plays_and_trains(cycles=6, wait=0.1, step=0.03)
+    for row in builder.rows["fetches"]:
+        row["cpu_ns"] = 0  # it waits for something
+    (finding,) = [one for one in detect(run(builder)) if one.code == "input-bound"]
+    assert finding.gain_ceiling_ratio is not None
+    assert finding.gain_ceiling_ratio <= 9 / (11.7 + 4) + 0.02
+    values = {item.label: item.value for item in finding.evidence}
+    assert values["data wait"] == pytest.approx(9 / (11.7 + 4), abs=0.1)
