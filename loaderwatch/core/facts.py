@@ -108,6 +108,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     loop: tuple[Int, Int] | None = (
         None  # first and last line of the outermost loop around it; None: in none, or not looked for yet
     )
+    body: Literal["skips", "nothing"] | None = (
+        None  # of the innermost loop: it leaves some of its rounds out with `continue` or only calls next(); or it does nothing
+    )
 
 
 class FailedSample(msgspec.Struct, frozen=True, kw_only=True):

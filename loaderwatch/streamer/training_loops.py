@@ -12,7 +12,9 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
+
+import msgspec
 
 from loaderwatch.core.facts import Call
 from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
@@ -32,6 +34,7 @@ _STATEMENTS: Final = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Fo
 _FILLS: Final = ("copy_", "append", "appendleft", "extend", "put")
 """Methods that put data into the object that they are called on."""
 Lines = tuple[int, int]
+_Body = Literal["skips", "nothing"] | None
 
 
 def in_loops(calls: Sequence[Call], cwd: str) -> list[Call]:
@@ -43,9 +46,10 @@ def in_loops(calls: Sequence[Call], cwd: str) -> list[Call]:
     """
     found = []
     for call in calls:
-        around = [lines for lines in _loops(str(Path(cwd, call.file))) if lines[0] <= call.line <= lines[1]]
+        loops = _loops(str(Path(cwd, call.file)))
+        around = {lines: body for lines, body in loops.items() if lines[0] <= call.line <= lines[1]}
         if around:
-            found.append(Call(file=call.file, function=call.function, line=call.line, loop=min(around)))
+            found.append(msgspec.structs.replace(call, loop=min(around), body=around[max(around)]))
     return found
 
 
@@ -165,9 +169,25 @@ def _is_any_of(assigned: set[str], needed: set[str]) -> bool:
 
 
 @functools.lru_cache(64)
-def _loops(file: str) -> tuple[Lines, ...]:
-    """Return first and last line of each loop's body and head in a source file; none where it cannot be read."""
-    return tuple(map(_lines, _found_in(file, ast.For | ast.AsyncFor | ast.While)))
+def _loops(file: str) -> dict[Lines, _Body]:
+    """Return what the body of each loop in a source file does, by the first and last line of the loop; none where it cannot be read."""
+    return {_lines(loop): _body(loop) for loop in _found_in(file, ast.For | ast.AsyncFor | ast.While)}
+
+
+def _body(loop: _Loop) -> _Body:
+    """Return what a loop does with some or all of its rounds, as far as its own statements tell."""
+    first, only = loop.body[0], len(loop.body) == 1
+    if only and (
+        isinstance(first, ast.Pass) or (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant))
+    ):
+        return "nothing"
+    takes_next = (
+        isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Call)
+        and ast.unparse(first.value.func) == "next"
+    )
+    guards = any(isinstance(part, ast.If) and isinstance(part.body[-1], ast.Continue) for part in loop.body)
+    return "skips" if guards or (only and takes_next) else None
 
 
 @functools.lru_cache(64)

@@ -227,6 +227,11 @@ def _same_loader(resumed: Finding, wait: Finding) -> bool:
     return wait.key.split(":")[1] == resumed.key.split(":")[1]
 
 
+def _before_training(resumed: Finding, effect: Finding) -> bool:
+    """Whether the run has not trained yet: what looks slow is the reading of what it throws away."""
+    return resumed.ended_ns is None
+
+
 def _one_machine(one: Finding, other: Finding) -> bool:
     same = one.scenario == other.scenario and one.scenario in OF_THE_HOST and _same_host(one, other)
     return same and one.key < other.key  # the first loader speaks for all
@@ -258,4 +263,8 @@ _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("input-bound", "input-bound"): _one_machine,
     ("running-out", "input-bound"): _memory_and_cache,
     ("fast-forward", "input-bound"): _same_loader,
+    ("fast-forward", "epoch-boundary"): _before_training,
+    ("fast-forward", "gpu-sawtooth"): _before_training,
+    ("fast-forward", "slow-evaluation"): _before_training,
+    ("fast-forward", "slow-step"): _before_training,
 }

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from loaderwatch.detect.epoch_boundary.fast_forward import only_reads
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
@@ -39,7 +40,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     for rank in loud[:MOST_ANALYSED]:
         cpus = cpus_of(window, rank)
         for pace in paces(rank):
-            if recent(pace, limits) is None:
+            if recent(pace, limits) is None or only_reads(window, rank, pace.loader):
                 continue
             for stall in stalls_of(window, pace, cpus, limits):
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)

@@ -203,3 +203,23 @@ def test_a_file_in_which_nothing_feeds_the_model(tmp_path: Path, text: str | Non
         path.write_text(text)
     dump = f'Current thread 0x1 (most recent call first):\n  File "{path}", line 1 in <module>\n'
     assert not feeds_model(dump, os.getpid(), [Call(file=str(path), function="<module>", line=2)])
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("        if step < start:\n            continue\n        train(batch)\n", "skips"),
+        ("        next(it)\n", "skips"),
+        ("        pass\n", "nothing"),
+        ("        ...\n", "nothing"),
+        ("        total += batch.mean()\n", None),
+        ("        if step < start:\n            total += 1\n        train(batch)\n", None),
+        ("        for part in batch:\n            if part:\n                continue\n", None),
+    ],
+)
+def test_what_the_body_of_a_loop_does(tmp_path: Path, body: str, told: str | None) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("def main():\n    for step, batch in enumerate(loader):\n" + body)
+    line = 3 if "next" in body else 2
+    (found,) = in_loops([Call(file=str(script), function="main", line=line)], "/")
+    assert found.body == told
