@@ -23,6 +23,8 @@ PROVEN_PART: Final = 0.5
 
 OF_THE_HOST: Final = frozenset(("S03", "S04", "S05", "S06", "S07", "S09", "S10", "S14"))
 """Scenarios whose cause is the machine or the job's settings: for two loaders it is one trouble."""
+AS_IF_SHORT: Final = frozenset(("S02", "S03", "S07", "S08", "S14", "S23"))
+"""What workers look like that stop again and again to fill a buffer: too few, too slow, without a CPU, or with nothing left to read."""
 
 
 def explains(cause: Finding, effect: Finding) -> bool:
@@ -232,6 +234,33 @@ def _before_training(resumed: Finding, effect: Finding) -> bool:
     return resumed.ended_ns is None
 
 
+def _one_stall(cause: Finding, effect: Finding) -> bool:
+    """Whether two findings about waits have one cause: the machine, or how a worker reads its part of a stream."""
+    return _one_machine(cause, effect) or _refilled(cause, effect) or _left_alone(cause, effect)
+
+
+def _refilled(refills: Finding, wait: Finding) -> bool:
+    """Whether workers that stop to read a block at once cost as much as what looks like a steady lack of workers or CPUs."""
+    return (
+        refills.scenario == "S33"
+        and wait.scenario in AS_IF_SHORT
+        and _same_loader(refills, wait)
+        and _same_rank(refills, wait)
+        and (wait.scenario == "S23" or (refills.lost_s or 0.0) >= (wait.lost_s or 0.0))
+    )
+
+
+def _left_alone(lone: Finding, spikes: Finding) -> bool:
+    """Whether the loop waits long for single batches because few workers are left to read a stream."""
+    return (
+        lone.scenario == "S23"
+        and lone.key.endswith(":steady")
+        and spikes.scenario in ("S20", "S21")
+        and _same_loader(lone, spikes)
+        and _same_rank(lone, spikes)
+    )
+
+
 def _one_machine(one: Finding, other: Finding) -> bool:
     same = one.scenario == other.scenario and one.scenario in OF_THE_HOST and _same_host(one, other)
     return same and one.key < other.key  # the first loader speaks for all
@@ -260,7 +289,7 @@ _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("input-bound", "gpu-sawtooth"): _waited_for,
     ("input-bound", "hung"): _wait_that_may_hang,
     ("input-bound", "slow-step"): _straggler,
-    ("input-bound", "input-bound"): _one_machine,
+    ("input-bound", "input-bound"): _one_stall,
     ("running-out", "input-bound"): _memory_and_cache,
     ("fast-forward", "input-bound"): _same_loader,
     ("fast-forward", "epoch-boundary"): _before_training,

@@ -52,6 +52,7 @@ FEW_BYTES = 4096  # per batch, which logs and progress bars read as well
 IO_PART = 0.1  # of a batch's bytes; whoever reads less than that per batch does not read the samples
 SHORT_RATIO = 1.05  # median fetch time / workers, against a step: above it they are too slow
 NEARLY_SHORT_RATIO = 0.8  # the same with the mean fetch time: above it they are suspected
+AWAITED_PART = 0.5  # of a fetch, in which a worker sleeps or waits, so that a lack of CPUs is not its cause
 RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
 CROWDED_RUNNABLE_RATIO = 0.5
 CORES = 4.0  # CPUs that a rank is taken to have where the number is not known
@@ -272,6 +273,13 @@ class Symptoms:
     def waits_for_storage(self) -> bool:
         """Whether the workers hardly compute while they fetch: they wait for storage or network."""
         return self.computing_ratio < LATENCY_CPU_RATIO
+
+    @property
+    def mostly_awaits(self) -> bool:
+        """Whether a worker neither computes nor lacks a CPU for half of a fetch: it sleeps or waits, and no CPU would make that shorter."""
+        return (
+            self.fetch_cpu_ratio + self.machine.worker_delay_ratio <= 1 - AWAITED_PART
+        )  # False where one is not known
 
     @cached_property
     def lately(self) -> NDArray[np.bool_]:

@@ -254,7 +254,7 @@ def no_cpu_for_more(s: Symptoms) -> Explanation | None:
     """Explain S07: the workers compute, and no CPU is free for more of them; None otherwise."""
     cpus, computing = s.cpus, s.computing_ratio
     full = cpus.free < FREE_CPUS if math.isfinite(cpus.free) else s.workers >= s.cores
-    if s.waits_for_storage or not (full or _target(s) <= s.workers):
+    if s.waits_for_storage or s.mostly_awaits or not (full or _target(s) <= s.workers):
         return None
     on_cpu = min(computing, s.fetch_cpu_ratio) if math.isfinite(s.fetch_cpu_ratio) else computing
     cpu_per_sample = s.fetch_s * on_cpu / s.samples if s.samples > 0 else math.nan
@@ -349,7 +349,7 @@ def too_few_workers(s: Symptoms) -> Explanation:
 
 def _target(s: Symptoms) -> int:
     """Return how many workers to have: those that keep up, and if they compute, no more than fit the CPUs."""
-    if s.waits_for_storage:
+    if s.waits_for_storage or s.mostly_awaits:
         return s.workers_needed
     known = [ratio for ratio in (s.computing_ratio, s.worker_cpu_ratio) if math.isfinite(ratio)]
     return min(s.workers_needed, _most_workers(s.cpus, max(known, default=1.0), s.workers))

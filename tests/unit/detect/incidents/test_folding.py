@@ -280,3 +280,24 @@ def test_nobody_dies_twice() -> None:
     assert not after.ids
     after.see(crash("S39", pid=8))
     assert len(after.ids) == 1, "another process did"
+
+
+def waits(scenario: str, kind: str, lost_s: float, loader: int = 0) -> Finding:
+    return finding(f"input-bound:{loader}:{kind}", scenario, lost_s=lost_s)
+
+
+@pytest.mark.parametrize("scenario", ["S02", "S03", "S07", "S08", "S14", "S23"])
+def test_a_refilled_buffer_explains_workers_that_seem_short(scenario: str) -> None:
+    refills, wait = waits("S33", "spikes", 10.0), waits(scenario, "steady", 5.0)
+    (alert,) = fold([wait, refills])
+    assert alert.scenario == "S33"
+    assert [each.scenario for each in alert.folded] == [scenario]
+    assert not explains(refills, waits(scenario, "steady", 5.0, loader=1))
+    assert explains(refills, waits(scenario, "steady", 20.0)) == (scenario == "S23")
+
+
+def test_a_worker_left_alone_explains_the_long_waits_for_it() -> None:
+    alone = waits("S23", "steady", 5.0)
+    assert [one.scenario for one in fold([waits("S20", "spikes", 9.0), alone])] == ["S23"]
+    assert not explains(alone, waits("S20", "spikes", 9.0, loader=1))
+    assert not explains(waits("S23", "spikes", 5.0), waits("S20", "steady", 9.0))

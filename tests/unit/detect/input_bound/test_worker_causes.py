@@ -391,3 +391,11 @@ def test_what_is_decoded_or_awaited_is_not_in_memory(each_s: float, cpu: float) 
 def test_small_files_are_not_in_memory_however_cheap_they_are() -> None:
     rank_reads = 512 * 200 / 0.01  # bytes per second: all that a batch holds
     assert "num_workers=0" in from_memory(read_per_s=rank_reads).title
+
+
+@pytest.mark.parametrize(("delayed", "told"), [(0.02, "S02"), (0.5, "S07")])
+def test_workers_that_sleep_half_of_a_fetch_lack_no_cpu(delayed: float, told: str) -> None:
+    """On a full host the looks find them runnable, and other programs use the CPUs; a CPU would not make a sleep shorter."""
+    rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.42)
+    watch(rank, 2, cpu=0.42, run_delay_ratio=delayed, state=ord("R"))
+    assert only(run(rank, cpus=2, busy=1.0)).scenario == told
