@@ -457,3 +457,11 @@ def test_who_names_a_number_of_workers_is_known_to() -> None:
         if re.search(r"num_workers(=\{| \{)", source):
             (scenario,) = re.findall(r'scenario="(S\d\d)"', source)
             assert scenario in SAYS_HOW_MANY
+
+
+@pytest.mark.parametrize(("fetch_s", "said_so"), [(0.006, False), (0.06, True)])
+def test_no_workers_for_samples_that_lie_in_memory(fetch_s: float, said_so: bool) -> None:
+    """512 samples of 12 µs each, against 120 µs each."""
+    measured = {"fetch_s": fetch_s, "step_s": 0.01, "fetch_cpu_ratio": 1.0, "batch_bytes": 1e5}
+    found = said(audit(facts(one(num_workers=0, batch_size=512, measured=measured))))
+    assert ("workers-none" in found) == said_so

@@ -8,7 +8,7 @@ import pytest
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import pace_of, paces, paces_kept, recent, workers_changed_ns
-from tests.unit.detect.build import RankBuilder, S, loader, run
+from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 
 def trained(*epochs: tuple[int, float]) -> RankBuilder:
@@ -126,3 +126,9 @@ def test_the_share_that_is_told_is_that_of_the_run() -> None:
     assert finding.gain_ceiling_ratio <= 9 / (11.7 + 4) + 0.02
     values = {item.label: item.value for item in finding.evidence}
     assert values["data wait"] == pytest.approx(9 / (11.7 + 4), abs=0.1)
+
+
+def test_the_verdict_watches_no_share_that_the_run_does_not_lose() -> None:
+    """A sixth of each step is data wait, and a twelfth of the time."""
+    window = run(plays_and_trains(wait=0.006))
+    assert verdict_now(window, []).title.startswith("Healthy: data wait takes 17 % of each step")
