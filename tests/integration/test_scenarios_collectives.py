@@ -8,7 +8,7 @@ import pytest
 from torch.nn.parallel import DistributedDataParallel
 
 from tests.scenarios.cases import Case, in_group
-from tests.scenarios.play import Outcome, play
+from tests.scenarios.play import Outcome, line_of, play
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -41,7 +41,9 @@ def test_validation_through_the_wrapped_model(outcomes: dict[str, Outcome]) -> N
 
 def test_different_collectives(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s45_collectives"].found()
-    assert "rank 0 in barrier and rank 1 in backward" in finding["title"]
+    barrier, backward = (line_of("s45_collectives.py", call) for call in ("dist.barrier()", ".backward()"))
+    assert f"rank 0 in `barrier` at s45_collectives.py:{barrier} in <module>" in finding["title"]
+    assert f"rank 1 in `backward` at s45_collectives.py:{backward} in <module>" in finding["title"]
     assert len(finding["stacks"]) == 2
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.hang.rank_positions import Position, patience, place_evidence, places_of
+from loaderwatch.detect.hang.rank_positions import (
+    Position,
+    patience,
+    place_evidence,
+    places_of,
+    whereabouts,
+    without_line,
+)
 
 CODE = "hung"
 
@@ -22,8 +29,10 @@ def finding_of(
     evidence: list[Evidence],
 ) -> Finding:
     """Return a finding about ``odd``, with the stacks of all these positions; it has lasted for ``age_s``."""
-    found = places_of(list({position.number: position for position in positions}.values()), odd.number)
-    left = patience(positions)
+    each = list({position.number: position for position in positions}.values())
+    found, left = places_of(each, odd.number), patience(positions)
+    if stands := whereabouts(found):
+        cause = f"{cause} Where they stand: {stands}.{without_line(each)}"
     return Finding(
         key=f"{CODE}:collective",
         code=CODE,

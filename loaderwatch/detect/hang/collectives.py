@@ -5,6 +5,7 @@ A lone process that stands still is S26.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -15,23 +16,31 @@ from loaderwatch.detect.hang.across_ranks import finding_of
 from loaderwatch.detect.hang.excuses import is_excused
 from loaderwatch.detect.hang.left_behind import left_behind
 from loaderwatch.detect.hang.outside_loops import SAVE_ADVICE, alone
+from loaderwatch.detect.hang.patterns import BRANCH_OF_MODEL, pattern_of
 from loaderwatch.detect.hang.rank_positions import (
     Position,
     names,
     places_of,
     positions_of,
+    whereabouts,
 )
 from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stands_still, still_stands_there
 from loaderwatch.detect.measures.stacks import main_frames, saving, user_frame
-from loaderwatch.detect.text import duration, listing, ranks_phrase
+from loaderwatch.detect.text import duration, ranks_phrase
 from loaderwatch.detect.window import RunWindow
 
 STAYS_NS = 10_000_000_000
 # Stacks are asked for when a span grows old; without them nobody can tell collectives apart.
 STACKS_COME_S = 10.0
+UNUSED: Final = re.compile(r"finished reduction")
+"""Words of DistributedDataParallel's error on a rank that used other layers than in the step before."""
+WORKS_ADVICE: Final = (
+    "Do long work of a single rank before training or in another process, and let the others not wait for it: a longer timeout"
+    " of init_process_group only keeps the job alive meanwhile."
+)
 POLL_ADVICE: Final = "If it waits there for what may never come (a file, a server, another job), give that wait a limit and let it end with an error. "
 
 
@@ -105,15 +114,10 @@ def _differ(positions: list[Position]) -> bool:
 
 def _desync(positions: list[Position]) -> Finding:
     """Explain S46, an exchange of buffers against something else, or S45, other collectives that differ."""
-    lines = {str(user_frame(position.frames) or "") for position in positions if position.collective}
-    # The same collective from two lines is two: none of them is complete.
-    apart = len(lines) > 1 and "" not in lines and len({position.stands for position in positions}) == 1
-    groups: dict[str, list[int]] = {}
-    for position in positions:
-        place = f"{position.stands} at {user_frame(position.frames)}" if apart else position.stands
-        groups.setdefault(place, []).append(position.number)
-    places = listing([f"{names(numbers)} in {place}" for place, numbers in groups.items()])
-    odd = places_of(positions)[0].position
+    stands = places_of(positions)
+    places, odd = whereabouts(stands), stands[0].position
+    # The same collective from two lines is two, and none of them is complete. A line that is not known tells of no difference.
+    differ = len(stands) > 1 and (len({one.stands for one in stands}) > 1 or all(one.at for one in stands))
     age_s = max(position.age_s for position in positions)
     if _in_buffer_sync(positions):
         return finding_of(
@@ -132,17 +136,24 @@ def _desync(positions: list[Position]) -> Finding:
         )
     if found := _one_sided(positions):
         return found
-    if len(groups) > 1 and any(position.collective for position in positions):
+    why = None
+    if differ and any(position.collective for position in positions):
+        why = pattern_of(positions)
         title = f"The ranks wait for each other in different places: {places}, for {duration(age_s)}."
-        cause = (
-            "The ranks took different ways through the code, so their collectives do not match: a batch skipped on one rank, a"
-            " branch that depends on local data, or a metric that only one rank reduces."
+        cause = "The ranks took different ways through the code, so their collectives do not match."
+        cause += (
+            f" {why.cause}"
+            if why
+            else " A batch was skipped on one rank, or a branch depends on data that only it has."
         )
         confidence = 0.75
     else:
         who = ranks_phrase([position.number for position in positions], len(positions))
-        title = f"{who} have stood still in {next(iter(groups))} for {duration(age_s)}."
+        title = f"{who} have stood still in {odd.where} for {duration(age_s)}."
         cause = "A collective does not complete although all ranks are in it: the network between them, or a partner that died."
+        if odd.collective == "backward":
+            why = BRANCH_OF_MODEL
+            cause += f" Or: {why.cause[0].lower()}{why.cause[1:]}"
         confidence = 0.5
     return finding_of(
         scenario="S45",
@@ -152,7 +163,9 @@ def _desync(positions: list[Position]) -> Finding:
         age_s=age_s,
         title=title,
         cause=cause,
-        advice="Make such decisions on all ranks together (all_reduce a flag), and set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which"
+        advice=why.meets
+        if why
+        else "Make such decisions on all ranks together (all_reduce a flag), and set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which"
         " collective differs.",
         evidence=[],
     )
@@ -206,10 +219,12 @@ def _crashed(stuck: list[Position], positions: list[Position]) -> Finding | None
         odd=dead[0],
         positions=[*dead, *stuck],
         age_s=max(position.age_s for position in stuck),
-        title=f"{names([position.number for position in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for"
+        title=f"{names([position.number for position in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].where} for"
         f" rank {dead[0].number}, which crashed{how}.",
         cause=f"Rank {dead[0].number} is gone; the others sit in a collective with it until that times out.",
-        advice=f"Find out why rank {dead[0].number} on {dead[0].rank.host} died; its last steps are on its page. Stop the job:"
+        advice=BRANCH_OF_MODEL.meets
+        if UNUSED.search(how)
+        else f"Find out why rank {dead[0].number} on {dead[0].rank.host} died; its last steps are on its page. Stop the job:"
         " it cannot go on.",
         evidence=[],
     )
@@ -230,7 +245,7 @@ def _ended(stuck: list[Position], outside: list[Position]) -> Finding | None:
         odd=stuck[0] if one else gone[0],
         positions=[*gone, *stuck],
         age_s=max(position.age_s for position in stuck),
-        title=f"{names([position.number for position in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].stands} for {left},"
+        title=f"{names([position.number for position in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].where} for {left},"
         f" which {has} ended.",
         cause=f"{left.capitalize()} {has} ended without an error and will not come; the others sit in a collective until that times out.",
         advice="Let all ranks take part in the same collectives up to the last, and let no rank leave before the others:"
@@ -261,6 +276,7 @@ def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding |
     tells = span is not None and (odd.is_held or (stands and span.wchan))
     reason = blocked(span, "the training process") if span is not None and tells else None
     because = f", {reason.because}" if reason else ""
+    why = pattern_of([odd], waiting)
     polls = not stands and cpu_ratio(odd.rank, odd.rank.process.pid, since_ns) < IDLE_CPU_RATIO
     return finding_of(
         scenario="S47" if not stands else "S52" if saves else "S53",
@@ -269,7 +285,7 @@ def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding |
         positions=[*waiting, odd],
         age_s=max(position.age_s for position in waiting),
         title=f"{names([position.number for position in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
-        f" {waiting[0].stands} for rank {odd.number}, which has {'been stuck' if reason or stands else 'been'} {'at' if odd.frames else 'in'} {odd.stands} for"
+        f" {waiting[0].where} for rank {odd.number}, which has {'been stuck' if reason or stands else 'been'} {'at' if odd.frames else 'in'} {odd.stands} for"
         f" {duration(odd.age_s)}{because}.",
         cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective."
         + (
@@ -283,9 +299,7 @@ def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding |
         if stands and saves
         else reason.advice
         if reason
-        else (POLL_ADVICE if polls else "")
-        + "Do long work of a single rank before training or in another process, and let the others not wait for it: a longer timeout"
-        " of init_process_group only keeps the job alive meanwhile.",
+        else (POLL_ADVICE if polls else "") + (why.works if why and why.works else WORKS_ADVICE),
         evidence=[],
     )
 

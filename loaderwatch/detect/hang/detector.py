@@ -8,6 +8,7 @@ stack.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.awaited import evaluates, missing, name_of, thing, workers_of
 from loaderwatch.detect.hang.flight_recorder import recorded
-from loaderwatch.detect.hang.rank_positions import patience, place_evidence, places
+from loaderwatch.detect.hang.rank_positions import Place, patience, place_evidence, places, whereabouts
 from loaderwatch.detect.hang.reasons import reason_of, thread_silent, without_end
 from loaderwatch.detect.hang.retries import Retries, retries_of
 from loaderwatch.detect.limits import Limits
@@ -106,7 +107,7 @@ def _loader_finding(
         confidence=reason.confidence,
         began_ns=span.since_ns,
         title=_title(item, worker, index, reason, window),
-        cause=_cause(item, worker, where, others, len(in_loader), retries)
+        cause=_cause(item, worker, where, others, len(in_loader), retries, stands)
         + _out_of_memory(kills)
         + (f" {left.sentence}" if left else ""),
         advice=reason.advice,
@@ -217,6 +218,7 @@ def _cause(
     others: list[int],
     loaders: int,
     retries: Retries | None,
+    stands: Sequence[Place],
 ) -> str:
     loop = "evaluation" if evaluates(item.rank, item.span) else "training loop"
     waits = f"The {loop} has waited {duration(item.age_s)} for {thing(item.rank, item.span)}"
@@ -230,6 +232,7 @@ def _cause(
         verb = "waits" if len(others) == 1 else "wait"
         names = f"{'Rank' if len(others) == 1 else 'Ranks'} {listing([str(rank) for rank in others])}"
         text += f" {names} {verb} for it in {'a loader too' if loaders > 1 else 'the gradient exchange'}."
+        text += f" Where they stand: {whereabouts(stands)}." if stands else ""
     if retries:
         text += retries.sentence
     elif item.reading:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.across_ranks import finding_of
+from loaderwatch.detect.hang.patterns import EARLY_STOP, pattern_of
 from loaderwatch.detect.hang.rank_positions import Position, names
-from loaderwatch.detect.measures.stacks import in_loop_of, user_frame
+from loaderwatch.detect.measures.stacks import in_loop_of
 from loaderwatch.detect.text import listing
 
 
@@ -56,20 +57,20 @@ def _went_on(left: Position, waiting: Position, stuck: list[Position], outside: 
     gone = [position.number for position in outside]
     waits = [position.number for position in stuck]
     one, alone = len(waits) == 1, len(gone) == 1
-    called_at = user_frame(left.frames) if left.collective else None
     if left.place == "ended":
         title = (
             f"{names(waits).capitalize()} {'has' if one else 'have'} begun epoch {waiting.epoch} and {'waits' if one else 'wait'} in"
-            f" {waiting.stands} for {names(gone)}, which {'has' if alone else 'have'} not: {'it' if alone else 'they'} left after epoch"
+            f" {waiting.where} for {names(gone)}, which {'has' if alone else 'have'} not: {'it' if alone else 'they'} left after epoch"
             f" {left.epoch} and {'has' if alone else 'have'} ended."
         )
     else:
         title = (
             f"{names(waits).capitalize()} {'has' if one else 'have'} begun epoch {waiting.epoch} and {'waits' if one else 'wait'} in"
-            f" {waiting.stands} for {names(gone)}, which {'has' if alone else 'have'} not: {'it' if alone else 'they'} left after epoch"
+            f" {waiting.where} for {names(gone)}, which {'has' if alone else 'have'} not: {'it' if alone else 'they'} left after epoch"
             f" {left.epoch} and {'stands' if alone else 'stand'}"
-            f" {'at' if left.collective is None and ':' in left.stands else 'in'} {left.stands}."
+            f" {'at' if left.collective is None and ':' in left.stands else 'in'} {left.where}."
         )
+    why = pattern_of([left], stuck) or EARLY_STOP
     return finding_of(
         scenario="S45",
         confidence=0.9,
@@ -77,10 +78,8 @@ def _went_on(left: Position, waiting: Position, stuck: list[Position], outside: 
         positions=[*stuck, *outside],
         age_s=max(position.age_s for position in stuck),
         title=title,
-        cause="Until then the ranks had the same number of batches. Whether another epoch begins was decided on each rank alone: by its own loss"
-        " (early stopping), a limit of time, or a file. Nobody will come until the collective times out."
-        + (f" Rank {left.number} called {left.collective} at {called_at}." if called_at else ""),
-        advice="Decide it once for all ranks: all_reduce the loss, or broadcast rank 0's decision, before the loop ends or goes on.",
+        cause=f"Until then the ranks had the same number of batches. {why.cause} Nobody will come until the collective times out.",
+        advice=why.meets,
         evidence=[],
     )
 
@@ -101,10 +100,10 @@ def _unequal(left: Position, waiting: Position, stuck: list[Position], outside: 
         positions=[*stuck, *outside],
         age_s=max(position.age_s for position in stuck),
         title=f"Rank {waiting.number} has {more} in epoch {waiting.epoch}, rank {left.number} has {left.batches}:"
-        f" {who} in {waiting.stands} for {partner} left the epoch.",
+        f" {who} in {waiting.where} for {partner} left the epoch.",
         cause=f"Every step needs all ranks, but they do not have the same number of batches. Rank {waiting.number} is in batch"
         f" {waiting.batches} of epoch {waiting.epoch}; rank {left.number} ended epoch {left.epoch} after {left.batches}"
-        f" and now stands {'at' if left.collective is None and ':' in left.stands else 'in'} {left.stands}. Nobody will come until the collective times out.",
+        f" and now stands {'at' if left.collective is None and ':' in left.stands else 'in'} {left.where}. Nobody will come until the collective times out.",
         advice="Give every rank the same number of batches: DistributedSampler with drop_last=True, equal shards for an"
         " IterableDataset, or wrap the loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or"
         " filter batches on one rank only.",

@@ -95,6 +95,12 @@ class Position:
         phase = self.rank.span.phase if self.rank.span else "?"
         return str(where) if where else {"outside": "code outside the loop"}.get(phase, f"its {phase}")
 
+    @property
+    def where(self) -> str:
+        """Return where the rank stands, a collective with the user's line that called it: "`backward` at train.py:90 in main"."""
+        at = user_frame(self.frames) if self.collective else None
+        return f"`{self.collective}` at {at}" if at else self.stands
+
 
 def positions_of(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Position]:
     """Return one position for each rank; ``found`` are the ranks that are stuck outside their loaders."""
@@ -283,6 +289,27 @@ def place_evidence(found: Sequence[Place]) -> list[Evidence]:
 def names(ranks: Sequence[int]) -> str:
     """Return ranks in words, as "rank 3" or "ranks 0, 2 and 5"."""
     return f"rank{'s' if len(ranks) > 1 else ''} {listing([str(rank) for rank in sorted(ranks)])}"
+
+
+def whereabouts(found: Sequence[Place]) -> str:
+    """Return who stands where: "rank 0 in `barrier` at index.py:48 in build and rank 1 in `backward` at train.py:90 in main"."""
+    return listing([_stand(place) for place in found if place.state == "stands"])
+
+
+def _stand(place: Place) -> str:
+    if place.collective is not None and place.at is not None:
+        return f"{names(place.ranks)} in `{place.collective}` at {place.at}"
+    if ":" in place.stands:
+        return f"{names(place.ranks)} at {place.text}"
+    return f"{names(place.ranks)} in {place.text}"
+
+
+def without_line(positions: Sequence[Position]) -> str:
+    """Return the sentence on ranks whose line is not known, as no stack of them was taken; "" if there are none."""
+    found = [one.number for one in positions if one.place in ("stuck", "outside") and one.dump is None]
+    if not found:
+        return ""
+    return f" No stack of {names(found)} could be taken, so the line is not known."
 
 
 @dataclass(frozen=True)

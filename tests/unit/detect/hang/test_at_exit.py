@@ -204,7 +204,7 @@ def test_others_wait_for_a_rank_that_does_not_end() -> None:
     other.stack(-1, 101, stacks.main_in("barrier")).half_a_minute()
     (finding,) = detect(run(builder, other))
     assert (finding.scenario, finding.rank, finding.severity) == ("S53", 0, "critical")
-    assert "Rank 1 waits in barrier for rank 0" in finding.title
+    assert "Rank 1 waits in `barrier` at train.py:61 in train_epoch for rank 0" in finding.title
     assert "the end of Python" in finding.title
 
 
@@ -215,7 +215,10 @@ def test_a_collective_with_a_rank_that_has_ended() -> None:
     gone.state = "finished"
     (finding,) = detect(run(gone, waits))
     assert (finding.scenario, finding.rank, finding.severity) == ("S45", 1, "critical")
-    assert finding.title == "Rank 1 waits in destroy_process_group for rank 0, which has ended."
+    assert (
+        finding.title
+        == "Rank 1 waits in `destroy_process_group` at train.py:61 in train_epoch for rank 0, which has ended."
+    )
     window = run(gone, waits)
     item = stuck(window.ranks[1], Limits())
     assert item is not None

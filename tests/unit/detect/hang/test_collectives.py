@@ -68,16 +68,22 @@ def test_one_collective_from_two_lines_is_two() -> None:
     )
     finding = only(run(stuck(0, other), stuck(1, one)))
     assert finding.title == (
-        "The ranks wait for each other in different places: rank 0 in all_reduce at train.py:61 in average_gradients and rank 1 in"
-        " all_reduce at train.py:61 in tell_of_overflow, for 40 s."
+        "The ranks wait for each other in different places: rank 0 in `all_reduce` at train.py:61 in average_gradients and rank 1 in"
+        " `all_reduce` at train.py:61 in tell_of_overflow, for 40 s."
     )
     alike = only(run(stuck(0, one), stuck(1, one)))
-    assert alike.title == "Both ranks have stood still in all_reduce for 40 s."
+    assert (
+        alike.title
+        == "Both ranks have stood still in `all_reduce` at train.py:61 in tell_of_overflow for 40 s."
+    )
 
 
 def test_a_send_that_meets_no_receiver() -> None:
     finding = only(run(stuck(0, stacks.main_in("send")), stuck(1, BARRIER)))
-    assert "rank 0 in send and rank 1 in barrier" in finding.title
+    assert (
+        "rank 0 in `send` at train.py:61 in train_epoch and rank 1 in `barrier` at train.py:61"
+        in finding.title
+    )
 
 
 def hangs(window: RunWindow) -> list[Finding]:
@@ -93,7 +99,8 @@ def test_unequal_batches_name_both_sides() -> None:
     finding = only(run(left(0, batches=12), stuck(1, BACKWARD, batch=12, planned=14)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S44", 1, "critical")
     assert finding.title == (
-        "Rank 1 has 14 batches in epoch 0, rank 0 has 12: rank 1 waits in backward for rank 0, which has left the epoch."
+        "Rank 1 has 14 batches in epoch 0, rank 0 has 12: rank 1 waits in `backward` at train.py:61 in"
+        " train_epoch for rank 0, which has left the epoch."
     )
     assert "rank 0 ended epoch 0 after 12" in finding.cause
     assert [stack.rank for stack in finding.stacks] == [1, 0]
@@ -137,8 +144,8 @@ def test_a_rank_that_decided_to_stop_alone() -> None:
     finding = only(run(others[0], stopped.half_a_minute(), others[1]))
     assert (finding.scenario, finding.rank) == ("S45", 1)
     assert finding.title == (
-        "Ranks 0 and 2 have begun epoch 1 and wait in backward for rank 1, which has not: it left after epoch 0 and stands at"
-        " train.py:61 in publish."
+        "Ranks 0 and 2 have begun epoch 1 and wait in `backward` at train.py:61 in train_epoch for rank 1, which has not: it left after"
+        " epoch 0 and stands at train.py:61 in publish."
     )
     assert "early stopping" in finding.cause
     assert "all_reduce the loss" in finding.advice
@@ -155,7 +162,7 @@ def test_a_rank_that_decided_to_stop_alone_and_is_gone() -> None:
 def test_validation_through_the_wrapped_model() -> None:
     finding = only(run(stuck(0, BACKWARD, epoch=1, batch=0), stuck(1, BUFFERS, epoch=1, batch=0)))
     assert finding.scenario == "S46"
-    assert "rank 1 in the forward pass's buffer sync" in finding.title
+    assert "rank 1 in `buffer sync` at train.py:61" in finding.title
     assert "forward_sync_buffers=False" in finding.advice
 
 
@@ -177,7 +184,7 @@ def test_an_evaluation_of_ones_own_is_no_desync(cpu: float, switches_per_s: floa
     [
         (stacks.main_in(user="report"), "S53", "which has been stuck at train.py:61 in report"),
         (stacks.SAVE, "S52", "which has been stuck at train.py:61 in save"),
-        (BARRIER, "S45", "which has not: it left after epoch 0 and stands in barrier"),
+        (BARRIER, "S45", "which has not: it left after epoch 0 and stands in `barrier`"),
     ],
 )
 @pytest.mark.parametrize("learned", [False, True])
@@ -203,7 +210,7 @@ def test_a_rank_that_is_stuck_between_two_epochs(text: str, scenario: str, words
     assert words in finding.title
     assert finding.rank == 1
     assert "Join" not in finding.advice
-    assert ("Rank 1 called barrier at train.py:61 in " in finding.cause) == (scenario == "S45")
+    assert ("rank 1 in `barrier` at train.py:61 in " in finding.cause) == (scenario == "S45")
 
 
 @pytest.mark.parametrize(("others", "at"), [(BACKWARD, "step"), (BARRIER, "outside")])
@@ -255,7 +262,10 @@ def test_different_collectives() -> None:
     gather = stacks.main_in("all_gather", "wrapper")
     finding = only(run(stuck(0, gather), stuck(1, BARRIER)))
     assert finding.scenario == "S45"
-    assert "rank 0 in all_gather and rank 1 in barrier" in finding.title
+    assert (
+        "rank 0 in `all_gather` at train.py:61 in train_epoch and rank 1 in `barrier` at train.py:61"
+        in finding.title
+    )
 
 
 def test_a_partner_that_crashed() -> None:
@@ -265,11 +275,49 @@ def test_a_partner_that_crashed() -> None:
     assert "rank 0, which crashed" in finding.title
 
 
+def test_a_partner_that_used_other_layers_is_told_how_to_let_it() -> None:
+    dead = rank(0)
+    dead.state = "crashed"
+    dead.exit = "uncaught RuntimeError: Expected to have finished reduction in the prior iteration"
+    finding = only(run(dead, stuck(1, BACKWARD)))
+    assert "find_unused_parameters=True" in finding.advice
+    assert "rank 1 in `backward` at train.py:61 in train_epoch" in finding.cause
+
+
+def test_both_lines_are_told_and_the_advice_is_that_of_the_place() -> None:
+    """One rank is in a barrier in the loop over the epochs, where it saves; the other has begun the next epoch."""
+    away = left(0, stacks.main_in("barrier", user="save_checkpoint"), batches=30)
+    away.calls = [Call(file="/home/me/project/train.py", function="<module>", line=90, loop=(80, 99))]
+    finding = only(run(away, stuck(1, BACKWARD, batch=0, epoch=1, batches=31)))
+    assert "wait" in finding.title
+    assert "`backward` at train.py:61 in train_epoch" in finding.title
+    assert "in `barrier` at train.py:61 in save_checkpoint" in finding.title
+    assert "saves a checkpoint" in finding.cause
+    assert "all_reduce the loss" not in finding.advice
+
+
+def test_a_rank_that_hangs_in_its_loader_has_the_lines_of_the_others() -> None:
+    waits = rank(0)
+    waits.open("wait", 400.0, batch=30, awaited_worker=1).worker(
+        1, "fetch", 400.0, sample_age=400.0, sample_index=7
+    )
+    finding = only(run(waits, stuck(1, BACKWARD, age=400.0, batch=30)))
+    assert finding.rank == 0
+    assert "rank 1 in `backward` at train.py:61 in train_epoch" in finding.cause
+
+
+def test_a_rank_without_a_stack_is_named() -> None:
+    away = stuck(1, BACKWARD, age=60.0)
+    away.stacks.clear()
+    finding = only(run(stuck(0, BARRIER, age=60.0), away))
+    assert "No stack of rank 1 could be taken, so the line is not known." in finding.cause
+
+
 def test_a_rank_that_is_busy_with_something_else() -> None:
     finding = only(run(stuck(0, stacks.main_in(user="preprocess"), age=60.0), stuck(1, BARRIER)))
     assert (finding.scenario, finding.rank) == ("S47", 0)
     assert "train.py:61 in preprocess" in finding.title
-    assert finding.advice.startswith("Do long work of a single rank before training")
+    assert finding.advice.startswith("Build it in a job of its own before training")
 
 
 def test_a_rank_that_polls_is_told_to_bound_that() -> None:
@@ -477,7 +525,9 @@ class TestBeforeTheFirstLoopAndAfterTheLast:
         ranks = [begun(number, stacks.main_in(user="download")), begun(1 - number, INIT)]
         finding = only(run(*(each.half_a_minute() for each in ranks)))
         assert (finding.scenario, finding.severity, finding.rank) == ("S53", "critical", number)
-        assert f"waits in init_process_group for rank {number}" in finding.title
+        assert (
+            f"waits in `init_process_group` at train.py:61 in train_epoch for rank {number}" in finding.title
+        )
         assert "train.py:61 in download" in finding.title
 
     def test_at_the_end(self) -> None:
