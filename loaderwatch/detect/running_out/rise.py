@@ -15,7 +15,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.measures.statistics import Floats, Growth
 from loaderwatch.detect.text import count, duration
 from loaderwatch.detect.window import RankWindow, first_at, one_of
@@ -83,10 +82,13 @@ def stretches(rank: RankWindow, least_ns: int = STRETCH_NS, beyond_ns: int = 0) 
     """
     steps = rank.table("steps")
     training = [loader.loader for loader in rank.process.loaders if loader.role == "train"]
-    rows = np.flatnonzero((steps["wait_ns"] != UNKNOWN) & one_of(steps["loader"], training))
+    rows = np.flatnonzero(one_of(steps["loader"], training))
     if not rows.size:
         return None
-    delivered = np.sort(steps["request_ns"][rows] + steps["wait_ns"][rows])
+    waited = np.maximum(
+        0, steps["wait_ns"][rows]
+    )  # UNKNOWN is negative: a thread of the script's own took the batch
+    delivered = np.sort(steps["request_ns"][rows] + waited)
     last = int(rows[-1])
     lasted = [int(steps[name][last]) for name in ("wait_ns", "step_ns", "nested_ns")]
     ended_ns = int(steps["request_ns"][last]) + sum(max(0, value) for value in lasted) + beyond_ns

@@ -65,6 +65,16 @@ def test_steps_of_unknown_length_end_with_the_next() -> None:
     assert found.bounds_ns.size == 11
 
 
+def test_batches_whose_wait_is_not_known_are_steps_as_well() -> None:
+    """A thread of the script's own takes them from the loader."""
+    builder = RankBuilder()
+    for _ in range(10):
+        builder.step(0.0, 5.0, wait_ns=UNKNOWN)
+    found = stretches(run(builder).ranks[0])
+    assert found is not None
+    assert found.bounds_ns.size == 11
+
+
 def test_an_alert_needs_a_part_of_what_was_free() -> None:
     assert is_likely(1.0, 39.0)
     assert not is_likely(1.0, 40.0)
