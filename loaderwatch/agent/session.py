@@ -152,7 +152,7 @@ class Session:
     def note_model_call(self) -> None:
         """Publish from where the model is called right now, if that place is new."""
         known = self.info.model_calls
-        new = [call for call in calls_outside() if call not in known]
+        new = [call for call in calls_outside(columns=True) if call not in known]
         if new and len(known) < MOST_CALLS:
             self.change(model_calls=[*known, *new])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import sys
 import sysconfig
 from collections.abc import Iterator
@@ -52,8 +53,10 @@ def is_script(file: str) -> bool:
     )
 
 
-def calls_outside(thread: int | None = None) -> list[Call]:
+def calls_outside(thread: int | None = None, *, columns: bool = False) -> list[Call]:
     """The calls that led here, or to where another thread is, from the script's outermost one on, outermost first, at most ``MOST_CALLS``.
+
+    ``columns``: with the column of each where Python tells it.
 
     What runs the script (a notebook's kernel, a job's worker, pytest) has loops of its own, which do not train. Without a frame
     of a script, a framework's own command runs, and all of its calls count.
@@ -64,9 +67,23 @@ def calls_outside(thread: int | None = None) -> list[Call]:
     frames.reverse()
     begin = next((at for at, frame in enumerate(frames) if is_script(frame.f_code.co_filename)), 0)
     return [
-        Call(file=frame.f_code.co_filename, function=frame.f_code.co_name, line=frame.f_lineno)
+        Call(
+            file=frame.f_code.co_filename,
+            function=frame.f_code.co_name,
+            line=frame.f_lineno,
+            column=_column(frame) if columns else None,
+        )
         for frame in frames[begin : begin + MOST_CALLS]
     ]
+
+
+def _column(frame: FrameType) -> int | None:
+    """Return at which column the call begins that a frame is in; None before Python 3.11."""
+    positions = getattr(frame.f_code, "co_positions", None)
+    if positions is None:
+        return None
+    at = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
+    return None if at is None or at[0] != frame.f_lineno else at[2]
 
 
 def line_outside() -> str | None:

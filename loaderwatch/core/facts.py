@@ -111,6 +111,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     body: Literal["skips", "nothing"] | None = (
         None  # of the innermost loop: it leaves some of its rounds out with `continue` or only calls next(); or it does nothing
     )
+    column: Int | None = (
+        None  # in bytes, of a model's call where Python tells it (3.11); a line may hold several statements
+    )
 
 
 class FailedSample(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -81,29 +81,64 @@ def feeds_model(text: str, pid: int, model_calls: Sequence[Call]) -> bool:
     thread = _MAIN_THREAD.search(text) if model_calls else None
     if thread is None:
         return False
+    inner = ""
     for file, line, function in _FRAME.findall(thread[0]):
-        called_at = {call.line for call in model_calls if (call.file, call.function) == (file, function)}
-        if called_at:
-            feeding = _feeding(str(Path(f"/proc/{pid}/cwd", file)), frozenset(called_at))
-            return any(first <= int(line) <= last for first, last in feeding)
+        called = {
+            (call.line, call.column) for call in model_calls if (call.file, call.function) == (file, function)
+        }
+        if called:
+            statements = _statements_of(str(Path(f"/proc/{pid}/cwd", file)), frozenset(called))
+            here = [each for each in statements if each.lines[0] <= int(line) <= each.lines[1]]
+            # Of several statements in one line, it is the one that calls the function in which the stack goes on.
+            return any(each.feeds for each in [each for each in here if inner in each.calls] or here)
+        inner = function
     return False
 
 
+class _Statement(NamedTuple):
+    """A statement of a function in which the model is called."""
+
+    lines: Lines
+    feeds: bool  # it makes what the model is called with
+    calls: frozenset[str]  # names of the functions and methods that it calls
+
+
 @functools.lru_cache(64)
-def _feeding(file: str, called_at: frozenset[int]) -> tuple[Lines, ...]:
-    """Return first and last line of each statement that makes what the model is called with in these lines of one function."""
-    scopes = [node for node in _found_in(file, _SCOPES) if _covers(node, min(called_at))]
-    statements = [node for node in _statements(scopes[-1]) if isinstance(node, _STATEMENTS)] if scopes else []
-    calls = [node for node in statements if not called_at.isdisjoint(range(node.lineno, _end(node) + 1))]
-    needed = {name for node in calls for name in _read(node)}
+def _statements_of(file: str, called: frozenset[tuple[int, int | None]]) -> tuple[_Statement, ...]:
+    """Return the statements of the function that calls the model at these lines and columns; none where the file cannot be read."""
+    first = min(line for line, _ in called)
+    scopes = [node for node in _found_in(file, _SCOPES) if _covers(node, first)]
+    nodes = [node for node in _statements(scopes[-1]) if isinstance(node, _STATEMENTS)] if scopes else []
+    calling = [node for node in nodes if any(_holds(node, *place) for place in called)]
+    needed = {name for node in calling for name in _read(node)}
     feeding: list[Any] = []
-    others = [node for node in statements if node not in calls]
     while True:
-        more = [node for node in others if node not in feeding and _is_any_of(_assigned(node), needed)]
+        others = (node for node in nodes if node not in calling and node not in feeding)
+        more = [node for node in others if _is_any_of(_assigned(node), needed)]
         if not more:
-            return tuple((node.lineno, _end(node)) for node in feeding)
+            return tuple(
+                _Statement((node.lineno, _end(node)), node in feeding, frozenset(_called(node)))
+                for node in nodes
+            )
         feeding += more
         needed.update(name for node in more for name in _read(node))
+
+
+def _holds(node: Any, line: int, column: int | None) -> bool:
+    """Whether a statement, or the head of a loop, holds a place of the source."""
+    if not node.lineno <= line <= _end(node):
+        return False
+    if column is None:
+        return True
+    after = (line, column) >= (node.lineno, node.col_offset)
+    return after and (line, column) < (node.end_lineno, node.end_col_offset)
+
+
+def _called(node: Any) -> Iterator[str]:
+    """Yield the names of the functions and methods that a statement calls."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name | ast.Attribute):
+            yield each.func.id if isinstance(each.func, ast.Name) else each.func.attr
 
 
 def _covers(scope: Any, line: int) -> bool:

@@ -223,3 +223,27 @@ def test_what_the_body_of_a_loop_does(tmp_path: Path, body: str, told: str | Non
     line = 3 if "next" in body else 2
     (found,) = in_loops([Call(file=str(script), function="main", line=line)], "/")
     assert found.body == told
+
+
+ONE_LINE = "for i in range(9): l = loss(m(x)); x = get(); y = next(it); l.backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("inner", "column", "told"),
+    [
+        pytest.param("get", 28, True, id="it makes the input"),
+        pytest.param("loss", 28, False, id="a loss"),
+        pytest.param("generate", 28, True, id="any of the statements"),
+        pytest.param("get", None, False, id="the column is not known"),
+    ],
+)
+def test_several_statements_in_one_line(tmp_path: Path, inner: str, column: int | None, told: bool) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(ONE_LINE)
+    assert ONE_LINE[28:].startswith("m(x)")
+    text = (
+        "Current thread 0x1 (most recent call first):\n"
+        f'  File "{path}", line 7 in {inner}\n  File "{path}", line 1 in <module>\n'
+    )
+    called = [Call(file=str(path), function="<module>", line=1, column=column)]
+    assert feeds_model(text, os.getpid(), called) is told
