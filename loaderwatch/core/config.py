@@ -36,7 +36,8 @@ class DataDir:
             NotPrivate: it, or a folder in it, belongs to somebody else or is writable by others.
             OSError: it cannot be looked at.
         """
-        for folder in (self.data_dir, self.runs_dir, self.outbox_dir, self.logs_dir, self.notify_dir):
+        check_own(self.data_dir, sticky_too=True)
+        for folder in (self.runs_dir, self.outbox_dir, self.logs_dir, self.notify_dir):
             check_own(folder)
 
     @property

@@ -55,8 +55,11 @@ def own_folder(path: Path) -> Path:
     return path
 
 
-def check_own(path: Path) -> None:
-    """Refuse a folder that another user can change. A missing one is no fault, and a link of one's own may lead to it.
+def check_own(path: Path, *, sticky_too: bool = False) -> None:
+    """Refuse a folder in which another user can change what we put there. A missing one is no fault.
+
+    Root's folders count as one's own, and a link of one's own may lead elsewhere. With ``sticky_too`` others may add files,
+    as in /tmp, where they can replace none of ours: then each file that is used has to be looked at itself.
 
     Raises:
         NotPrivate: it, or the link, belongs to somebody else, or others may write to it.
@@ -67,20 +70,20 @@ def check_own(path: Path) -> None:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return  # nothing of it can be read
     _refuse_foreign_link(path, link)
-    _refuse_foreign(path, found)
+    _refuse_foreign(path, found, roots_too=True, sticky_too=sticky_too)
 
 
 def read_own(path: Path) -> bytes:
     """Return the content of a file that no other user can change.
 
-    Root's files count as one's own: root can change everything. The file is looked at once it is open, so that nobody can
+    Root's files count as one's own. The file is looked at once it is open, so that nobody can
     replace it in between.
 
     Raises:
         NotPrivate: the file, a link to it, or its folder belongs to somebody else or is writable by others.
         OSError: it cannot be read.
     """
-    check_own(path.parent)
+    check_own(path.parent, sticky_too=True)
     # Without waiting, as a pipe that somebody put there would make us.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -103,13 +106,15 @@ def _refuse_foreign_link(path: Path, found: os.stat_result) -> None:
         raise NotPrivate(errno.EPERM, f"it is a link of user {found.st_uid}'s", str(path))
 
 
-def _refuse_foreign(path: Path, found: os.stat_result, *, roots_too: bool = False) -> None:
+def _refuse_foreign(
+    path: Path, found: os.stat_result, *, roots_too: bool = False, sticky_too: bool = False
+) -> None:
     """The one check of who can change a file, or put files into a folder. Where files have no owners it lets all pass."""
     if not HAS_OWNERS:
         return
     if found.st_uid != own_user() and not (roots_too and found.st_uid == 0):
         raise NotPrivate(errno.EPERM, f"it belongs to user {found.st_uid}, not to you", str(path))
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky_too and found.st_mode & stat.S_ISVTX):
         raise NotPrivate(errno.EPERM, "others may write to it; chmod go-w", str(path))
 
 

@@ -257,7 +257,7 @@ def _prepare_directory(options: ServeOptions) -> None:
         private_folder(options.runs_dir)
         options.check_own()  # what has just been made is ours, unless somebody was quicker
         probe = options.data_dir / f".write-test-{os.getpid()}"
-        probe.touch()
+        os.close(opener(str(probe), os.O_WRONLY | os.O_CREAT))
         probe.unlink()
     except NotPrivate as error:
         raise ServeError(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -24,9 +25,10 @@ class Mounts:
     """What may be mounted. Made by ``own_mounts``."""
 
     def tmpfs(self, path: Path, size: str) -> Path:
-        """An empty file system of that size at ``path``."""
-        path.mkdir(parents=True, exist_ok=True)
-        _mount("-t", "tmpfs", "-o", f"size={size}", "none", str(path))
+        """An empty file system of that size at ``path``, with the mode that the folder has."""
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mode = stat.S_IMODE(path.stat().st_mode)
+        _mount("-t", "tmpfs", "-o", f"size={size},mode={mode:o}", "none", str(path))
         return path
 
     def read_only(self, path: Path) -> None:
@@ -46,7 +48,7 @@ class Mounts:
 
     def hide(self, path: Path) -> None:
         """Cover a directory with one that cannot be written."""
-        _mount("-t", "tmpfs", "-o", "size=4k,ro", "none", str(path))
+        _mount("-t", "tmpfs", "-o", "size=4k,ro,mode=755", "none", str(path))
 
 
 @contextmanager

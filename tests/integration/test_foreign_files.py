@@ -104,6 +104,24 @@ def test_a_folder_in_it_counts_as_well(tmp_path: Path, inside: str) -> None:
     assert f"{inside} cannot hold tokens and runs: {THEIRS}" in done.stderr
 
 
+@pytest.mark.parametrize("inside", ["runs", "logs"])
+def test_where_others_may_add_files_the_folders_of_runs_and_modules_are_ours_alone(
+    tmp_path: Path, inside: str
+) -> None:
+    """A file system in memory, as it is mounted without options: everybody may add files."""
+    data_dir = tmp_path / "data"
+    data_dir.mkdir()
+    data_dir.chmod(0o1777)
+    with ServeProcess(data_dir, "--port", "0") as server:
+        server.start()
+        server.stop()
+    (data_dir / inside).mkdir(exist_ok=True)
+    (data_dir / inside).chmod(0o1777)
+    done = ask("-m", "loaderwatch", "serve", "--port", "0", "--data-dir", str(data_dir))
+    assert done.returncode != 0
+    assert f"{inside} cannot hold tokens and runs: others may write to it" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [("token.json", json.dumps(TOKENS)), ("config.toml", '[notify]\nto = ["json://127.0.0.1:9/"]')],

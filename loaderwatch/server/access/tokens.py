@@ -161,7 +161,7 @@ def _write_tokens(path: Path, tokens: Tokens) -> None:
         "owner": tokens.owner,
         "page_key": tokens.page_key,
     }
-    check_own(path.parent)
+    check_own(path.parent, sticky_too=True)
     write_atomically(path, json.dumps(kept).encode())
 
 

@@ -106,6 +106,12 @@ def test_what_others_can_change_is_not_read(tmp_path: Path, mode: int) -> None:
         read_own(path)
     with pytest.raises(NotPrivate):
         check_own(path.parent)
+    path.parent.chmod(0o1777)
+    assert read_own(path) == b"ours", "in a folder like /tmp others can replace no file of ours"
+    check_own(path.parent, sticky_too=True)
+    for refuses in (check_own, own_folder):
+        with pytest.raises(NotPrivate):
+            refuses(path.parent)
 
 
 @needs_root
