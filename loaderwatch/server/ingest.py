@@ -165,6 +165,7 @@ class Ingest:
                 self._say_unknown(unknown, envelope)
             if self._admit is not None:
                 self._admit(envelope, len(payload))
+            envelope = in_time(envelope)
             if self._thread is None:
                 raise StoreError("the server is stopping; send it again later")
         except BaseException:
@@ -178,9 +179,9 @@ class Ingest:
     async def _decode(self, payload: bytes, together: int, unknown: set[str]) -> Envelope:
         """Decode a payload of a request that has ``together`` bytes. Those of a large request are decoded in a thread, in order."""
         if together <= DECODE_INLINE_BYTES:
-            return in_time(wire.decode(payload, unknown))
+            return wire.decode(payload, unknown)
         async with self._decoding:
-            return await asyncio.to_thread(lambda: in_time(wire.decode(payload, unknown)))
+            return await asyncio.to_thread(wire.decode, payload, unknown)
 
     async def stop(self) -> None:
         """Commit what is waiting and end the writer thread."""
