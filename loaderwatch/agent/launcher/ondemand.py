@@ -146,7 +146,8 @@ def _await_steps(optimizers: Any, attach: Callable[[], None]) -> None:
     hooks = set_early(optimizers)
     steps = itertools.count(1)
 
-    def stepped(*_: object) -> None:
+    def stepped(optimizer: Any, *_: object) -> None:
+        hooks.note_step(optimizer)
         if next(steps) == STEPS:
             hooks.silence()
             attach()

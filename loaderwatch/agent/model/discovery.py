@@ -157,6 +157,8 @@ class Scout:
             if counting:
                 hooks.other_optimizer_ended()
             self._alone += 1
+            if self._alone <= STEPS_ALONE:
+                self._optimizer_hooks.note_step(optimizer)
             if self._alone == STEPS_ALONE:
                 self._trains_alone()
             return False
@@ -169,7 +171,9 @@ class Scout:
             self._age += 1
             if counting:
                 if not hooks.has_optimizer:
-                    hooks.count_steps(self._from_the_first)
+                    alone = hooks.recorder.step_loop is not None
+                    before = self._optimizer_hooks.steps_noted(optimizer) if alone else 0
+                    hooks.count_steps(self._from_the_first, before)
                     self._change(has_optimizer=True, phases_missing=None if hooks.has_model else NO_MODEL)
                 hooks.optimizer_ended()
         else:

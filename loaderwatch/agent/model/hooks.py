@@ -154,18 +154,22 @@ class StepHooks(PhaseClock):
         self.recorder.cool()
         self.recorder.count_optimizer(self)
 
-    def count_steps(self, from_the_first: bool) -> None:
+    def count_steps(self, from_the_first: bool, before: int = 0) -> None:
         """Count the steps of an optimizer that was found in the middle of a step as the training's.
 
         Args:
-            from_the_first: no optimizer has stepped before, so the count begins at 0; else it continues the steps so far.
+            from_the_first: no batch was read before, so the count begins at ``before``; else it continues the steps so far.
+            before: steps of this optimizer that were made before it was known to train.
         """
         recorder = self.recorder
         recorder.cool()
         if from_the_first:
-            recorder.count_steps(-recorder.steps)
+            recorder.count_steps(before - recorder.steps)
         latest = recorder.latest
-        self.steps_finished = max(0, latest.step() - 1) if latest is not None and not from_the_first else 0
+        if from_the_first or latest is None:
+            self.steps_finished = before
+        else:
+            self.steps_finished = max(0, latest.step() - 1)
         self.has_optimizer = True
         recorder.count_optimizer(self)
         recorder.publish_outer(monotonic_ns())

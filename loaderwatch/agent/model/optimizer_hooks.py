@@ -6,6 +6,7 @@ in a step takes over hooks that were set before.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,7 @@ class OptimizerHooks:
     def __init__(self, module: Any) -> None:
         self._hooks = Hook(_nothing), Hook(_nothing)
         self._before: list[tuple[Listener, Listener]] = []
+        self._uncounted: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         began, ended = self._hooks
         self._handles = [
             module.register_optimizer_step_pre_hook(began),
@@ -38,6 +40,14 @@ class OptimizerHooks:
         self._before.append((began, ended))  # a hook lets go of the function that runs as it gets another one
         for hook, function in zip(self._hooks, (began, ended), strict=True):
             hook.aim(function)
+
+    def note_step(self, optimizer: Any) -> None:
+        """Note a step of an optimizer before it is known what trains."""
+        self._uncounted[optimizer] = self._uncounted.get(optimizer, 0) + 1
+
+    def steps_noted(self, optimizer: Any) -> int:
+        """Return how many steps of this optimizer were noted."""
+        return self._uncounted.get(optimizer, 0)
 
     def silence(self) -> None:
         """Do nothing from now on."""
