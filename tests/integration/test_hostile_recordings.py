@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,11 @@ def distinct(count: int, **facts: Any) -> bytes:
     return packed(made)
 
 
+def envelope_of(kind: str) -> bytes:
+    """One envelope, which a server would refuse as well."""
+    return with_raw(envelopes=packed([BOMBS[kind]()]))
+
+
 def claims(kind: bytes) -> bytes:
     """An envelope in which a value says that four billion follow."""
     return wire.encode(Feed("run-1").envelope()).replace(b"\xa6tables", b"\xa6tables" + kind + b"\xff" * 4, 1)
@@ -99,7 +104,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "claims of a map": lambda: with_raw(envelopes=packed([claims(b"\xdf")])),
     "claims of a column": lambda: with_raw(envelopes=packed([claims(b"\xc6")])),
     **{
-        f"an envelope of {kind}": lambda kind=kind: with_raw(envelopes=packed([BOMBS[kind]()]))  # type: ignore[misc]
+        f"an envelope of {kind}": partial(envelope_of, kind)
         for kind in ("words", "empty words", "processes", "variables", "nesting", "what is not known")
     },
 }  # fmt: skip
