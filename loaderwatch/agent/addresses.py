@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from loaderwatch.agent.guard import say
+from loaderwatch.agent.process.once import say_once
 from loaderwatch.agent.session import Session
 from loaderwatch.core.files import private_folder, write_atomically
 
@@ -29,7 +29,7 @@ def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
         else:
             path.unlink(missing_ok=True)
     except OSError as error:
-        say(
+        say_once(
             f"cannot write to {path.parent} ({error.strerror}), so nobody is told at the addresses of this run;"
             " the page and this terminal show its alerts all the same"
         )

@@ -16,7 +16,7 @@ from loaderwatch.agent import read_ahead
 from loaderwatch.agent.addresses import leave_addresses
 from loaderwatch.agent.arguments import check_arguments, given_addresses
 from loaderwatch.agent.describe import describe_loader, synced_buffers
-from loaderwatch.agent.guard import guard, say, shield
+from loaderwatch.agent.guard import guard, shield
 from loaderwatch.agent.launcher.unwatched import found
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
 from loaderwatch.agent.loaders.cached import CachedBatches, cached_batches
@@ -28,6 +28,7 @@ from loaderwatch.agent.loaders.wrapper import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.agent.model.compilers import hide_from_compile, hide_from_script, show_to_script
 from loaderwatch.agent.model.discovery import Scout
 from loaderwatch.agent.model.hooks import StepHooks
+from loaderwatch.agent.process.once import say_once
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.agent.tuning.autotune import autotune as autotuned
 from loaderwatch.core.config import Settings, load_settings
@@ -74,9 +75,11 @@ def attach(
     session = shield(open_session, passing=ConfigError)(settings, run)
     if session is None:
         if guard.faults > faults:
-            say(f"cannot watch this run, for a fault of its own ({guard.last}); training goes on unwatched")
+            say_once(
+                f"cannot watch this run, for a fault of its own ({guard.last}); training goes on unwatched"
+            )
         if sample_timeout is not None:
-            say(f"sample_timeout={sample_timeout:g} is not kept either")
+            say_once(f"sample_timeout={sample_timeout:g} is not kept either")
         return loader
     faults = guard.faults
     shield(leave_addresses)(session, given_addresses(notify))
@@ -86,7 +89,7 @@ def attach(
     if autotune:
         shield(_tune)(session, loader)
     if guard.faults > faults:
-        say(
+        say_once(
             f"cannot watch all that attach was given, for a fault of its own ({guard.last}); training is not affected"
         )
     return loader if watched is None else watched
@@ -132,7 +135,9 @@ def _limit(session: Session, loader: Any, seconds: float, on_timeout: str) -> No
     held = dataloader.held_by(loader)
     watch = dataloader.watch_of(loader if held is None else held)
     if watch is None:
-        say(f"cannot keep sample_timeout={seconds:g}, as this loader is not watched; see the line before")
+        say_once(
+            f"cannot keep sample_timeout={seconds:g}, as this loader is not watched; see the line before"
+        )
     else:
         set_limit(watch, seconds, on_timeout == "skip", str(session.folder))
 
@@ -142,7 +147,7 @@ def _tune(session: Session, loader: Any) -> None:
     target = loader if held is None else held
     watch = dataloader.watch_of(target)
     if watch is None:
-        say("cannot tune this loader, which is not watched; see the line before")
+        say_once("cannot tune this loader, which is not watched; see the line before")
         return
     if watch.tuner is not None:
         return  # it goes on, with a loader that the script made anew

@@ -30,6 +30,7 @@ class Guard:
         self.tripped = False
         self.on_fault: Callable[[], None] | None = None  # publishes the count
         self.on_trip: Callable[[], None] | None = None  # takes the hooks out
+        self.tell: Callable[[str], None] | None = None  # says the last line; None: this process alone does
         self._last: deque[Exception] = deque(maxlen=16)
 
     def note(self, fault: Exception) -> None:
@@ -50,7 +51,7 @@ class Guard:
             if tripping:
                 if self.on_trip is not None:
                     self.on_trip()
-                say(
+                (self.tell or say)(
                     f"stepped aside after {self.faults} faults of its own; training goes on unwatched."
                     f" The last one: {type(fault).__name__}: {fault}"
                 )

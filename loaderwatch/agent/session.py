@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import multiprocessing
 import os
 import platform
@@ -32,6 +33,7 @@ from loaderwatch.agent.process.identity import (
     thread_limits,
 )
 from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_streamer
+from loaderwatch.agent.process.once import say_once
 from loaderwatch.agent.process.stack_signal import free_signal, register_stacks, release_stacks
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.source import MOST_CALLS, calls_outside
@@ -41,12 +43,13 @@ from loaderwatch.agent.workers.fetch import FetchClock
 from loaderwatch.agent.workers.probe import WorkerProbe
 from loaderwatch.agent.workers.sample_limit import SampleLimit
 from loaderwatch.core.clock import monotonic_ns, wall_ns
-from loaderwatch.core.config import Settings
+from loaderwatch.core.config import Settings, substitute_dir
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.files import NotPrivate, own_folder, write_atomically
 from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import MAIN_CAPACITY, RingIdentity, RingStatus, RingWriter
+from loaderwatch.core.system import SHM
 from loaderwatch.core.wire import CLOSED_NAME
 
 MAX_PHASE_NAMES: Final = 256
@@ -304,7 +307,10 @@ def open_session(
         _session.unasked = _session.unasked and unasked
         return _session
     name = find_run(run if run is not None else settings.run, redact=settings.redact)
+    substitute = settings.data_dir == substitute_dir()
     try:
+        if substitute:
+            own_folder(settings.data_dir)
         session = Session(settings, name, ranks)
     except NotPrivate as error:
         say(
@@ -313,16 +319,19 @@ def open_session(
         )
         return None
     except OSError as error:
-        say(
-            f"cannot write to {error.filename or settings.rings_dir} ({error.strerror}); training goes on unwatched."
-            " Free some space there, or set LOADERWATCH_DIR to a writable directory"
+        place = Path(error.filename or settings.rings_dir)
+        place = settings.rings_dir if place.parent.parent == settings.rings_dir else place
+        say_once(
+            f"cannot write to {place} ({error.strerror}); training goes on unwatched. {_way_out(settings, error)}"
         )
         return None
+    if substitute:
+        say_once(f"your own data directory cannot be written; {settings.data_dir} takes its place")
     try:
         start_streamer(settings, name.run_id, name.name)
     except OSError as error:
         session.discard()  # nobody would read its ring in shared memory
-        say(
+        say_once(
             f"cannot start the streamer ({error}); training goes on unwatched."
             " Set LOADERWATCH_DIR to a writable directory"
         )
@@ -331,10 +340,21 @@ def open_session(
     session.unasked = unasked
     session.on_close.append(watch_collections(session.recorder.ring, -1))
     guard.on_fault = session.publish_status
+    guard.tell = say_once
     _register_exit()
     if has_stderr():
         share_stderr()
     return session
+
+
+def _way_out(settings: Settings, error: OSError) -> str:
+    """Return what helps a process that cannot make its files. They lie in /dev/shm wherever LOADERWATCH_DIR is."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) and settings.rings_dir.is_relative_to(SHM):
+        return (
+            f"Free some space in {SHM}, or give the container more: docker run --shm-size=8g or --ipc=host, in Kubernetes an emptyDir"
+            f" with medium: Memory on {SHM}"
+        )
+    return "Free some space there, or set LOADERWATCH_DIR to a writable directory"
 
 
 def _check_same(session: Session, settings: Settings, run: str | None) -> None:
@@ -343,11 +363,11 @@ def _check_same(session: Session, settings: Settings, run: str | None) -> None:
     if other and not session.unasked:
         raise ConfigError(f"run is {run!r}, but this process already records run {session.run.run_id!r}")
     if other:
-        say(
+        say_once(
             f"this rank is recorded as {session.run.run_id!r} since it began, not as {run!r}; use --name {run}"
         )
     if session.unasked and settings.server != session.settings.server:
-        say(
+        say_once(
             f"this rank has sent to {session.settings.server or 'the server of this machine'} since it began, not to"
             f" {settings.server}; set LOADERWATCH_SERVER={settings.server}"
         )

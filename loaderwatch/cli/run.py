@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -17,6 +18,7 @@ import msgspec
 from loaderwatch.agent.launcher.ondemand import TUNED, python_path
 from loaderwatch.agent.launcher.unwatched import hand_on
 from loaderwatch.agent.process.identity import find_run, process_facts
+from loaderwatch.agent.process.once import JOB
 from loaderwatch.agent.tuning.setting import take
 from loaderwatch.cli.flags import duration, is_file
 from loaderwatch.core.config import CACHED_BATCHES, load_settings
@@ -95,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: there is no such script or program, or an option cannot be used.
     """
     environ = dict(os.environ)
+    os.environ[JOB] = secrets.token_hex(8)
     if args.name is not None:
         os.environ["LOADERWATCH_RUN"] = args.name
     if args.cached_batches is not None:

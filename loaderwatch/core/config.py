@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
+import tempfile
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ from loaderwatch.core.system import HAS_OWNERS, SHM, own_user
 DEFAULT_PORT: Final = 8790
 CACHED_BATCHES: Final = "LOADERWATCH_CACHED_BATCHES"
 _MOST_DIGITS: Final = 9
+_NAMES: Final = 10
+"""How many names are tried for a substitute directory: other users may have taken some before."""
 _BETWEEN_ADDRESSES: Final = re.compile(r"[\s,;]+(?=[a-z0-9]+://)", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"[a-z0-9]+://\S", re.IGNORECASE)
 
@@ -201,6 +205,35 @@ def _default_dir() -> Path:
         from platformdirs import (
             user_data_path,
         )  # not at import: costs milliseconds that most processes do not need
-    except ImportError:  # not installed: where it leads on Linux. Anybody could be first at a place in /tmp
-        return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "loaderwatch"
-    return user_data_path("loaderwatch", appauthor=False)
+    except ImportError:  # not installed: where it leads on Linux
+        data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+        own = Path(data_home).expanduser() / "loaderwatch"
+    else:
+        own = user_data_path("loaderwatch", appauthor=False)
+    return own if _may_write(own) else substitute_dir()
+
+
+def substitute_dir() -> Path:
+    """Return the data directory of a user whose own cannot be written: in the folder for temporary files, the first name that no other user took."""
+    folder = Path(tempfile.gettempdir())
+    names = (
+        f"loaderwatch-{own_user()}{'' if number == 1 else f'-{number}'}" for number in range(1, _NAMES + 1)
+    )
+    return next(
+        (folder / name for name in names if _is_free(folder / name)), folder / f"loaderwatch-{own_user()}"
+    )
+
+
+def _is_free(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+    except OSError:
+        return True
+    return stat.S_ISDIR(found.st_mode) and (not HAS_OWNERS or found.st_uid == own_user())
+
+
+def _may_write(folder: Path) -> bool:
+    """Whether files can be made in a folder, or the folder itself where it is missing. A home may be read-only, or not there."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return os.access(folder, os.W_OK | os.X_OK)

@@ -13,7 +13,8 @@ from functools import wraps
 from typing import Any
 
 import loaderwatch
-from loaderwatch.agent.guard import ask, say
+from loaderwatch.agent.guard import ask
+from loaderwatch.agent.process.once import say_once
 from loaderwatch.agent.progress import publish_progress
 
 
@@ -48,7 +49,7 @@ class Teller:
         facts = ask(question)
         if facts is None:
             self._off = True
-            say(
+            say_once(
                 f"does not know {self.framework} {self.version}; the run is watched,"
                 " but its stages and epochs are not shown. Try another version of either"
             )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.streaming import end_processes
 from tests.faults.cluster import BUSY_S, Cluster, wait_for
 from tests.faults.light import start_light, start_streamer, states_of_ranks
 from tests.faults.mounts import Ballast, Mounts
@@ -139,7 +140,8 @@ def test_shared_memory_is_full_at_attach(mounts: Mounts, tmp_path: Path) -> None
     assert "/dev/shm" in said
     assert "No space left on device" in said
     assert "training goes on unwatched" in said
-    assert "Free some space" in said
+    assert "Free some space in /dev/shm, or give the container more: docker run --shm-size" in said
+    assert "LOADERWATCH_DIR" not in said, "the rings lie there wherever that is"
     assert not list(Path("/dev/shm").glob("*/*/*"))
 
 
@@ -173,6 +175,78 @@ def test_the_directory_cannot_be_written_at_attach(mounts: Mounts, tmp_path: Pat
     assert "Read-only file system" in said
     assert "Set LOADERWATCH_DIR to a writable directory" in said
     assert not list(Path("/dev/shm").glob("loaderwatch-*/*/*.ring"))
+
+
+AT_HOME = """
+import os, sys
+from pathlib import Path
+import torch
+from torch.utils.data import DataLoader
+import loaderwatch
+from loaderwatch.core.config import load_settings
+if __name__ == "__main__":
+    for batch in loaderwatch.attach(DataLoader(range(32), batch_size=8)):
+        pass
+    print(load_settings().data_dir, len(list(load_settings().rings_dir.glob("*/main-*.ring"))))
+"""
+
+
+@pytest.mark.parametrize("home", ["read-only", "not there", "of somebody"])
+def test_a_home_that_cannot_be_written(mounts: Mounts, tmp_path: Path, home: str) -> None:
+    """The folder for temporary files takes its place, which is said in one line; a name that somebody else took is not used."""
+    mounts.tmpfs(Path("/dev/shm"), "64m")
+    own, temporary = tmp_path / "home", tmp_path / "temporary"
+    temporary.mkdir()
+    (own / ".local").mkdir(parents=True)
+    expected = temporary / f"loaderwatch-{os.getuid()}"
+    if home == "of somebody":
+        expected.mkdir()
+        os.chown(expected, 65534, 65534)
+        expected = expected.with_name(f"{expected.name}-2")
+    mounts.hide(own)
+    (script := tmp_path / "train.py").write_text(AT_HOME)
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("LOADERWATCH_", "XDG_"))}
+    environ |= {"HOME": str(own / "none" if home == "not there" else own), "TMPDIR": str(temporary)}
+    try:
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            env=environ
+            | {"LOADERWATCH_SERVER": "http://127.0.0.1:9", "LOADERWATCH_TOKEN": "a-token-of-tests"},
+            capture_output=True,
+            text=True,
+            timeout=BUSY_S,
+        )
+        assert done.stdout.split() == [str(expected), "1"], done.stderr
+        said = [line for line in done.stderr.splitlines() if "takes its place" in line]
+        assert said == [f"loaderwatch: your own data directory cannot be written; {expected} takes its place"]
+        assert "unwatched" not in done.stderr
+        assert list((expected / "logs").glob("streamer-*.log"))
+        assert not expected.stat().st_mode & 0o077
+    finally:
+        end_processes(expected)
+
+
+def test_two_ranks_say_one_line(mounts: Mounts, tmp_path: Path) -> None:
+    """Each of them opens its session twice: as torch is imported, and at the first iteration."""
+    mounts.tmpfs(Path("/dev/shm"), "64m")
+    (data_dir := tmp_path / "lw").mkdir()
+    mounts.hide(data_dir)
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from torch.utils.data import DataLoader\nfor batch in DataLoader(range(32), batch_size=8):\n    pass\nprint('trained')\n"
+    )
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    done = subprocess.run(
+        [sys.executable, "-m", "loaderwatch", "run", "--", sys.executable, *launcher, str(script)],
+        env={**os.environ, "LOADERWATCH_DIR": str(data_dir), "LOADERWATCH_NO_STREAMER": ""},
+        capture_output=True,
+        text=True,
+        timeout=BUSY_S,
+    )
+    assert done.stdout.count("trained") == 2, done.stderr
+    said = [line for line in done.stderr.splitlines() if "loaderwatch: " in line]
+    assert len(said) == 1, said
+    assert "cannot start the streamer" in said[0]
 
 
 def test_the_servers_directory_cannot_be_written(mounts: Mounts, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import torch.distributed
 
-from loaderwatch.agent.guard import ask, say
+from loaderwatch.agent.guard import ask
 from loaderwatch.agent.loaders.watch import Watch
+from loaderwatch.agent.process.once import say_once
 from loaderwatch.agent.process.stack_signal import free_signals
 from loaderwatch.agent.swap import hidden_subclass, keep_fields_quick
 from loaderwatch.agent.workers.deadline import Deadline, Signals, can_be_timed
@@ -33,7 +34,7 @@ def set_limit(watch: Watch, seconds: float, skip: bool, folder: str) -> None:
         free = free_signals()[-len(Signals._fields) :]
         _signals = Signals(*free) if len(free) == len(Signals._fields) else None
     if _signals is None:
-        say(
+        say_once(
             f"cannot keep sample_timeout={seconds:g} of {watch.name}: it needs Linux's timers and three free real-time"
             " signals, and this process has none. Training goes on without it"
         )
@@ -61,7 +62,7 @@ def limit_in_process(fetcher: Any, watch: Watch) -> None:
             if _deadline is None or _deadline.pid != os.getpid():  # a forked child has no timers
                 _deadline = Deadline(limit.signals)
         except (OSError, ValueError) as error:  # ValueError: only the main thread may have a signal handler
-            say(f"cannot keep {limit.option} of {limit.name} in the training process: {error}")
+            say_once(f"cannot keep {limit.option} of {limit.name} in the training process: {error}")
             watch.limit = None
             return
         watch.sample_guard = SampleGuard(limit, _deadline, -1, watch.recorder.ring)

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.agent.guard import say
 from loaderwatch.agent.hot import guard_stacks
+from loaderwatch.agent.process.once import say_once
 from loaderwatch.core.kept_files import KeptFile
 
 _FIRST: Final = 7
@@ -62,7 +62,7 @@ def register_stacks(path: Path, number: int) -> bool:
     try:
         file = KeptFile(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError as error:
-        say(f"cannot write {path} ({error.strerror}); there will be no stacks of this process")
+        say_once(f"cannot write to {path.parent} ({error.strerror}); processes that cannot have no stacks")
         return False
     others = guard_stacks is not None and sys.version_info >= (3, 11)  # 3.10 counts references as it reads
     faulthandler.register(number, file=file.fd, all_threads=others, chain=False)

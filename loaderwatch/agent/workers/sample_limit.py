@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loaderwatch.agent.guard import say
+from loaderwatch.agent.process.once import say_once
 from loaderwatch.agent.workers.deadline import MOST_S, Deadline, Overrun, Signals
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import SampleTimeout
@@ -85,7 +86,7 @@ class SampleGuard:
             return True
         if not self._warned and self._deadline.is_elsewhere:
             self._warned = True
-            say(
+            say_once(
                 f"cannot keep {self._limit.option} of {self._limit.name}: its samples are read outside the main thread,"
                 " which alone can be interrupted. Iterate it there, or use num_workers=1 or more"
             )

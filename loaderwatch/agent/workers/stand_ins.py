@@ -12,8 +12,9 @@ from typing import Any
 
 from torch.utils import data as torch_data
 
-from loaderwatch.agent.guard import ask, say, shield
+from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.hot.samples import plain_index
+from loaderwatch.agent.process.once import say_once
 from loaderwatch.agent.workers.batched import reads_at_once
 from loaderwatch.agent.workers.deadline import Deadline
 from loaderwatch.agent.workers.sample_limit import LEFT_OUT, EmptyBatch, SampleGuard, SampleLimit
@@ -141,10 +142,10 @@ def limit_worker(limit: SampleLimit, worker: int, ring: RingWriter | None) -> No
     try:
         deadline = Deadline(limit.signals, note)
     except OSError as error:
-        say(f"cannot keep {limit.option} of {limit.name} in worker {worker}: {error}")
+        say_once(f"cannot keep {limit.option} of {limit.name} in its workers: {error}")
         return
     if create is None:
-        say(
+        say_once(
             f"cannot keep {limit.option} of {limit.name}: this version of PyTorch makes its fetchers elsewhere"
         )
         return

@@ -1,0 +1,56 @@
+"""Lines about the job and its surroundings, which every rank and child process would print: only the first one does."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from loaderwatch.agent.guard import say
+from loaderwatch.agent.process.identity import shared_facts
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.files import opener, own_folder
+
+JOB: Final = "LOADERWATCH_JOB"
+"""Variable with a word that ``loaderwatch run`` made up for its job, which all processes of the job inherit."""
+KEPT_S: Final = 86_400.0
+"""After so many seconds the mark of a line is removed: no job starts its ranks over a longer time."""
+_PREFIX: Final = "said-"
+
+
+def say_once(line: str) -> None:
+    """Write one line to the job's stderr, unless this or another process of the job on this host has written it."""
+    job = os.environ.get(JOB) or "\0".join(shared_facts(os.environ))
+    name = _PREFIX + hashlib.sha256(f"{job}\0{line}".encode(errors="replace")).hexdigest()[:24]
+    for folder in _folders():
+        try:
+            os.close(opener(str(own_folder(folder) / name), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        except OSError:
+            continue  # it is full, or somebody else's
+        _remove_old(folder)
+        break
+    say(line)
+
+
+def _folders() -> list[Path]:
+    """Return where marks may lie, the same in all processes of a job."""
+    folders = [
+        Path(tempfile.gettempdir()) / f"loaderwatch-said-{os.getuid() if hasattr(os, 'getuid') else 0}"
+    ]
+    with suppress(ConfigError):
+        folders.insert(0, load_settings().rings_dir)
+    return folders
+
+
+def _remove_old(folder: Path) -> None:
+    with suppress(OSError):
+        for mark in folder.glob(f"{_PREFIX}*"):
+            if time.time() - mark.stat().st_mtime > KEPT_S:
+                mark.unlink(missing_ok=True)

@@ -1,0 +1,87 @@
+"""Lines that all processes of a job would print, and one of them does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from loaderwatch.agent.process.once import JOB, KEPT_S, say_once
+from loaderwatch.core.config import load_settings
+from tests.waiting import PATIENCE_S
+
+SAY = "from loaderwatch.agent.process.once import say_once; say_once('cannot do it')"
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("LOADERWATCH_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    place = load_settings().rings_dir
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def said(**environ: str) -> str:
+    """What three processes print that run at the same time."""
+    many = [
+        subprocess.Popen(
+            [sys.executable, "-c", SAY], stderr=subprocess.PIPE, text=True, env={**os.environ, **environ}
+        )
+        for _ in range(3)
+    ]
+    return "".join(each.communicate(timeout=PATIENCE_S)[1] for each in many)
+
+
+def test_one_process_of_a_job_says_it_and_so_does_the_next_job() -> None:
+    line = "loaderwatch: cannot do it\n"
+    assert said(**{JOB: "one"}) == line
+    assert said(**{JOB: "one"}) == ""
+    assert said(**{JOB: "two"}) == line
+
+
+def test_ranks_of_one_launcher_are_one_job() -> None:
+    ranks = {
+        "WORLD_SIZE": "3",
+        "LOCAL_WORLD_SIZE": "3",
+        "RANK": "0",
+        "MASTER_ADDR": "here",
+        "MASTER_PORT": "1",
+    }
+    assert said(**ranks).count("cannot do it") == 1
+
+
+def test_other_lines_are_said_and_old_marks_go(
+    place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(JOB, "mine")
+    say_once("one")
+    (mark,) = place.glob("said-*")
+    long_ago = time.time() - KEPT_S - 1
+    os.utime(mark, (long_ago, long_ago))
+    say_once("two")
+    say_once("two")
+    assert capsys.readouterr().err == "loaderwatch: one\nloaderwatch: two\n"
+    assert not mark.exists()
+
+
+def test_a_folder_that_is_not_ours_takes_no_mark(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(JOB, "mine")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(tmp_path)
+    try:
+        say_once("one")
+        say_once("one")
+        assert capsys.readouterr().err.count("one") == 1, "the folder for temporary files takes the mark"
+    finally:
+        place.unlink()
