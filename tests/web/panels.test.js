@@ -100,9 +100,9 @@ test("attempts: nothing of the only one; else which it is, and how the one befor
   const newest = text(attemptBar(summary({ attempt: 3, attempts: 3, earlier }), state(), act));
   assert.match(newest, /Attempt 3 of 3 · began .* · the one before crashed after 1,204.steps: SIGKILL/s);
   assert.doesNotMatch(newest, /To the newest/);
-  const stopped = [{ ...earlier[1], exit: "stopped by SIGTERM" }];
+  const stopped = [{ ...earlier[1], exit: "SIGTERM" }];
   const after = text(attemptBar(summary({ attempt: 3, attempts: 3, earlier: stopped }), state(), act));
-  assert.match(after, /the one before ended after 1,204.steps: stopped by SIGTERM.*Attempt 2, stopped/s);
+  assert.match(after, /the one before ended after 1,204.steps: SIGTERM.*Attempt 2, stopped/s);
   const second = text(attemptBar(summary({ attempt: 2, attempts: 3, earlier }), state(), act));
   assert.match(second, /Attempt 2 of 3 · .*the one before ended without a word .*To the newest/s);
 });

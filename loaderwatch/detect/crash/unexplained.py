@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from loaderwatch.core.answers import Evidence, Verdict
-from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name, stopped_by
+from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
 from loaderwatch.detect.crash.evidence import (
@@ -216,12 +216,7 @@ def ending(process: Ended) -> str | None:
 
     None when nobody knows.
     """
-    if process.state == "live":
-        return process.exit
-    by = stopped_by(process.exit, process.exit_code)
-    if by is not None:
-        return f"stopped by {by}"
-    if process.exit or not process.exit_code:
+    if process.exit or not process.exit_code or process.state == "live":
         return process.exit
     return f"exit code {process.exit_code}" if process.exit_code > 0 else signal_name(-process.exit_code)
 

@@ -12,7 +12,7 @@ import { shownState } from "./parts.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** How an attempt ended: "crashed after 1,204 steps: SIGKILL", "ended after 5 steps: stopped by SIGTERM". @param {Earlier} one */
+/** How an attempt ended: "crashed after 1,204 steps: SIGKILL", "ended after 5 steps: SIGTERM". @param {Earlier} one */
 export function ended(one) {
   const state = shownState(one.state, one.exit);
   const how = state === "lost" ? "ended without a word" : state === "stopped" ? "ended" : state;

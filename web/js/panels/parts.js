@@ -17,12 +17,15 @@ const STATES = {
 /** @param {string} state @returns {string} */
 export const stateWord = (state) => STATES[/** @type {"live"} */ (state)] ?? state;
 
+/** How a process ends that somebody stopped, as in ``loaderwatch/core/ending.py``. */
+const STOPS = /^(SIG(TERM|INT|HUP|QUIT)$|exit code 1(29|30|31|43)$|uncaught KeyboardInterrupt\b)/;
+
 /**
  * The state to show of a run or rank. Nothing failed in one that somebody stopped by Ctrl-C or a signal, though it counts as
  * crashed. A run's verdict is a remark then. A rank's end says it.
  * @param {string} state @param {string|null|undefined} end - the severity of the verdict, or how the rank ended
  */
-export const shownState = (state, end) => (state === "crashed" && (end === "info" || /^stopped by /.test(end ?? "")) ? "stopped" : state);
+export const shownState = (state, end) => (state === "crashed" && (end === "info" || STOPS.test(end ?? "")) ? "stopped" : state);
 
 /** State of a run or rank: a shape and a word, so that colour is not needed. @param {string} state */
 export function stateBadge(state) {

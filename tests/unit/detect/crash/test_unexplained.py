@@ -364,7 +364,7 @@ def test_its_own_alert_goes_on_and_a_second_death_of_the_run_is_no_second_messag
     [
         ({"exit_code": -9}, "SIGKILL"),
         ({"exit_code": -61}, "signal 61"),
-        ({"exit_code": -15}, "stopped by SIGTERM"),
+        ({"exit_code": -15}, "SIGTERM"),
         ({"exit_code": 3}, "exit code 3"),
         ({"exit": "uncaught ValueError: x", "exit_code": 1}, "uncaught ValueError: x"),
         ({}, None),
