@@ -156,7 +156,7 @@ class ProcessSampler:
                 "affinity_cpus": affinity_count(files.pid),
                 "fd_limit": past.fd_limit,
                 "anonymous_bytes": status.anonymous_bytes if status else None,
-                "pss_bytes": None if training else self._pss(files, past, now_ns),
+                "pss_bytes": None if past.threads else self._pss(files, past, now_ns),
                 "run_delay_ratio": delay_ratio,
                 "main_cpu_ratio": main_ratio,
                 "pin_cpu_ratio": pin_ratio,

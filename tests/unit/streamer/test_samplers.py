@@ -105,6 +105,8 @@ def test_the_pages_of_a_training_process_are_never_walked(monkeypatch: pytest.Mo
         for second in range(10, 50):
             for files in (main, *workers):
                 assert sampler.sample(files, second * SECOND, training=files is main)
+            # a process may write the ring of a worker as well
+            assert sampler.sample(main, second * SECOND)
     finally:
         for child in children:
             child.kill()
