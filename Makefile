@@ -202,7 +202,7 @@ soak: $(VENV)/dev.stamp
 	$(BIN)/python -m benchmarks.soak $(SOAK_ARGS)
 
 # Each says what is over its budget; all of them run, whatever one finds.
-BENCHES := instructions "overhead --peers" memory streamer ingest "ingest --ranks 1024" "store --history" page pixel diagnosis advice
+BENCHES := instructions "overhead --peers" first_steps memory_lock memory streamer ingest "ingest --ranks 1024" "store --history" page pixel diagnosis advice
 
 bench: $(VENV)/dev.stamp
 	@missed=; for one in $(BENCHES); do \

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from loaderwatch import __version__
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
+from loaderwatch.core.gentle import import_gently
 from loaderwatch.core.language import Spoken, say, spoken
 from loaderwatch.core.printable import Printable
 
@@ -48,6 +49,14 @@ COMMANDS: Final = (
 )
 
 
+STARTED_BY: Final = "--started-by"
+"""The option of ``serve`` that names who started it, if that was no person: it starts beside a training then."""
+_SERVER_PARTS: Final = ("numpy", "fastapi", "duckdb", "apprise", "loaderwatch.detect.detectors")
+"""What a server imports, a part at a time: each part is imported as a whole at low priority, however long it takes."""
+_GENTLY_S: Final = 15.0
+"""How long a server starts at low priority: after 30 s a streamer says that it does not answer."""
+
+
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser for a command line; ``args.run`` will be the ``run`` of the command that it chooses.
 
@@ -65,6 +74,8 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     for name, line, module in COMMANDS:
         described = subparsers.add_parser(name, help=line)
         if name == chosen:
+            if STARTED_BY in argv:
+                import_gently(*_SERVER_PARTS, module, within_s=_GENTLY_S)
             command = importlib.import_module(module)
             command.prepare_parser(described)
             about = str(described.description or command.__doc__)

@@ -7,10 +7,12 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.files import NotPrivate, own_folder
+from loaderwatch.core.gentle import import_gently, lower_priority
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.system import raise_descriptor_limit
 from loaderwatch.core.wire import RUN_ID_PATTERN
@@ -20,6 +22,10 @@ from loaderwatch.streamer.outbox.files import host_folder_name, ring_folder
 
 MAX_FILES = 65_536
 """How many descriptors the streamer asks for: a host with 64 ranks and 128 workers needs 1,400."""
+
+
+WITHIN_S: Final = 3.0
+"""How long the active streamer starts at low priority: a ring of a worker holds 512 batches, and what comes then is lost."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,6 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     office = elect(folder, job_stderr.stand_by if job_stderr is not None else lambda: None)
     if office is None:
         return 0
+    successor = office.inherited or options.standby
+    if options.adopt:
+        lower_priority()  # what another run left behind has time
+    elif not successor:  # rings fill up while nobody drains them
+        import_gently("loaderwatch.streamer.samplers.gpu", "loaderwatch.streamer.streamer", within_s=WITHIN_S)
     from loaderwatch.streamer.streamer import Streamer  # not at import: a standby needs none of it
 
     try:
@@ -81,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.run_id,
             name,
             adopting=options.adopt,
-            inherited=office.inherited or options.standby,
+            inherited=successor,
             host=options.left_by,
             job_stderr=job_stderr,
         ).run()

@@ -13,6 +13,7 @@ from typing import Final
 
 from loaderwatch.core.config import Settings, is_loopback
 from loaderwatch.core.files import private_folder
+from loaderwatch.core.gentle import machine_is_full
 from loaderwatch.core.server_file import configured_server, own_server
 from loaderwatch.core.spawn import spawn_detached
 from loaderwatch.core.trust import Server, is_there
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 START_WITHIN_S: Final = 30.0
 START_AGAIN_AFTER_S: Final = 60.0
 ANSWERS_WITHIN_S: Final = 2.0
+LATER_S: Final = 10.0
+"""How long a server waits for a full machine to get free before it is started, in seconds: the first batches have come by then. What
+is recorded meanwhile waits on disk."""
 
 
 class ServerFinder:
@@ -33,6 +37,7 @@ class ServerFinder:
         self._settings = settings
         self._may_start = may_start
         self._started_at = -START_AGAIN_AFTER_S
+        self._start_anyway_at = time.monotonic() + LATER_S
         self._failure_said = self._plain_said = False
         self.troubles: deque[Trouble] = deque(maxlen=10)  # faults that a person must be told of
 
@@ -67,7 +72,10 @@ class ServerFinder:
         return server if is_there(server, ANSWERS_WITHIN_S) else None
 
     def _start(self) -> Server | None:
-        if time.monotonic() - self._started_at < START_AGAIN_AFTER_S:
+        now = time.monotonic()
+        if now - self._started_at < START_AGAIN_AFTER_S or (
+            now < self._start_anyway_at and machine_is_full()
+        ):
             return None
         lock = FileLock(self._settings.data_dir / "server-start.lock")
         try:

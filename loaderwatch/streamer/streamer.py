@@ -46,6 +46,8 @@ CHECK_NS: Final = 5 * SECOND_NS
 SETTLED_NS: Final = 2 * SECOND_NS
 """The run has ended on this host when its last training process is dead and nothing new came for this long."""
 FIRST_RING_NS: Final = 60 * SECOND_NS
+ALONE_NS: Final = 30 * SECOND_NS
+"""How long a streamer without a server starts no other process: the server that it waits for starts in this time."""
 LINGER_S: Final = 600.0
 CLOCK_JUMP_NS: Final = 2 * SECOND_NS
 IN_STEP: Final = frozenset(
@@ -107,7 +109,8 @@ class Streamer:
         self._envelope_ns = int(ENVELOPE_S * SECOND_NS)
         self._redaction: Redaction | None = None
         self._succession = Succession(settings, run_id, self._state.run_name)
-        self._next_check_ns = monotonic_ns() + CHECK_NS // 2
+        self._began_ns = monotonic_ns()
+        self._next_check_ns = self._began_ns + CHECK_NS // 2
         self._clock_error_ns = 0  # the wall clock minus this run's clock, as last logged
         self._final_due = False  # the final envelope could not be put into the outbox yet
 
@@ -183,7 +186,9 @@ class Streamer:
             raise RuntimeError("the upload thread ended; the standby takes over")
         if now >= self._next_check_ns:
             self._next_check_ns = now + CHECK_NS
-            if not roster.all_dead():
+            # One process after another: neither starts beside the server.
+            settled = self._uploader.target is not None or now - self._began_ns > ALONE_NS
+            if settled and not roster.all_dead():
                 self._succession.keep_standby(now)
                 self._succession.adopt_orphans(now)
             self._check_clock()

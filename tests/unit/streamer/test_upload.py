@@ -15,6 +15,7 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.facts import HostInfo
 from loaderwatch.core.trust import Server, is_there
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope, encode, split
+from loaderwatch.streamer import server_finder
 from loaderwatch.streamer.job_stderr import MAX_NOTICE, write_stderr
 from loaderwatch.streamer.outbox.files import StreamState, load_state, new_stream_name, save_state
 from loaderwatch.streamer.outbox.outbox import Outbox
@@ -68,6 +69,20 @@ def test_plain_http_to_another_machine_is_said_once(data_dir: Path, url: str, re
     finder.find()
     assert len(finder.troubles) == said
     assert all("https" in trouble.text for trouble in finder.troubles)
+
+
+def test_a_server_is_started_later_on_a_full_machine(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not put off for ever."""
+    monkeypatch.setattr(server_finder, "machine_is_full", lambda: True)
+    launched = []
+    monkeypatch.setattr(ServerFinder, "_launch", lambda finder: launched.append(finder))
+    finder = ServerFinder(load_settings({"LOADERWATCH_DIR": str(data_dir)}))
+    assert finder.find() is None
+    assert not launched
+    monkeypatch.setattr(server_finder, "LATER_S", 0.0)
+    late = ServerFinder(load_settings({"LOADERWATCH_DIR": str(data_dir)}))
+    assert late.find() is None
+    assert launched == [late]
 
 
 def test_the_local_server_is_found_with_its_token(data_dir: Path) -> None:
