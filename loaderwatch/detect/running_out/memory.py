@@ -44,6 +44,8 @@ WARNING_ETA_S = 1800.0  # sooner is worth an alert; training takes hours, and a 
 CRITICAL_ETA_S = 300.0
 LEAST_S = 8.0
 LEAST_PSS_S = 20.0
+FEW_STRETCHES = 6  # stretches of steps; a long step may be read first when it already holds much, and fewer rise by chance
+CLEAR = 4.0  # times the deviation of single stretches from a straight line by which memory must have grown
 LEAST_GROWN = 100e6  # bytes, all processes of the host together
 OLD_NS = 10_000_000_000  # the newest reading, of a process that is no longer looked at
 
@@ -117,8 +119,17 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
 
 
 def _for(least_s: float) -> Callable[[Ints, Floats], Growth | None]:
-    """Return what judges a series: steady growth over ``least_s`` seconds at least."""
-    return lambda t_ns, values: growth(t_ns, values, least_s)
+    """Return what judges a series: steady growth over ``least_s`` seconds at least, which is clear of its noise."""
+
+    def judge(t_ns: Ints, values: Floats) -> Growth | None:
+        rise = growth(t_ns, values, least_s) if values.size >= FEW_STRETCHES else None
+        if rise is None:
+            return None
+        t_s = (t_ns - t_ns[0]) / 1e9
+        off = values - rise.per_s * t_s
+        return rise if rise.per_s * rise.span_s >= CLEAR * float(off.std()) else None
+
+    return judge
 
 
 def _read_in_process(rank: RankWindow) -> LoaderInfo | None:
