@@ -23,8 +23,10 @@ def read(index: int) -> None:
 
 
 if __name__ == "__main__":
-    loader = DataLoader(SlowDataset(60 * batch), batch_size=batch, num_workers=1)
-    evaluation = DataLoader(SlowDataset(16 * batch, read), batch_size=batch, num_workers=2)
+    loader = DataLoader(SlowDataset(100 * batch), batch_size=batch, num_workers=1, persistent_workers=True)
+    evaluation = DataLoader(
+        SlowDataset(16 * batch, read), batch_size=batch, num_workers=2, persistent_workers=True
+    )
     loaderwatch.attach(loader)
     loaderwatch.attach(evaluation, role="eval")
     for _epoch in range(4):
