@@ -35,6 +35,8 @@ def fail():
         pass
     if KIND == "local":
         raise Local("not at the top of a module")
+    if KIND == "interrupt":
+        raise KeyboardInterrupt
     if KIND == "awkward":
         raise Awkward(1, 2)
     raise OSError("picture is\\ntruncated")
@@ -199,6 +201,14 @@ def test_an_error_that_the_script_has_caught_is_not_what_it_died_of(
     done = run(tmp_path, "caught", workers)
     (process,) = rings.processes()
     assert (process.state, process.exit) == ("crashed", "uncaught ValueError: another error")
+    assert process.failed is None
+    assert "failed while" not in done.stderr
+
+
+def test_an_interrupt_of_a_fetch_blames_no_sample(tmp_path: Path, rings: RingFolder) -> None:
+    done = run(tmp_path, "interrupt", 0)
+    (process,) = rings.processes()
+    assert (process.state, process.exit) == ("crashed", "uncaught KeyboardInterrupt")
     assert process.failed is None
     assert "failed while" not in done.stderr
 

@@ -56,7 +56,12 @@ def mark(wrapper: Any) -> None:
 
 
 def failed_sample(error: BaseException) -> FailedSample | None:
-    """Return from which sample an error came that this process ends with; None where it came from none, or that is not known."""
+    """Return from which sample an error came that this process ends with; None where it came from none, or that is not known.
+
+    An interrupt, or an exit, that arrives during a fetch is no fault of the sample.
+    """
+    if not isinstance(error, Exception):
+        return None
     for each in _raised_from(error):
         for frame, _ in walk_tb(each.__traceback__):
             if (frame.f_globals.get("__name__"), frame.f_code.co_name) == _RERAISE:
@@ -120,8 +125,9 @@ def _failed_in(error: BaseException) -> FailedSample | None:
 
 def _is_fetch(frame: FrameType) -> bool:
     """Whether this is the fetch of a watched fetcher."""
-    fields = getattr(frame.f_locals.get("self"), "__dict__", {})
-    return frame.f_globals.get("__name__") == _FETCH and "_loaderwatch_reads" in fields
+    if frame.f_globals.get("__name__") != _FETCH:
+        return False
+    return "_loaderwatch_reads" in getattr(frame.f_locals.get("self"), "__dict__", {})
 
 
 def _keys(clock: Any, reads: int, handed: Any) -> tuple[list[Any], bool, bool]:
