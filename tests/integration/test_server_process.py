@@ -19,6 +19,7 @@ import pytest
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
 from loaderwatch.server.page import find_web
 from tests.fakes.feed import Feed
+from tests.fakes.page_session import sign_in
 from tests.fakes.serving import EventReader, ServeProcess, wait_until
 from tests.waiting import PATIENCE_S
 
@@ -183,9 +184,7 @@ def test_the_browser_flow(server: ServeProcess) -> None:
     access = server.start()
     with access.client("", follow_redirects=False) as browser:
         html = {"accept": "text/html"}
-        assert browser.get("/", headers=html).status_code == 401
-        opened = browser.get("/", params={"token": access.owner}, headers=html)
-        assert (opened.status_code, opened.headers["location"]) == (303, "/")
+        assert "set-cookie" not in browser.get("/", params={"token": access.owner}, headers=html).headers
         page = browser.get("/", headers=html)
         assert page.status_code == 200
         assert page.headers["content-type"].startswith("text/html")
@@ -199,9 +198,11 @@ def test_the_browser_flow(server: ServeProcess) -> None:
         assert (again.status_code, page.headers["cache-control"]) == (304, "no-cache")
         # A browser puts these headers in place of those that it kept with the page.
         assert again.headers["content-security-policy"] == page.headers["content-security-policy"]
-        assert browser.get("/api/v1/runs").json() == []
-        assert browser.get("/nothing.js").status_code == 404
-        assert browser.get("/api/v1/nothing").status_code == 404
+        assert browser.get("/api/v1/runs").status_code == 401
+        session = sign_in(browser, access.owner)
+        assert session.ask(browser, "GET", "/api/v1/runs").json() == []
+        assert browser.get("/js/nothing.js").status_code == 404
+        assert session.ask(browser, "GET", "/api/v1/nothing").status_code == 404
         evil = {"origin": "http://evil.example"}
         assert browser.post("/api/v1/alerts/x/ack", headers=evil).status_code == 403
         assert browser.get("/api/v1/runs", headers={"host": "evil.example"}).status_code == 403

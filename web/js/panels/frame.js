@@ -224,7 +224,7 @@ function signInForm(state, act) {
     sign_in.before ? "You are signed out" : "This page needs a token",
     sign_in.before
       ? "The server has new tokens, or the session has ended, or another process answers at this address. Sign in with a token, or open the address that loaderwatch printed in the terminal."
-      : "Open the address that loaderwatch serve or the training job printed; it holds the token. The token is also in token.json in the server's data directory.",
+      : "Open the address that loaderwatch printed in the terminal; it holds the token. The token is also in token.json in the server's data directory.",
     h(
       "form",
       { class: "sign-in", onsubmit: act.signIn },
