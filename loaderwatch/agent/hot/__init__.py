@@ -57,9 +57,10 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
             _chosen = _hot
 
 guard_stacks: Final[Callable[[int, int, bytes], None] | None] = _chosen.guard_stacks
-"""Takes the handler of a signal from ``faulthandler`` (signal, descriptor and path of its file), so that a dump which reads what another
-thread is leaving begins anew instead of ending the process, and no other file is written to that has the descriptor's number by then;
-None where nothing was compiled."""
+"""Takes the handler of a signal from ``faulthandler``: signal, descriptor and path of its file. None where nothing was compiled.
+
+A dump that reads a frame which another thread is leaving starts again instead of ending the process. If another file has the descriptor's
+number by then, nothing is written to it."""
 guard_last_stack: Final[Callable[[int, int], None] | None] = _chosen.guard_last_stack
 """The same for a signal that writes one stack and ends the process (signal, descriptor)."""
 
