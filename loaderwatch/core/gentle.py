@@ -1,4 +1,8 @@
-"""Starts our helper processes without taking CPUs from the training's first batches: most of a start is importing."""
+"""Starts our helper processes without taking CPUs from the training's first batches: most of a start is importing.
+
+Linux shares CPUs between sessions first, where it has autogroups, and between the threads of a session then. So a helper's session gets a
+low priority for its start, which its own user may take back, and the thread that imports is nice.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import importlib
 import os
 import sys
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -15,6 +20,11 @@ from loaderwatch.core.system import PROC
 NICE: Final = 10
 """How nice helpers are as they start: beside one busy thread they get a tenth of its core, beside seven of them 1.5 %. With 19 or
 SCHED_IDLE a start beside seven would take minutes, and nothing would be drained or told meanwhile."""
+AUTOGROUP: Final = "autogroup"
+"""The file in a process's folder of /proc that holds the niceness of its session."""
+AGAIN_S: Final = 0.1
+"""Seconds between two tries: the kernel changes one session's niceness in a tenth of a second, for all users together."""
+MOST_TRIES: Final = 50
 FULL_RATIO: Final = 0.5
 """The machine is full from this share of the last ten seconds on in which some thread waited for a CPU, 0 to 1."""
 FULL_LOAD: Final = 2.0
@@ -27,11 +37,31 @@ def lower_priority() -> None:
         os.nice(NICE)
 
 
+def lower_session(pid: int) -> None:
+    """Make the session of a process that has just been started nice, where the kernel has autogroups."""
+    with suppress(OSError):
+        (PROC / str(pid) / AUTOGROUP).write_text(str(NICE))
+
+
+def restore_session() -> None:
+    """Take back what ``lower_session`` did to this process's session. A niceness that somebody else chose stays."""
+    own = PROC / "self" / AUTOGROUP
+    for _ in range(MOST_TRIES):
+        try:
+            if not own.read_text().endswith(f" nice {NICE}\n"):
+                return
+            own.write_text("0")
+        except BlockingIOError:
+            time.sleep(AGAIN_S)
+        except OSError:
+            return
+
+
 def import_gently(*names: str, within_s: float) -> None:
     """Import modules in a thread that is nice, and return when they are there, or after ``within_s`` and the module in hand.
 
     On Linux each thread has a priority of its own. A process cannot take its niceness back, so the main thread never has it. The
-    caller imports what it needs once more: that takes what is left, and raises what went wrong here.
+    session has its usual priority again after this. The caller imports what it needs once more: that takes what is left, and raises what went wrong here.
     """
     if sys.platform != "linux":
         return
@@ -50,6 +80,7 @@ def import_gently(*names: str, within_s: float) -> None:
     thread.join(within_s)
     over.set()
     thread.join()
+    restore_session()
 
 
 def machine_is_full(proc_root: Path = PROC) -> bool:

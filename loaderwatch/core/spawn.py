@@ -8,22 +8,26 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from loaderwatch.core.files import check_own, opener, private_folder
+from loaderwatch.core.gentle import AUTOGROUP, NICE, lower_session
 from loaderwatch.core.system import DETACHED, HAS_FORK, HAS_OWNERS, OWN_GROUP
+
+_LOWERED: Final = f"{{ echo {NICE} >/proc/self/{AUTOGROUP}; }} 2>/dev/null"
+"""What ``lower_session`` does, for a shell."""
 
 
 def spawn_detached(
     arguments: Sequence[str], log_path: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start ``python arguments…`` in a session of its own and without a console.
+    """Start ``python arguments…`` in a session of its own, without a console and at low priority (see ``core.gentle``).
 
     Raises:
         OSError: the log cannot be written or the process cannot be started.
     """
     with _logging(log_path) as settings:
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
             env=dict(os.environ if environ is None else environ),
@@ -32,6 +36,8 @@ def spawn_detached(
             creationflags=DETACHED | OWN_GROUP,
             **settings,
         )
+    lower_session(process.pid)
+    return process
 
 
 def spawn_orphan(
@@ -60,7 +66,7 @@ def _start_by_shell(command: list[str], handed_on: tuple[str, int] | None, **set
         option, descriptor = handed_on
         command, descriptors = [*command, option, str(descriptor)], [descriptor]
     shell = subprocess.Popen(
-        ["/bin/sh", "-c", 'umask 077; "$@" &', "sh", *command],
+        ["/bin/sh", "-c", f'{_LOWERED}; umask 077; "$@" &', "sh", *command],
         stdin=subprocess.DEVNULL,
         pass_fds=descriptors,
         start_new_session=True,

@@ -12,7 +12,7 @@ from typing import Final
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.files import NotPrivate, own_folder
-from loaderwatch.core.gentle import import_gently, lower_priority
+from loaderwatch.core.gentle import import_gently, lower_priority, restore_session
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.system import raise_descriptor_limit
 from loaderwatch.core.wire import RUN_ID_PATTERN
@@ -83,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lower_priority()  # what another run left behind has time
     elif not successor:  # rings fill up while nobody drains them
         import_gently("loaderwatch.streamer.samplers.gpu", "loaderwatch.streamer.streamer", within_s=WITHIN_S)
+    else:
+        restore_session()
     from loaderwatch.streamer.streamer import Streamer  # not at import: a standby needs none of it
 
     try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from loaderwatch.core.gentle import NICE, machine_is_full
-from tests.waiting import PATIENCE_S
+from loaderwatch.core.spawn import spawn_detached, spawn_orphan
+from tests.waiting import PATIENCE_S, wait_until
 
 NOTED = """
 import os, sys, threading, time
@@ -40,6 +42,7 @@ def started(folder: Path, within_s: float, **bodies: str) -> subprocess.Complete
     )
 
 
+ROOT = Path(__file__).parents[3]
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a whole process has one priority")
 
 
@@ -52,6 +55,30 @@ def test_modules_are_imported_at_low_priority_and_the_rest_runs_at_its_own(tmp_p
 def test_what_takes_too_long_goes_on_at_the_own_priority(tmp_path: Path) -> None:
     """On a full machine the module in hand is finished, and the caller imports the others."""
     assert started(tmp_path, 0.01, first="time.sleep(1)").stdout == f"{NICE} 0 0\n"
+
+
+SESSION = """
+import time
+from pathlib import Path
+from loaderwatch.core.gentle import restore_session
+own = Path("/proc/self/autogroup")
+for _ in range(1000):  # its parent may be a moment later
+    if own.read_text().endswith("nice 10\\n"):
+        break
+    time.sleep(0.01)
+restore_session()
+print(own.read_text().split()[-1], flush=True)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="this kernel has no autogroups")
+@pytest.mark.parametrize("start", [spawn_detached, spawn_orphan])
+def test_a_helpers_session_is_nice_until_it_has_started(start: Callable[..., object], tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = start(["-c", SESSION], log, {**os.environ, "PYTHONPATH": str(ROOT)})
+    wait_until("the session is at its own priority", lambda: log.read_text() == "0\n")
+    if isinstance(process, subprocess.Popen):
+        process.wait(PATIENCE_S)
 
 
 def test_what_cannot_be_imported_is_the_callers_error(tmp_path: Path) -> None:
