@@ -218,7 +218,8 @@ def _sentence(key: str, said: str) -> _Sentence | None:
     pieces = re.split(r"\{([^}]*)\}", key.removesuffix("."))
     literals, holes = pieces[::2], pieces[1::2]
     chosen = (min(hole.split("|"), key=len) for hole in holes if hole not in HOLES)
-    letters = sum(character.isascii() and character.isalpha() for character in "".join([*literals, *chosen]))
+    own = "".join([*literals, *chosen])
+    letters = sum(character.isascii() and (character.isalpha() or character == "`") for character in own)
     if "" in holes and letters < LEAST_LETTERS:
         return None
     source = "".join(

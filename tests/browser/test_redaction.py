@@ -191,7 +191,7 @@ def test_the_page_reads_well_and_holds_no_secret(
         page.goto(f"{access.url}/?token={access.viewer}#/runs/{run['run_id']}")
         page.locator(".verdict-title").wait_for()
         title = page.locator(".verdict-title").inner_text()
-        assert "Caught ValueError in DataLoader worker process 0" in title, title
+        assert "an error that worker 0 raised on sample 40, at file-" in title, title
         unfold(page)
         shown = [page.content()]
         if shots := os.environ.get("LOADERWATCH_SHOTS"):

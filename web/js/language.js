@@ -176,7 +176,7 @@ function sentenceOf(key, said) {
   const literals = pieces.filter((_, i) => i % 2 === 0);
   const holes = pieces.filter((_, i) => i % 2 === 1);
   const chosen = holes.filter((hole) => !(hole in HOLES)).map((hole) => hole.split("|").reduce((a, b) => (b.length < a.length ? b : a)));
-  const letters = [...literals, ...chosen].join("").replace(/[^A-Za-z]/g, "").length;
+  const letters = [...literals, ...chosen].join("").replace(/[^A-Za-z`]/g, "").length;
   const open = holes.filter((hole) => hole === "").length;
   if (open > 0 && letters < LEAST_LETTERS) return null;
   const source = pieces.map((piece, i) =>

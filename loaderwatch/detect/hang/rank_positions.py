@@ -300,7 +300,7 @@ def _stand(place: Place) -> str:
     if place.collective is not None and place.at is not None:
         return f"{names(place.ranks)} in `{place.collective}` at {place.at}"
     if ":" in place.stands:
-        return f"{names(place.ranks)} at {place.text}"
+        return f"{names(place.ranks)} ({place.text})"
     return f"{names(place.ranks)} in {place.text}"
 
 
