@@ -68,7 +68,8 @@ def test_the_run_is_crashed(crash: Crash) -> None:
     assert summary["verdict"]["severity"] == "critical"
     title = summary["verdict"]["title"]
     said = re.match(
-        r"The training process \(pid (\d+)\) crashed at (\S+ \S+) in step (\d+) of epoch (\d+)", title
+        r"The training process \(pid (\d+)\) crashed \(SIGKILL\) at (\S+ \S+) in step (\d+) of epoch (\d+)",
+        title,
     )
     assert said is not None, title
     (trainer,) = crash.cluster.host.trainers
@@ -111,4 +112,4 @@ def test_the_page_says_crashed(crash: Crash, watched: Watched) -> None:
     expect(page.locator(".page-head .badge").first).to_have_text("Crashed")
     expect(page.locator(".verdict")).to_have_class("verdict tone-critical")
     expect(page.locator(".verdict-title")).to_contain_text("The training process (pid ")
-    expect(page.locator(".verdict-title")).to_contain_text(" crashed at ")
+    expect(page.locator(".verdict-title")).to_contain_text(" crashed (SIGKILL) at ")

@@ -427,7 +427,8 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
 def _apart_s(rank: RankWindow, loader: LoaderInfo, request_ns: Ints) -> Floats:
     """Return the seconds of the script's own work between two passes over a loader, each before the next row, shape (rows,).
 
-    Passes over other loaders are no such work. The newest row has the work that goes on now as well.
+    Passes over other loaders are no such work. The newest row has the work that goes on now as well, up to the longest of the earlier
+    times: no next pass may come, and what ends a training is not between two passes.
     """
     apart_s = np.zeros(request_ns.size)
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
@@ -439,8 +440,10 @@ def _apart_s(rank: RankWindow, loader: LoaderInfo, request_ns: Ints) -> Floats:
     span = rank.span
     if over.any() and span is not None and span.phase == "outside" and rank.process.state == "live":
         ended_ns = int((ends["request_ns"] + np.maximum(0, ends["teardown_ns"]))[over][-1])
+        longest_ns = int((until_ns - since_ns).max(initial=0))
         if request_ns.size and ended_ns > request_ns[-1]:
-            since_ns, until_ns = np.append(since_ns, ended_ns), np.append(until_ns, rank.made_ns)
+            since_ns = np.append(since_ns, ended_ns)
+            until_ns = np.append(until_ns, min(rank.made_ns, ended_ns + longest_ns))
             rows = np.append(rows, request_ns.size - 1)
     if not since_ns.size or not request_ns.size:
         return apart_s
