@@ -8,7 +8,6 @@ leaks (anonymous memory rises). RSS is no measure: it counts shared and file pag
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,12 +17,13 @@ from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import limit_hits_per_s
-from loaderwatch.detect.measures.statistics import Floats, Growth, growth, mean, median
+from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.running_out.rise import (
+    FEW_STRETCHES,
     LOOKS_AHEAD,
     LOOKS_AHEAD_OF_STREAM,
-    Ints,
     Rise,
+    clear_growth,
     is_likely,
     stretches,
 )
@@ -44,8 +44,6 @@ WARNING_ETA_S = 1800.0  # sooner is worth an alert; training takes hours, and a 
 CRITICAL_ETA_S = 300.0
 LEAST_S = 8.0
 LEAST_PSS_S = 20.0
-FEW_STRETCHES = 6  # stretches of steps; a long step may be read first when it already holds much, and fewer rise by chance
-CLEAR = 4.0  # times the deviation of single stretches from a straight line by which memory must have grown
 LEAST_GROWN = 100e6  # bytes, all processes of the host together
 OLD_NS = 10_000_000_000  # the newest reading, of a process that is no longer looked at
 
@@ -103,8 +101,8 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
             continue  # it has ended
         settled = first_at(t_ns, int(t_ns[0]) + SETTLING_NS)
         late, t_ns = own[settled:], t_ns[settled:]
-        rise = training.rise(t_ns, anonymous[late], _for(LEAST_S))
-        shared = training.rise(t_ns, pss[late], _for(LEAST_PSS_S))
+        rise = training.rise(t_ns, anonymous[late], clear_growth(LEAST_S), FEW_STRETCHES)
+        shared = training.rise(t_ns, pss[late], clear_growth(LEAST_PSS_S), FEW_STRETCHES)
         best = max(
             (one for one in (rise, shared) if one is not None),
             key=lambda one: one.growth.per_s,
@@ -116,20 +114,6 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
         loader = loaders.get(int(rows["loader"][own][-1])) if worker >= 0 else _read_in_process(rank)
         found.append(_Leak(rank, worker, pid, loader, best, best is shared))
     return found
-
-
-def _for(least_s: float) -> Callable[[Ints, Floats], Growth | None]:
-    """Return what judges a series: steady growth over ``least_s`` seconds at least, which is clear of its noise."""
-
-    def judge(t_ns: Ints, values: Floats) -> Growth | None:
-        rise = growth(t_ns, values, least_s) if values.size >= FEW_STRETCHES else None
-        if rise is None:
-            return None
-        t_s = (t_ns - t_ns[0]) / 1e9
-        off = values - rise.per_s * t_s
-        return rise if rise.per_s * rise.span_s >= CLEAR * float(off.std()) else None
-
-    return judge
 
 
 def _read_in_process(rank: RankWindow) -> LoaderInfo | None:

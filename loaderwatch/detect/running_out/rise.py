@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.detect.measures.statistics import Floats, Growth
+from loaderwatch.detect.measures.statistics import Floats, Growth, growth
 from loaderwatch.detect.text import count, duration
-from loaderwatch.detect.window import RankWindow, first_at, one_of
+from loaderwatch.detect.window import WINDOW_S, RankWindow, first_at, one_of
 
 Ints = NDArray[np.int64]
 
@@ -30,6 +30,14 @@ LOOKS_AHEAD: Final = 39.0
 smaller is a remark: caches and queues fill as well, and stop when they are full."""
 LOOKS_AHEAD_OF_STREAM: Final = 9.0
 """The same for a process that reads a stream. Streams keep shuffle buffers, which hold gigabytes and take minutes to fill."""
+CLEAR: Final = 4.0
+"""Times the deviation of single stretches from a straight line by which a quantity must have grown."""
+FEW_STRETCHES: Final = 6
+"""Stretches below which chance makes such a line easily: a long step may be read first when it already holds much."""
+CLEAR_OF_FEW: Final = 12.0
+"""``CLEAR`` for fewer stretches. Noise alone makes so straight a line of four in about one case of eighty."""
+LEAST_OF_FEW_S: Final = WINDOW_S / 2
+"""Least span of so few stretches, in s: only where steps are so long that the window never holds many more."""
 
 
 @dataclass(frozen=True)
@@ -56,23 +64,29 @@ class Stretches:
     delivered_ns: Ints  # of every step in them
 
     def rise(
-        self, t_ns: Ints, values: Floats, growth: Callable[[Ints, Floats], Growth | None]
+        self, t_ns: Ints, values: Floats, judge: Callable[[Ints, Floats], Growth | None], few: int = 0
     ) -> Rise | None:
-        """Return how the least values of the stretches grow, as ``growth`` judges them; None where they do not."""
-        times, least = self._least(t_ns, values)
-        found = growth(times, least) if times.size else None
-        if found is None:
+        """Return how the least values of the stretches grow, as ``judge`` finds; None where they do not.
+
+        Of fewer than ``few`` stretches they must grow by more than the readings of any stretch lie apart: readings that come too late
+        raise a least value by no more.
+        """
+        times, least, apart = self._least(t_ns, values)
+        found = judge(times, least) if times.size else None
+        if found is None or (times.size < few and found.grown <= apart.max()):
             return None
         first, last = (first_at(self.delivered_ns, int(times[row])) for row in (0, -1))
         return Rise(found, max(1, last - first))
 
-    def _least(self, t_ns: Ints, values: Floats) -> tuple[Ints, Floats]:
-        """Return the time and the value of the least known reading in each stretch that has one."""
+    def _least(self, t_ns: Ints, values: Floats) -> tuple[Ints, Floats, Floats]:
+        """Return time and value of the least known reading in each stretch that has one, and how far the greatest lies above it."""
         good = np.isfinite(values)
         t_ns, values = t_ns[good], values[good]
         bounds = [first_at(t_ns, int(bound)) for bound in self.bounds_ns]
-        rows = [begin + int(values[begin:end].argmin()) for begin, end in pairwise(bounds) if end > begin]
-        return t_ns[rows], values[rows]
+        read = [(begin, end) for begin, end in pairwise(bounds) if end > begin]
+        rows = [begin + int(values[begin:end].argmin()) for begin, end in read]
+        most = np.array([values[begin:end].max() for begin, end in read], dtype=np.float64)
+        return t_ns[rows], values[rows], most - values[rows]
 
 
 def stretches(rank: RankWindow, least_ns: int = STRETCH_NS, beyond_ns: int = 0) -> Stretches | None:
@@ -103,6 +117,21 @@ def stretches(rank: RankWindow, least_ns: int = STRETCH_NS, beyond_ns: int = 0) 
     if rank.made_ns - bounds[-1] > PATIENCE_NS + 2 * usual_ns:
         return None
     return Stretches(np.array(bounds, dtype=np.int64), delivered)
+
+
+def clear_growth(least_s: float) -> Callable[[Ints, Floats], Growth | None]:
+    """Return what judges stretches: steady growth over ``least_s`` seconds at least, which is clear of its noise."""
+
+    def judge(t_ns: Ints, values: Floats) -> Growth | None:
+        few = values.size < FEW_STRETCHES
+        found = growth(t_ns, values, max(least_s, LEAST_OF_FEW_S) if few else least_s)
+        if found is None:
+            return None
+        off = values - found.per_s * (t_ns - t_ns[0]) / 1e9
+        clear = CLEAR_OF_FEW if few else CLEAR
+        return found if found.per_s * found.span_s >= clear * float(off.std()) else None
+
+    return judge
 
 
 def is_likely(grown: float, left: float, looks_ahead: float = LOOKS_AHEAD) -> bool:

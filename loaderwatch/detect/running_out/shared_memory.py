@@ -17,8 +17,8 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.statistics import drift
-from loaderwatch.detect.running_out.rise import is_likely, stretches
+from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
+from loaderwatch.detect.running_out.rise import Ints, clear_growth, is_likely, stretches
 from loaderwatch.detect.text import count, duration, listing, percent, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -28,6 +28,8 @@ LEAST_BYTES = 1 << 20
 WARNING_ETA_S: Final = 1800.0
 CRITICAL_ETA_S: Final = 300.0
 HOST_READING_NS: Final = 1_000_000_000  # least stretch of steps, in ns: one reading of a host lies in it
+LEAST_S: Final = FEW_FOR_DRIFT * HOST_READING_NS / 1e9
+"""Least span in s of fewer, longer stretches: that of the fewest short ones."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
     if not training or not total > 0:
         return None
     longest = max(training, key=lambda parts: parts.bounds_ns.size)
-    found = longest.rise(host.hosts["t_ns"], host.hosts["shm_used_bytes"], drift)
+    found = longest.rise(host.hosts["t_ns"], host.hosts["shm_used_bytes"], _steady, FEW_FOR_DRIFT)
     if found is None or found.growth.grown < LEAST_BYTES:
         return None
     rise = found.growth
@@ -155,6 +157,11 @@ def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
         ],
         host=host.info.name,
     )
+
+
+def _steady(t_ns: Ints, used: Floats) -> Growth | None:
+    """Return the growth of many readings that are noisy, or of the few stretches that long steps leave."""
+    return drift(t_ns, used) if used.size >= FEW_FOR_DRIFT else clear_growth(LEAST_S)(t_ns, used)
 
 
 def _needs(ranks: list[RankWindow]) -> list[_Need]:

@@ -94,7 +94,9 @@ def test_the_training_process_itself_may_grow() -> None:
     )
 
 
-def memory_of_steps(held: Callable[[int, float], float], *, steps: int, step_s: float) -> Finding | None:
+def memory_of_steps(
+    held: Callable[[int, float], float], *, steps: int, step_s: float, available: float = 10 * GB
+) -> Finding | None:
     """What is found of a process that holds ``held(step, part of the step)`` bytes, read once a second."""
     builder = RankBuilder(loaders=[loader(num_workers=0, batches=None)])
     for number in range(steps):
@@ -104,7 +106,7 @@ def memory_of_steps(held: Callable[[int, float], float], *, steps: int, step_s: 
             builder.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=held(number, second / step_s))
         builder.now_ns = began_ns
         builder.step(0.0, step_s)
-    return of_scenario(detect(run(builder, host={"memory_available_bytes": 10 * GB})), "S24")
+    return of_scenario(detect(run(builder, host={"memory_available_bytes": available})), "S24")
 
 
 @pytest.mark.parametrize("step_s", [3.0, 14.0])
@@ -161,3 +163,33 @@ def test_a_few_long_steps_that_rise_by_chance_are_no_leak() -> None:
 
     for steps in (4, 5, 8):
         assert memory_of_steps(held, steps=steps, step_s=14.0) is None
+
+
+@pytest.mark.parametrize("step_s", [20.0, 24.0, 29.0])
+def test_a_leak_in_a_few_long_steps_is_told(step_s: float) -> None:
+    """The window holds four or five such steps. Each keeps 500 MB, and takes and gives back 300 MB."""
+    steps = int(119 / step_s)
+
+    def leaks(step: int, part: float) -> float:
+        return 1e9 + step * 500 * MB + part * 300 * MB
+
+    found = memory_of_steps(leaks, steps=steps, step_s=step_s, available=5 * GB)
+    assert found is not None
+    assert found.severity == "critical"
+    # Growth that is no more than what a step gives back may be a matter of when it was read.
+    late = [0.1, 0.2, 0.3, 0.4, 0.5]
+    for count in (4, 5):
+        chance = memory_of_steps(
+            lambda step, part: 1e9 + max(late[step], part) * GB, steps=count, step_s=step_s, available=5 * GB
+        )
+        assert chance is None
+
+
+def test_few_short_stretches_do_not_tell() -> None:
+    """First touches of memory rise as straight for ten seconds."""
+
+    def rises(step: int, part: float) -> float:
+        return 1e9 + (step + part) * 200 * MB
+
+    assert memory_of_steps(rises, steps=7, step_s=2.0, available=5 * GB) is None
+    assert memory_of_steps(rises, steps=9, step_s=2.0, available=5 * GB) is not None

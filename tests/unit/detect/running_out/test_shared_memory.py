@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, keeps_up, loader, of_scenario, run
 
@@ -74,3 +77,35 @@ def test_what_fills_it_is_told_with_the_time_that_is_left(per_s: float, severity
 )
 def test_what_does_not_fill_it(used: list[float]) -> None:
     assert of_scenario(detect(filling(*used)), "S39") is None
+
+
+def filling_in_steps(step_s: int, used: Callable[[int, int], float]) -> Finding | None:
+    """What is found of a /dev/shm of 16 GB over 118 s of long steps; ``used(step, second)`` is read each second."""
+    steps = 118 // step_s
+    builder = RankBuilder(loaders=[loader(batches=None)])
+    for _ in range(steps):
+        builder.fetch(0, 0.02, bytes=100_000_000)
+        builder.step(0.0, step_s)
+    rows = [
+        {"shm_total_bytes": 16e9, "shm_used_bytes": used(second // step_s, second)}
+        for second in range(steps * step_s)
+    ]
+    return of_scenario(detect(run(builder, host_rows=rows)), "S39")
+
+
+@pytest.mark.parametrize("step_s", [2, 7, 8, 12, 19, 24, 29])
+def test_it_is_told_as_well_where_steps_are_long(step_s: int) -> None:
+    found = filling_in_steps(step_s, lambda step, second: step * step_s * 60 * MB + second % 2 * 100 * MB)
+    assert found is not None
+    assert found.severity == "critical"
+
+
+@pytest.mark.parametrize("step_s", [8, 12, 24])
+def test_what_comes_and_goes_in_long_steps_does_not_fill_it(step_s: int) -> None:
+    """Each step is first read a little later, when it already holds more: by chance the least rises in a straight line."""
+    steps = 118 // step_s
+
+    def used(step: int, second: int) -> float:
+        return max((step + 1) / (2 * steps), second % step_s / step_s) * 4e9
+
+    assert filling_in_steps(step_s, used) is None
