@@ -43,7 +43,7 @@ from loaderwatch.agent.workers.fetch import FetchClock
 from loaderwatch.agent.workers.probe import WorkerProbe
 from loaderwatch.agent.workers.sample_limit import SampleLimit
 from loaderwatch.core.clock import monotonic_ns, wall_ns
-from loaderwatch.core.config import Settings, substitute_dir
+from loaderwatch.core.config import Settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.files import NotPrivate, own_folder, write_atomically
@@ -307,9 +307,8 @@ def open_session(
         _session.unasked = _session.unasked and unasked
         return _session
     name = find_run(run if run is not None else settings.run, redact=settings.redact)
-    substitute = settings.data_dir == substitute_dir()
     try:
-        if substitute:
+        if settings.substitute:
             own_folder(settings.data_dir)
         session = Session(settings, name, ranks)
     except NotPrivate as error:
@@ -325,7 +324,7 @@ def open_session(
             f"cannot write to {place} ({error.strerror}); training goes on unwatched. {_way_out(settings, error)}"
         )
         return None
-    if substitute:
+    if settings.substitute:
         say_once(f"your own data directory cannot be written; {settings.data_dir} takes its place")
     try:
         start_streamer(settings, name.run_id, name.name)

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.files import check_own
+from loaderwatch.core.files import check_own, temporary_folder
 from loaderwatch.core.system import HAS_OWNERS, SHM, own_user
 
 DEFAULT_PORT: Final = 8790
@@ -130,6 +129,7 @@ class Settings(DataDir):
     page_token: str | None = None  # LOADERWATCH_PAGE_TOKEN, for what reads; else the token
     agent_token: str | None = None  # LOADERWATCH_AGENT_TOKEN: what a server lets agents send with, too
     cached_batches: int = 0  # LOADERWATCH_CACHED_BATCHES; 0: loaders are read
+    substitute: bool = False  # data_dir takes the place of the user's own, which cannot be written
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -149,17 +149,20 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     if not cached.isdecimal() or len(cached) > _MOST_DIGITS:
         raise ConfigError(f"{CACHED_BATCHES} is {cached[:40]!r}; use a number of batches, such as 50")
     directory = env.get("LOADERWATCH_DIR")
+    data_dir = Path(directory).expanduser().absolute() if directory else _default_dir()
+    substitute = not directory and not _may_write(data_dir)
     return Settings(
         server=server.rstrip("/") if server else None,
         token=env.get("LOADERWATCH_TOKEN") or None,
         run=env.get("LOADERWATCH_RUN") or None,
-        data_dir=Path(directory).expanduser().absolute() if directory else _default_dir(),
+        data_dir=substitute_dir() if substitute else data_dir,
         disabled=env.get("LOADERWATCH_DISABLE", "") not in ("", "0"),
         redact=env.get("LOADERWATCH_REDACT", "") not in ("", "0"),
         notify=split_addresses(env.get("LOADERWATCH_NOTIFY", ""), "LOADERWATCH_NOTIFY"),
         page_token=env.get("LOADERWATCH_PAGE_TOKEN") or None,
         agent_token=env.get("LOADERWATCH_AGENT_TOKEN") or None,
         cached_batches=int(cached),
+        substitute=substitute,
     )
 
 
@@ -207,15 +210,13 @@ def _default_dir() -> Path:
         )  # not at import: costs milliseconds that most processes do not need
     except ImportError:  # not installed: where it leads on Linux
         data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-        own = Path(data_home).expanduser() / "loaderwatch"
-    else:
-        own = user_data_path("loaderwatch", appauthor=False)
-    return own if _may_write(own) else substitute_dir()
+        return Path(data_home).expanduser() / "loaderwatch"
+    return user_data_path("loaderwatch", appauthor=False)
 
 
 def substitute_dir() -> Path:
     """Return the data directory of a user whose own cannot be written: in the folder for temporary files, the first name that no other user took."""
-    folder = Path(tempfile.gettempdir())
+    folder = temporary_folder()
     names = (
         f"loaderwatch-{own_user()}{'' if number == 1 else f'-{number}'}" for number in range(1, _NAMES + 1)
     )

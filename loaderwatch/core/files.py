@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -38,6 +39,14 @@ def private_folder(path: Path) -> Path:
             private_folder(path.parent)
         path.mkdir(exist_ok=True, mode=0o700)
     return path
+
+
+def temporary_folder() -> Path:
+    """Return the folder for temporary files; where nothing can be written to any, the one in which a user looks first."""
+    try:
+        return Path(tempfile.gettempdir())
+    except OSError:
+        return Path(os.environ.get("TMPDIR") or "/tmp")
 
 
 def own_folder(path: Path) -> Path:

@@ -226,6 +226,60 @@ def test_a_home_that_cannot_be_written(mounts: Mounts, tmp_path: Path, home: str
         end_processes(expected)
 
 
+@pytest.mark.parametrize("damage", ["read-only", "full"])
+@pytest.mark.parametrize("lacks", ["nothing else", "a data directory", "a home", "a home and shared memory"])
+def test_nothing_can_be_written_to_a_folder_for_temporary_files(
+    mounts: Mounts, damage: str, lacks: str
+) -> None:
+    """Training goes on: watched with LOADERWATCH_DIR and shared memory, else with a line that says why not."""
+    mounts.tmpfs(Path("/dev/shm"), "64m")
+    mounts.tmpfs(kept := Path("/mnt"), "64m")
+    for folder in filter(Path.is_dir, map(Path, ("/tmp", "/var/tmp", "/usr/tmp"))):
+        if damage == "read-only":
+            mounts.hide(folder)
+        else:
+            Ballast(mounts.tmpfs(folder, "64k")).fill()
+    (script := kept / "train.py").write_text(AT_HOME)
+    for name in ("lw", "home"):
+        (kept / name).mkdir()
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("LOADERWATCH_", "XDG_")) and name not in ("TMPDIR", "TEMP", "TMP")
+    }
+    environ |= {"HOME": str(kept / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    if lacks in ("nothing else", "a data directory"):
+        environ |= {"LOADERWATCH_DIR": str(kept / "lw"), "LOADERWATCH_NO_STREAMER": "1"}
+    if lacks == "a data directory":
+        environ["LOADERWATCH_NO_STREAMER"] = ""
+        mounts.hide(kept / "lw")
+    if "home" in lacks:
+        environ["LOADERWATCH_NO_STREAMER"] = "1"
+        mounts.hide(kept / "home")
+    if "shared memory" in lacks:
+        mounts.hide(Path("/dev/shm"))
+    done = subprocess.run(
+        [sys.executable, "-m", "loaderwatch", "run", str(script)],
+        env=environ,
+        cwd="/proc",  # no file can be made here, either
+        capture_output=True,
+        text=True,
+        timeout=BUSY_S,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    data_dir, rings = done.stdout.split()
+    if lacks == "nothing else":
+        assert (data_dir, rings) == (str(kept / "lw"), "1")
+        assert "unwatched" not in done.stderr
+    elif lacks == "a data directory" or damage == "read-only":
+        assert rings == "0"
+        said = done.stderr.splitlines()
+        assert all("training goes on unwatched" in line for line in said), said
+        # Where no mark can be left, each opening of the session says it: at the iteration and at attach().
+        assert len(said) in ((1, 2) if "shared memory" in lacks else (1,)), said
+
+
 def test_two_ranks_say_one_line(mounts: Mounts, tmp_path: Path) -> None:
     """Each of them opens its session twice: as torch is imported, and at the first iteration."""
     mounts.tmpfs(Path("/dev/shm"), "64m")

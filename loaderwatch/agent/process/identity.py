@@ -163,6 +163,27 @@ def shared_facts(env: Mapping[str, str]) -> list[str]:
     return ["single", *process_facts(first)]
 
 
+def facts_on_host(env: Mapping[str, str]) -> list[str]:
+    """Return facts that the processes of this run on this host share and that differ in the next run, wherever its ranks meet."""
+    facts = shared_facts(env)
+    if facts[0] == "nodes":
+        return [*facts, *process_facts(first_rank(env))]
+    if facts[0] != "torchrun":
+        return facts
+    # srun itself may have started the ranks, by a shell for each.
+    if is_srun(env) and "TORCHELASTIC_RUN_ID" not in env:
+        return [*facts, env["SLURM_STEP_ID"]]
+    return [*facts, *process_facts(_launcher())]
+
+
+def _launcher() -> int:
+    """Return the pid of the process that started this rank, also in the rank's own children: it is no rank itself."""
+    pid = os.getppid()
+    while "LOCAL_RANK" in launched_with(pid) and (status := _status(pid)):
+        pid = int(status[1])
+    return pid
+
+
 def first_rank(env: Mapping[str, str]) -> int:
     """Return the pid of the run's first process on this host: its parent if that is Lightning's first rank, else this one.
 
@@ -201,11 +222,17 @@ def process_facts(pid: int) -> list[str]:
 
 def start_time(pid: int) -> str:
     """Return when a process started, in clock ticks since boot; "" where the system does not say."""
+    status = _status(pid)
+    return f"{boot_id()} {status[19]}" if status else ""
+
+
+def _status(pid: int) -> list[str]:
+    """Return what the system says of a process after its name: its state, its parent's pid, ...; empty where it says nothing."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return ""
-    return f"{boot_id()} {stat.rpartition(')')[2].split()[19]}"
+        return []
+    return stat.rpartition(")")[2].split()
 
 
 def script_name() -> str:

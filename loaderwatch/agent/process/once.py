@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.agent.guard import say
-from loaderwatch.agent.process.identity import shared_facts
+from loaderwatch.agent.guard import say, shield
+from loaderwatch.agent.process.identity import facts_on_host
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.files import opener, own_folder
+from loaderwatch.core.files import opener, own_folder, temporary_folder
 
 JOB: Final = "LOADERWATCH_JOB"
 """Variable with a word that ``loaderwatch run`` made up for its job, which all processes of the job inherit."""
@@ -25,25 +24,28 @@ _PREFIX: Final = "said-"
 
 def say_once(line: str) -> None:
     """Write one line to the job's stderr, unless this or another process of the job on this host has written it."""
-    job = os.environ.get(JOB) or "\0".join(shared_facts(os.environ))
+    if not shield(_was_said)(line):  # a fault on the way to the answer costs a line too many at most
+        say(line)
+
+
+def _was_said(line: str) -> bool:
+    job = os.environ.get(JOB) or "\0".join(facts_on_host(os.environ))
     name = _PREFIX + hashlib.sha256(f"{job}\0{line}".encode(errors="replace")).hexdigest()[:24]
     for folder in _folders():
-        try:
-            os.close(opener(str(own_folder(folder) / name), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return
-        except OSError:
-            continue  # it is full, or somebody else's
-        _remove_old(folder)
-        break
-    say(line)
+        with suppress(OSError):  # it is full, or somebody else's
+            mark = own_folder(folder) / name
+            try:
+                os.close(opener(str(mark), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                return True
+            _remove_old(folder)
+            return False
+    return False
 
 
 def _folders() -> list[Path]:
     """Return where marks may lie, the same in all processes of a job."""
-    folders = [
-        Path(tempfile.gettempdir()) / f"loaderwatch-said-{os.getuid() if hasattr(os, 'getuid') else 0}"
-    ]
+    folders = [temporary_folder() / f"loaderwatch-said-{os.getuid() if hasattr(os, 'getuid') else 0}"]
     with suppress(ConfigError):
         folders.insert(0, load_settings().rings_dir)
     return folders

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from loaderwatch.agent.guard import guard
 from loaderwatch.agent.process.once import JOB, KEPT_S, say_once
 from loaderwatch.core.config import load_settings
 from tests.waiting import PATIENCE_S
@@ -59,6 +60,46 @@ def test_ranks_of_one_launcher_are_one_job() -> None:
     assert said(**ranks).count("cannot do it") == 1
 
 
+MEETS = {  # one node of several, by torchrun with the rendezvous that it has without options
+    "WORLD_SIZE": "4",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "here",
+    "MASTER_PORT": "29500",
+    "TORCHELASTIC_RUN_ID": "none",
+    "TORCHELASTIC_RESTART_COUNT": "0",
+}
+LAUNCHER = f"""
+import os, subprocess, sys
+ranks = [
+    subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={{**os.environ, **{MEETS!r}, "RANK": rank, "LOCAL_RANK": rank}})
+    for rank in "01"
+]
+sys.exit(sum(rank.wait() for rank in ranks))
+"""
+SAY_IN_CHILDREN = f"""
+import multiprocessing
+def say_it():
+    {SAY}
+if __name__ == "__main__":
+    say_it()
+    for _ in range(2):
+        child = multiprocessing.get_context("fork").Process(target=say_it)
+        child.start()
+        child.join()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux says who started whom")
+@pytest.mark.parametrize("script", [SAY, SAY_IN_CHILDREN])
+def test_the_next_job_that_meets_at_the_same_address_says_it_too(script: str) -> None:
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", LAUNCHER, script], capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == "loaderwatch: cannot do it\n"
+
+
 def test_other_lines_are_said_and_old_marks_go(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,15 +114,33 @@ def test_other_lines_are_said_and_old_marks_go(
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("trap", ["a link", "a link that leads nowhere", "a file"])
 def test_a_folder_that_is_not_ours_takes_no_mark(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    place: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    trap: str,
 ) -> None:
     monkeypatch.setenv(JOB, "mine")
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(tmp_path)
+    if trap == "a file":
+        place.touch()
+    else:
+        place.symlink_to(tmp_path if trap == "a link" else tmp_path / "nowhere")
     try:
         say_once("one")
         say_once("one")
         assert capsys.readouterr().err.count("one") == 1, "the folder for temporary files takes the mark"
     finally:
         place.unlink()
+
+
+def test_a_fault_on_the_way_costs_no_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(JOB, "mine")
+    monkeypatch.setenv("LOADERWATCH_DIR", "~nobody-of-this-name/data")
+    say_once("one")
+    assert capsys.readouterr().err == "loaderwatch: one\n"
+    guard.reset()
