@@ -9,7 +9,7 @@ import msgspec
 
 from loaderwatch.agent.process.once import say_once
 from loaderwatch.agent.session import Session
-from loaderwatch.core.files import private_folder, write_atomically
+from loaderwatch.core.files import check_own, private_folder, write_atomically
 
 
 def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
@@ -24,7 +24,7 @@ def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
     path = session.settings.notify_dir / f"{session.run.run_id}.json"
     try:
         if session.addresses:
-            private_folder(path.parent)
+            check_own(private_folder(path.parent))
             write_atomically(path, msgspec.json.encode(session.addresses))
         else:
             path.unlink(missing_ok=True)

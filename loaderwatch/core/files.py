@@ -53,10 +53,13 @@ def own_folder(path: Path) -> Path:
     """Make such a folder where everybody may make folders, as in /dev/shm; refuse one that somebody else put there.
 
     Raises:
-        NotPrivate: it is somebody else's, a link, or writable by others.
+        NotPrivate: it is somebody else's, a link, no folder, or writable by others.
         OSError: it cannot be made.
     """
-    private_folder(path)
+    try:
+        private_folder(path)
+    except FileExistsError as error:  # a file, or a link that leads nowhere
+        raise NotPrivate(errno.EPERM, "it is no folder", error.filename) from error
     found = path.lstat()
     if stat.S_ISLNK(found.st_mode):
         raise NotPrivate(errno.EPERM, "it is a link", str(path))
@@ -75,10 +78,11 @@ def check_own(path: Path, *, sticky_too: bool = False) -> None:
         OSError: it cannot be looked at.
     """
     try:
-        link, found = path.lstat(), path.stat()
+        # Also a link that leads nowhere yet: its owner decides what appears there.
+        _refuse_foreign_link(path, path.lstat())
+        found = path.stat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return  # nothing of it can be read
-    _refuse_foreign_link(path, link)
     _refuse_foreign(path, found, roots_too=True, sticky_too=sticky_too)
 
 

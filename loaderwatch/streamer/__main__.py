@@ -7,11 +7,12 @@ import logging
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.files import NotPrivate, own_folder
+from loaderwatch.core.files import NotPrivate, own_folder, private_folder
 from loaderwatch.core.gentle import import_gently, lower_priority, restore_session
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.system import raise_descriptor_limit
@@ -63,6 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0  # the run ended while this process started
     try:
         settings.check_own()
+        with suppress(OSError):  # while the disk is full, envelopes wait in shared memory
+            private_folder(settings.outbox_dir)
+        settings.check_own()  # what has just been made is ours, unless somebody was quicker
         own_folder(
             own_folder(settings.rings_dir) / folder.name
         )  # the name can be guessed, and we signal pids in rings

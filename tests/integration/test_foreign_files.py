@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from loaderwatch.agent.process.launch import start_streamer
+from loaderwatch.core.config import load_settings
+from loaderwatch.core.files import NotPrivate
 from tests.fakes.serving import ServeProcess
 from tests.waiting import PATIENCE_S
 
@@ -92,6 +95,32 @@ def test_a_job_trains_on_unwatched_and_runs_nothing_from_it(tmp_path: Path) -> N
     streamer = ask("-m", "loaderwatch.streamer", "--run-id", "run-1", LOADERWATCH_DIR=str(folder))
     assert streamer.returncode == 1
     assert THEIRS in streamer.stderr
+
+
+def test_a_link_that_leads_nowhere_yet_is_refused(tmp_path: Path) -> None:
+    """Its owner could have it lead to a folder of his own at any later moment."""
+    link = tmp_path / "data"
+    link.symlink_to(tmp_path / "not there yet")
+    os.chown(link, OTHER, OTHER, follow_symlinks=False)
+    for command in (("serve", "--port", "0"), ("token", "rotate")):
+        done = ask("-m", "loaderwatch", *command, "--data-dir", str(link))
+        assert done.returncode != 0
+        assert f"it is a link of user {OTHER}'s" in done.stderr
+    streamer = ask("-m", "loaderwatch.streamer", "--run-id", "run-1", LOADERWATCH_DIR=str(link))
+    assert f"it is a link of user {OTHER}'s" in streamer.stderr
+
+
+def test_no_streamer_starts_where_somebody_was_quicker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory was missing when the job looked; another user made it before the job did."""
+    (theirs := tmp_path / "theirs").mkdir(mode=0o755)
+    give_away(theirs)
+    monkeypatch.delenv("LOADERWATCH_NO_STREAMER", raising=False)
+    settings = load_settings({"LOADERWATCH_DIR": str(theirs)})
+    with pytest.raises(NotPrivate, match=THEIRS):
+        start_streamer(settings, "run-1", "run")
+    assert not list(theirs.rglob("*.log"))
 
 
 @pytest.mark.parametrize("inside", ["runs", "outbox", "logs", "notify"])

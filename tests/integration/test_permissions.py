@@ -187,7 +187,10 @@ def test_nobody_else_reads_the_demo(data_dir: Path, umask: int) -> None:
     assert telling_files(data_dir, folder) == ["token.json"]
 
 
-def test_a_folder_that_somebody_prepared_in_shared_memory_is_not_used(data_dir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trap", ["link", "link that leads nowhere", "file"])
+def test_a_folder_that_somebody_prepared_in_shared_memory_is_not_used(
+    data_dir: Path, tmp_path: Path, trap: str
+) -> None:
     """Its name can be guessed. The training goes on unwatched and says why; nothing is written through the link."""
     script = tmp_path / "train.py"
     script.write_text(
@@ -197,7 +200,11 @@ def test_a_folder_that_somebody_prepared_in_shared_memory_is_not_used(data_dir: 
         folder = load_settings(it.environ).rings_dir
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
-        folder.symlink_to(elsewhere)
+        if trap == "file":
+            folder.touch()
+        else:
+            folder.symlink_to(elsewhere if trap == "link" else elsewhere / "nowhere")
+        why = "it is a link" if trap == "link" else "it is no folder"
         try:
             done = subprocess.run(
                 [sys.executable, str(script)],
@@ -211,7 +218,7 @@ def test_a_folder_that_somebody_prepared_in_shared_memory_is_not_used(data_dir: 
             folder.unlink()
         assert done.returncode == 0, done.stderr
         assert "trained" in done.stdout
-        assert f"cannot write to {folder} (it is a link); training goes on unwatched" in done.stderr
+        assert f"cannot write to {folder} ({why}); training goes on unwatched" in done.stderr
         assert "Traceback" not in done.stderr
         assert list(elsewhere.iterdir()) == []
 

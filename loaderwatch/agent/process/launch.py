@@ -14,6 +14,7 @@ from loaderwatch.agent.guard import has_stderr
 from loaderwatch.agent.process.identity import RunName
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import Settings
+from loaderwatch.core.files import private_folder
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
 from loaderwatch.core.spawn import spawn_orphan
 from loaderwatch.core.system import has_proc
@@ -39,10 +40,13 @@ def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
     Where a process's stderr cannot be opened from outside, the streamer inherits ours.
 
     Raises:
+        NotPrivate: a folder of the data directory is somebody else's or writable by others.
         OSError: the log cannot be written or the process cannot be started.
     """
     if os.environ.get(NO_STREAMER) or not sys.executable:
         return
+    private_folder(settings.logs_dir)
+    settings.check_own()  # what has just been made is ours, unless somebody was quicker
     log_path = settings.logs_dir / f"streamer-{run_id}.log"
     arguments = ("-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", run_name)
     with _stderr_to_hand_on() as stderr:
