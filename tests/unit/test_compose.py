@@ -65,7 +65,7 @@ def test_another_has_two_servers_that_share_it_behind_one_address(services: dict
     assert one["environment"] == two["environment"]  # the token is the same for both
     args = build_parser(one["command"]).parse_args(one["command"])
     assert parse_address(args.store).hosts == (("clickhouse", 8123),)
-    assert args.public_url == "http://localhost:8792"
+    assert args.public_url == "http://127.0.0.1:8792"
     assert balancer["ports"] == ["127.0.0.1:8792:8790"]
     assert args.allow_host == ["balancer"]
     for name, server in (("server-1", one), ("server-2", two)):
@@ -135,3 +135,8 @@ def test_the_image_installs_what_is_pinned_each_from_one_index(repo_root: Path) 
     services = yaml.safe_load((repo_root / "docker-compose.yml").read_text())["services"]
     assert ["CMD", *command] == services["server"]["healthcheck"]["test"]
     assert lines.index("USER loaderwatch") < lines.index(healthcheck)
+
+
+def test_pages_are_named_by_the_one_address_at_which_they_are_published(repo_root: Path) -> None:
+    """Another user may listen at the other address of localhost, and would be sent the token."""
+    assert "localhost" not in (repo_root / "docker-compose.yml").read_text()
