@@ -22,8 +22,9 @@ from loaderwatch.core.clock import SteadyClock
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.files import read_own, write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN
+from loaderwatch.server.access.page_sessions import PageSessions
 from loaderwatch.server.access.quotas import Admission
-from loaderwatch.server.access.request_gate import Gate, stopping
+from loaderwatch.server.access.request_gate import Gate
 from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.compression import Compression
@@ -81,6 +82,7 @@ def create_app(
     make_live_run: MakeLiveRun = LiveRun,
     hosts: AllowedHosts | None = None,
     reached_at: str | None = None,
+    listens_at: str = "",
 ) -> FastAPI:
     """Make the server as an ASGI application.
 
@@ -93,6 +95,7 @@ def create_app(
         make_live_run: makes the live runs; tests give other detectors here.
         hosts: the host names to answer to; by default from ``options``.
         reached_at: the address at which other servers of the same database reach this one; by default ``url``.
+        listens_at: the numeric address and port of the listening socket, as in a URL; sessions of the page are for it.
 
     Raises:
         ConfigError: an address to notify is not one Apprise knows, or ``config.toml`` or the ``store`` cannot be used.
@@ -132,6 +135,7 @@ def create_app(
         url=url,
         reached_at=reached_at,
         keys=keys,
+        sessions=PageSessions(listens_at=listens_at, public_url=options.public_url),
         lifetime=Lifetime(None if options.idle_hours is None else options.idle_hours * 3600),
     )
     if isinstance(opened, ClickHouseStore) and opened.members is not None:
@@ -158,7 +162,7 @@ def create_app(
     app.include_router(arrival.router)
     app.include_router(alerts.router)
     app.include_router(server.router)
-    allow_hosts = options.allow_hosts
+    allow_hosts = (*options.allow_hosts, listens_at)
     if parts.peers is not None:
         app.add_middleware(Forwarding, peers=parts.peers)
         allow_hosts = (*allow_hosts, urlsplit(reached_at).hostname or "")
@@ -170,9 +174,10 @@ def create_app(
         hosts=hosts or allowed_hosts(options.host, allow_hosts),
         open_to_all=open_to_all or tokens is None,
         public_url=options.public_url,
+        is_stopping=lambda: parts.stopping,
         seen=parts.lifetime.seen,
     )
-    _add_error_answers(app, parts)
+    _add_error_answers(app)
     _add_pages(app, parts)
     return app
 
@@ -269,8 +274,8 @@ def _add_pages(app: FastAPI, parts: Parts) -> None:
         return found
 
 
-def _add_error_answers(app: FastAPI, parts: Parts) -> None:
-    """Answer every error with ``{"error", "field"}``."""
+def _add_error_answers(app: FastAPI) -> None:
+    """Answer every error with ``{"error", "field"}``. The gate answers those that nobody expects."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: Exception) -> Response:
@@ -295,10 +300,3 @@ def _add_error_answers(app: FastAPI, parts: Parts) -> None:
     async def known(_request: Request, error: Exception) -> Response:
         assert isinstance(error, LoaderwatchError)
         return answer_to(error)
-
-    @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> Response:
-        if parts.stopping:  # threads and files are closed meanwhile
-            return stopping()
-        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return error_answer(500, f"a fault of the server ({type(error).__name__}); its log has the details")

@@ -42,10 +42,10 @@ class Parts:
     url: str
     reached_at: str  # the address at which other servers of the same database reach this one
     keys: Keys  # the tokens in force, with which the server also proves itself
+    sessions: PageSessions
     lifetime: Lifetime
     peers: Peers | None = None  # the other servers of the database; None where there can be none
     handover: Handover | None = None
     ready: bool = False
-    sessions: PageSessions = field(default_factory=PageSessions)
     stopping: bool = False
     ingest_counts: IngestCounts = field(default_factory=IngestCounts)

@@ -68,14 +68,22 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         with listener:
             port: int = listener.getsockname()[1]
             scheme = "http" if certificate is None else "https"
-            local_url = f"{scheme}://{_reachable_here(options.host)}:{port}"
-            own_url = f"{scheme}://{_name_for_people(options.host)}:{port}"
+            name = socket.gethostname() if options.host in _WILDCARDS else _in_url(options.host)
+            here = shown = _reachable_here(listener)
+            # A name may have addresses at which another user listens. A certificate is for a name, and shows who answers.
+            if certificate is not None:
+                shown = name
+                here = here if options.host in _WILDCARDS else name
+            elif options.host in _WILDCARDS:
+                shown = _shown_elsewhere(name, listener, here)
+            local_url = f"{scheme}://{here}:{port}"
             app = create_app(
                 options,
                 tokens=tokens,
-                url=options.public_url or own_url,
+                url=options.public_url or f"{scheme}://{shown}:{port}",
                 open_to_all=options.no_auth,
-                reached_at=options.advertise or own_url,
+                reached_at=options.advertise or f"{scheme}://{name}:{port}",
+                listens_at=f"{_in_url(listener.getsockname()[0])}:{port}",
             )
             server = _Server(app.state.parts, app, local_url, certificate, say)
             server.run(sockets=[listener])
@@ -228,7 +236,7 @@ class _Server(Server):
             if tokens:
                 agent = tokens.extra_agent or tokens.extra or tokens.agent
                 lines.append(
-                    f"loaderwatch: trainers elsewhere: LOADERWATCH_SERVER={self._parts.url} LOADERWATCH_TOKEN={agent}"
+                    f"loaderwatch: trainers elsewhere: LOADERWATCH_SERVER={options.public_url or self._parts.reached_at} LOADERWATCH_TOKEN={agent}"
                 )
         if self._parts.lifetime.idle_s is not None:
             lines.append(
@@ -388,11 +396,24 @@ def _remember_port(options: ServeOptions, port: int) -> None:
     write_atomically(options.data_dir / "port", str(port).encode())
 
 
-def _reachable_here(host: str) -> str:
-    if host in _WILDCARDS:
-        return "127.0.0.1"
+def _reachable_here(listener: socket.socket) -> str:
+    """Return the numeric address, as in a URL, at which this machine reaches the socket and no other one."""
+    address: str = listener.getsockname()[0]
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address) or _in_url(address)
+
+
+def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _name_for_people(host: str) -> str:
-    return socket.gethostname() if host in _WILDCARDS else _reachable_here(host)
+def _shown_elsewhere(name: str, listener: socket.socket, here: str) -> str:
+    """Return the host to print for a socket on all addresses: the machine's name if all its addresses are the socket's."""
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return name  # other machines may know it
+    ours = [str(address[0]) for family, *_, address in found if family == listener.family]
+    if len(ours) == len(found):
+        return name
+    ours = [each for each in ours if not (is_loopback(each) or "%" in each)]  # a zone is this machine's alone
+    return _in_url(ours[0]) if ours else here

@@ -49,11 +49,13 @@ class Thief:
 
     port: int
     received: list[Received] = field(default_factory=list)
+    real: str = ""  # address of the real server, which is asked for the answers
+    statuses: list[tuple[str, int]] = field(default_factory=list)  # of the real server's answers, by path
 
     @contextmanager
     def listening(self) -> Iterator[Thief]:
         """Listen until the block ends, and then close every connection."""
-        received = self.received
+        thief, received = self, self.received
 
         class Handler(BaseHTTPRequestHandler):
             def log_message(self, format: str, *args: Any) -> None:
@@ -62,6 +64,9 @@ class Thief:
             def do_GET(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 received.append(Received(self.command, self.path, dict(self.headers.items()), body))
+                if thief.real:
+                    self._pass_on(body)
+                    return
                 forged = {"ticket": "1-2-3", "boot": "00", "now_ms": 2**50, "proofs": ["0" * 64]}
                 answer = LOOTING if self.path == "/" else json.dumps(forged).encode()
                 self.send_response(200)
@@ -70,6 +75,23 @@ class Thief:
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
                 self.wfile.write(answer)
+
+            def _pass_on(self, body: bytes) -> None:
+                headers = {"Host": self.headers["Host"], "Accept-Encoding": "identity"}
+                answer = httpx.request(
+                    self.command,
+                    thief.real + self.path,
+                    headers=headers,
+                    content=body,
+                    timeout=PATIENCE_S,
+                    trust_env=False,
+                )
+                thief.statuses.append((self.path, answer.status_code))
+                self.send_response(answer.status_code)
+                self.send_header("Content-Type", answer.headers["content-type"])
+                self.send_header("Content-Length", str(len(answer.content)))
+                self.end_headers()
+                self.wfile.write(answer.content)
 
             do_POST = do_PATCH = do_DELETE = do_GET
 
@@ -166,6 +188,20 @@ def test_what_an_open_page_sends_to_the_process_that_took_the_port_opens_nothing
     assert access.url.endswith(f":{watching.port}")
     assert replayed(access, thief.received) <= {401}
     expect(page.locator(".verdict-title")).to_be_visible()  # the page finds the real server by itself
+
+
+def test_who_took_the_port_cannot_pass_the_page_on_to_the_server_at_another_port(
+    watching: Watching, tmp_path: Path
+) -> None:
+    page, thief = watching.page, Thief(watching.port)
+    watching.kill_server()
+    with ServeProcess(tmp_path, "--port", "0") as moved:
+        thief.real = moved.start().url
+        with thief.listening():
+            expect(page.get_by_text("You are signed out")).to_be_visible()
+        assert any("/session?" in path and status == 200 for path, status in thief.statuses)
+        told = {status for path, status in thief.statuses if path.startswith("/api/v1/runs")}
+        assert told <= {401}
 
 
 def test_requests_that_were_on_their_way_open_nothing_at_the_restarted_server(watching: Watching) -> None:

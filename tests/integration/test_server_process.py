@@ -11,12 +11,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
+from loaderwatch.server import process
 from loaderwatch.server.page import find_web
 from tests.fakes.feed import Feed
 from tests.fakes.page_session import sign_in
@@ -273,6 +277,45 @@ def test_a_token_of_ones_own_does_everything(tmp_path: Path) -> None:
             assert client.post("/api/v1/ingest", content=b"x").status_code == 400
         with access.client() as client:
             assert client.get("/api/v1/runs").status_code == 200
+
+
+def test_the_address_with_the_token_is_the_one_at_which_the_server_listens(tmp_path: Path) -> None:
+    """Another user may listen at the other addresses of a name."""
+    with ServeProcess(tmp_path / "data", "--port", "0", "--host", "localhost") as server:
+        access = server.start()
+        port = urlsplit(access.url).port
+        where = json.loads((server.data_dir / "server.json").read_text())
+        with access.client() as client:
+            assert client.get("/api/v1/runs").status_code == 200
+        _, output, _ = server.stop()
+    (printed,) = re.findall(r"the page is at (\S+)", output)
+    addresses = {urlsplit(each).hostname for each in (printed, where["url"], where["viewer_url"])}
+    assert len(addresses) == 1
+    assert ip_address(addresses.pop() or "").is_loopback
+    assert urlsplit(printed).port == port
+
+
+@pytest.mark.parametrize(
+    ("found", "shown"),
+    [
+        (["10.0.0.5"], "gpu01"),
+        (["2001:db8::5", "127.0.1.1", "10.0.0.5"], "10.0.0.5"),
+        (["2001:db8::5", "127.0.1.1"], "127.0.0.1"),
+        ([], "gpu01"),
+    ],
+)
+def test_the_machines_name_is_printed_where_all_its_addresses_are_the_servers(
+    monkeypatch: pytest.MonkeyPatch, found: list[str], shown: str
+) -> None:
+    def resolved(*_: object, **__: object) -> list[Any]:
+        if not found:
+            raise socket.gaierror
+        kinds = [socket.AF_INET6 if ":" in each else socket.AF_INET for each in found]
+        return [(kind, 1, 6, "", (each, 0)) for kind, each in zip(kinds, found, strict=True)]
+
+    with process._bind("0.0.0.0", 0) as listener:
+        monkeypatch.setattr(socket, "getaddrinfo", resolved)
+        assert process._shown_elsewhere("gpu01", listener, "127.0.0.1") == shown
 
 
 def test_another_host_is_noticed(tmp_path: Path) -> None:

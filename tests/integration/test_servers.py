@@ -363,9 +363,15 @@ def test_one_sign_in_is_good_at_every_server_behind_one_address(
     pair = Pair(tmp_path, engine.url("runs"), "--public-url", "http://localhost:8080")
     try:
         one, other = pair.add(), pair.add()
+        for access in (one, other):
+            with access.client("") as browser:
+                session = sign_in(browser, access.owner)
         with one.client("") as browser:
+            assert greeted(browser, session.ticket)["ticket"] != session.ticket, "it began at the other alone"
+            browser.headers["host"] = "localhost:8080"  # as the balancer leaves it
             session = sign_in(browser, one.owner)
         with other.client("") as browser:
+            browser.headers["host"] = "localhost:8080"
             assert browser.get("/api/v1/runs").status_code == 401
             greeting = greeted(browser, session.ticket)
             assert greeting["ticket"] == session.ticket

@@ -12,15 +12,20 @@ from loaderwatch.server.access.rate_limits import Allowance
 
 BURST: Final = 10
 PER_S: Final = 1 / 60
-LIMITED: Final = ("uvicorn.error", "loaderwatch.server.access.connection", "loaderwatch.server.ingest")
-"""The loggers that tell of malformed requests, of clients that are too slow and of envelopes that have to come again."""
+LIMITED: Final = (
+    "uvicorn.error",
+    "loaderwatch.server.access.connection",
+    "loaderwatch.server.access.request_gate",
+    "loaderwatch.server.ingest",
+)
+"""The loggers that tell of malformed requests, slow clients, faults of ours that a request shows, and envelopes that have to
+come again."""
 
 
 class LogLimit(logging.Filter):
     """Lets ``BURST`` lines of each kind through, then one a minute, which says how many were left out before it.
 
-    A kind is a message without its arguments, so that a caller cannot make new kinds. Errors and lines with a
-    traceback always pass: they are faults of ours.
+    A kind is a message without its arguments, and the type of its exception, so that a caller cannot make new kinds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,9 +35,8 @@ class LogLimit(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is written."""
-        if record.levelno >= logging.ERROR or record.exc_info:
-            return True
-        kind = f"{record.name} {record.msg}"
+        fault = record.exc_info[0] if record.exc_info else None
+        kind = f"{record.name} {record.msg} {fault.__name__ if fault else ''}"
         if self._allowance.wait_s(kind) > 0:
             self._left_out[kind] += 1
             return False

@@ -8,17 +8,22 @@ taken over the server's port. So the page keeps a key that it never sends:
 3. The page signs method, address, body and time of each request, and the *boots* that it has seen: random names of
    server processes. A server accepts what names its own boot. So a request that another process received while the
    server was dead opens nothing once the server is back.
+4. A ticket counts where it was made: at the address at which that server listens. A process that has taken the address of a
+   page cannot pass the page's requests on to a server that has moved to another port.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import Request
@@ -38,6 +43,8 @@ SIGNED_BYTES: Final = 16 * 1024
 _MOST_PROOF_BYTES: Final = 512
 """Longest proof in an address, in bytes: ticket, time, four boots and signature take 250."""
 _PARAMETER: Final = b"proof="
+_TIME_MS: Final = re.compile(r"[0-9]{1,15}")
+"""A signed time, in ms since 1970. Fifteen digits last for 30,000 years, and fit a float."""
 
 
 class Greeting(msgspec.Struct, frozen=True):
@@ -59,6 +66,7 @@ class Proof:
     sent_ms: int
     boots: str
     signature: str
+    host: str  # the Host header
 
     def text(self, body: bytes) -> bytes:
         """Return what is signed."""
@@ -69,21 +77,35 @@ class Proof:
 class PageSessions:
     """The sessions that this server process accepts. Tickets are signed, so that none has to be remembered."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        *,
+        listens_at: str = "",
+        public_url: str | None = None,
+    ) -> None:
+        """Begin without sessions. ``listens_at`` is the numeric address and port of the listening socket."""
         self.boot: Final = secrets.token_hex(8)
         self._clock = clock
+        # Servers of one data directory on a shared disk may listen at the same address of several machines.
+        self._listens_at = f"{socket.gethostname()} {listens_at}"
+        self._public_url = public_url or ""
+        self._public_host = urlsplit(self._public_url).netloc.lower()
         self._used: dict[
             str, float
         ] = {}  # signatures of requests that changed something, and until when they are kept
 
-    def greet(self, tokens: Tokens | None, challenge: str, ticket: str | None) -> Greeting:
-        """Answer a page that wants to begin a session, or to go on with that of ``ticket``."""
+    def greet(self, tokens: Tokens | None, challenge: str, ticket: str | None, host: str) -> Greeting:
+        """Answer a page that wants to begin a session, or to go on with that of ``ticket``.
+
+        ``host`` is the Host header of its request.
+        """
         now_s = self._clock()
         if tokens is None:
             return Greeting("", self.boot, int(now_s * 1000), [])
-        if ticket is None or self._age_s(tokens, ticket) is None:
+        if ticket is None or self._age_s(tokens, ticket, host) is None:
             issued = f"{int(now_s)}-{secrets.token_hex(16)}"
-            ticket = f"{issued}-{_mac(tokens, issued)}"
+            ticket = f"{issued}-{self._mac(tokens, issued, host)}"
         said = "\n".join(("server", challenge, ticket, self.boot, str(int(now_s * 1000))))
         proofs = [_sign(session_key(token, ticket), said.encode()) for token, _ in tokens.of_page()]
         return Greeting(ticket, self.boot, int(now_s * 1000), proofs)
@@ -98,15 +120,18 @@ class PageSessions:
         target = path + (b"?" + head[:-1] if head else b"")
         try:
             ticket, sent, boots, signature = text.decode("ascii").split(".")
-            proof = Proof(request.method, target.decode("latin-1"), ticket, int(sent), boots, signature)
         except ValueError:
             return None
+        if _TIME_MS.fullmatch(sent) is None:
+            return None
+        host = request.headers.get("host", "")
+        proof = Proof(request.method, target.decode("latin-1"), ticket, int(sent), boots, signature, host)
         fresh = abs(self._clock() - proof.sent_ms / 1000) <= WINDOW_S and self.boot in boots.split("-")
-        return proof if fresh and self._age_s(tokens, ticket) is not None else None
+        return proof if fresh and self._age_s(tokens, ticket, host) is not None else None
 
     def access(self, proof: Proof, body: bytes, tokens: Tokens) -> Access:
         """Return what the signed request may do. One that changes something counts once."""
-        age_s = self._age_s(tokens, proof.ticket)
+        age_s = self._age_s(tokens, proof.ticket, proof.host)
         if age_s is None:
             return Access.NOTHING
         granted = Access.NOTHING
@@ -128,22 +153,25 @@ class PageSessions:
         self._used[signature] = now_s + 2 * WINDOW_S  # a time that lies ahead is accepted for as long
         return True
 
-    def _age_s(self, tokens: Tokens, ticket: str) -> float | None:
-        """Return how old a ticket is; None if it is not ours, or too old."""
+    def _age_s(self, tokens: Tokens, ticket: str, host: str) -> float | None:
+        """Return how old a ticket is; None if it was not made here, or is too old."""
         issued, _, mac = ticket.rpartition("-")
-        if not hmac_equal(mac, _mac(tokens, issued)):
+        if not hmac_equal(mac, self._mac(tokens, issued, host)):
             return None
         age_s = self._clock() - int(issued.partition("-")[0])
         return age_s if age_s <= READ_S else None
+
+    def _mac(self, tokens: Tokens, issued: str, host: str) -> str:
+        place = f"{self._listens_at}\n{self._public_url}\n{tokens.page_key}"
+        if tokens.shared_key and self._public_host and host.strip().lower() == self._public_host:
+            place = self._public_url  # the balancer's address: a session there is for all servers behind it
+        key = tokens.shared_key or tokens.page_key
+        return _hmac(key, f"loaderwatch page ticket\n{issued}\n{place}").hex()
 
 
 def session_key(token: str, ticket: str) -> bytes:
     """Return the key that browser and server make of a token, each for itself."""
     return _hmac(token, f"loaderwatch page session\n{ticket}")
-
-
-def _mac(tokens: Tokens, issued: str) -> str:
-    return _hmac(tokens.shared_key or tokens.page_key, f"loaderwatch page ticket\n{issued}").hex()
 
 
 def _hmac(key: str, text: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable
 from typing import Final
@@ -19,10 +20,12 @@ from loaderwatch.server.access.forwarded import FORWARDED_KEY, forwarded_by
 from loaderwatch.server.access.page_sessions import SESSION_PATH, SIGNED_BYTES, PageSessions
 from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
-from loaderwatch.server.encoding import body_of, error_answer
+from loaderwatch.server.encoding import body_of, error_answer, too_large
 from loaderwatch.server.lifetime import SERVER_PATH
 from loaderwatch.server.live.events import MAX_CLIENTS, MAX_CLIENTS_OF_ONE
 from loaderwatch.server.store.deadline import Deadline
+
+_log = logging.getLogger(__name__)
 
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", IDENTITY_PATH, SESSION_PATH})
 _OPEN_FOLDERS: Final = ("/v/", "/js/", "/css/", "/lang/", "/vendor/")
@@ -47,6 +50,10 @@ _MESSAGES: Final = 16
 """Messages of a question that may wait. It has two: a body of nothing, and the end of the connection."""
 
 
+class _TooLong(Exception):
+    """The body of a signed request is longer than ``SIGNED_BYTES``."""
+
+
 class Gate:
     """ASGI middleware in front of every route; what no rule here names is closed.
 
@@ -62,10 +69,12 @@ class Gate:
         hosts: AllowedHosts,
         open_to_all: bool = False,
         public_url: str | None = None,
+        is_stopping: Callable[[], bool] = lambda: False,
         seen: Callable[[], None] = lambda: None,
     ) -> None:
         """Put the gate in front of an application.
 
+        ``is_stopping`` says whether the server ends, so that an error of a closed file is none of ours.
         ``seen`` is called for every request of somebody who has access.
         ``open_to_all`` asks for no token; Host and Origin are checked all the same.
         """
@@ -79,6 +88,7 @@ class Gate:
         )  # short: a page is made of eighty files, and gets ten answers a second
         self._hosts = hosts
         scheme, _, name = (public_url or "").partition("://")
+        self._is_stopping = is_stopping
         self._seen = seen
         self._https_host = name.partition("/")[0].lower() if scheme == "https" else None
         self._guesses = Guesses()
@@ -117,6 +127,16 @@ class Gate:
                 raise
             # Nobody but a server that stops cancels a request. It comes again, and finds the next server.
             await stopping()(scope, receive, send_with_headers)
+        except Exception as error:
+            if started:
+                raise
+            if self._is_stopping():  # threads and files are closed meanwhile
+                answer = stopping()
+            else:
+                _log.exception("%s %s failed", scope["method"], path)
+                kind = type(error).__name__
+                answer = error_answer(500, f"a fault of the server ({kind}); its log has the details")
+            await answer(scope, receive, send_with_headers)
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through when it is its turn, or answer it here.
@@ -217,6 +237,8 @@ class Gate:
             return too_many(many), Access.NOTHING, receive
         except ClientDisconnect:
             return Response(status_code=400), Access.NOTHING, receive
+        except _TooLong:
+            return too_large(SIGNED_BYTES), Access.NOTHING, receive
         needed, which = _needed(request.method, path)
         if needed in access:
             return None, access, receive
@@ -232,7 +254,13 @@ class Gate:
         return answer, access, receive
 
     async def _access(self, request: Request) -> tuple[Access, Receive]:
-        """Return what a request may do by its token or its signature, and from where its body is read."""
+        """Return what a request may do by its token or its signature, and from where its body is read.
+
+        Raises:
+            _TooLong: the body of a signed request is longer than ``SIGNED_BYTES``.
+            ClientDisconnect: it ended early.
+            TooMany: this caller showed too many wrong tokens.
+        """
         authorization = request.headers.get("authorization")
         if authorization is not None:
             scheme, _, token = authorization.partition(" ")
@@ -244,7 +272,7 @@ class Gate:
             return Access.NOTHING, request.receive
         body = b"" if request.method in ("GET", "HEAD") else await body_of(request, SIGNED_BYTES)
         if body is None:
-            return Access.NOTHING, request.receive
+            raise _TooLong
         access = self._sessions.access(proof, body, tokens)
         return access, request.receive if request.method in ("GET", "HEAD") else _again(body, request.receive)
 

@@ -36,4 +36,6 @@ async def session(
 ) -> Response:
     """Begin a session of the page, or go on with the one of ``ticket``; the proofs are made of the token and the ticket."""
     parts: Parts = request.app.state.parts
-    return json_answer(parts.sessions.greet(parts.keys.tokens, challenge, ticket))
+    return json_answer(
+        parts.sessions.greet(parts.keys.tokens, challenge, ticket, request.headers.get("host", ""))
+    )

@@ -25,12 +25,17 @@ def test_a_flood_is_a_few_lines_and_a_count() -> None:
     assert not limit.filter(line("%s is too slow: hung up", "10.0.0.9"))
 
 
-def test_one_kind_does_not_hide_another_nor_a_fault_of_ours() -> None:
+def test_one_kind_does_not_hide_another_and_faults_of_ours_are_limited_by_their_type() -> None:
     limit = LogLimit(lambda: 0.0)
     for _ in range(100):
         limit.filter(line())
     assert limit.filter(line("Invalid HTTP request received."))
-    assert limit.filter(line(level=logging.ERROR))
+    passed = []
+    for error in [OverflowError("x")] * 100 + [KeyError("x")]:
+        fault = line("%s failed", "/", level=logging.ERROR)
+        fault.exc_info = (type(error), error, None)
+        passed.append(limit.filter(fault))
+    assert passed == [True] * BURST + [False] * (100 - BURST) + [True]
 
 
 def test_it_stands_before_the_loggers_of_connections() -> None:

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import Receive, Scope, Send
@@ -25,14 +27,18 @@ RUNS, ACK = "/api/v1/runs?sort=name&q=a%20b", "/api/v1/alerts/x/ack"
 class Served:
     """A gate in front of an application that greets pages and echoes bodies, with a clock that the test sets."""
 
-    def __init__(self, tokens: Tokens = TOKENS) -> None:
+    def __init__(self, tokens: Tokens = TOKENS, port: int = 8790, public_url: str | None = None) -> None:
         self.now_s = 1_800_000_000.0
         self.keys = Keys(tokens)
+        self.port = port
+        self.public_url = public_url
         self.restart()
 
     def restart(self) -> None:
         """As another process of the same data directory."""
-        self.sessions = PageSessions(lambda: self.now_s)
+        self.sessions = PageSessions(
+            lambda: self.now_s, listens_at=f"127.0.0.1:{self.port}", public_url=self.public_url
+        )
         self.gate = Gate(
             self._inside, keys=self.keys, sessions=self.sessions, hosts=allowed_hosts("127.0.0.1", [])
         )
@@ -43,17 +49,23 @@ class Served:
             await PlainTextResponse(await request.body())(scope, receive, send)
             return
         said = self.sessions.greet(
-            self.keys.tokens, request.query_params["challenge"], request.query_params.get("ticket")
+            self.keys.tokens,
+            request.query_params["challenge"],
+            request.query_params.get("ticket"),
+            request.headers["host"],
         )
         answer = {"ticket": said.ticket, "boot": said.boot, "now_ms": said.now_ms, "proofs": said.proofs}
         await JSONResponse(answer)(scope, receive, send)
+
+    host = "127.0.0.1:8790"
+    """The Host header of requests."""
 
     def request(self, method: str, url: str, **more: object) -> httpx.Response:
         """As ``httpx.Client.request``."""
 
         async def call() -> httpx.Response:
             transport = httpx.ASGITransport(app=self.gate)
-            async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8790") as client:
+            async with httpx.AsyncClient(transport=transport, base_url=f"http://{self.host}") as client:
                 return await client.request(method, url, **more)  # type: ignore[arg-type]
 
         return asyncio.run(call())
@@ -94,7 +106,7 @@ def test_the_body_arrives_as_it_was_signed(served: Served) -> None:
     address = session.signed("POST", ACK, body, int(served.now_s * 1000))
     assert served.request("POST", address, content=body + " ").status_code == 401
     assert served.request("POST", address, content=body).text == body
-    assert served.status(session, "POST", ACK, "x" * (page_sessions.SIGNED_BYTES + 1)) == 401
+    assert served.status(session, "POST", ACK, "x" * (page_sessions.SIGNED_BYTES + 1)) == 413
 
 
 def test_a_signature_fits_one_request_alone(served: Served) -> None:
@@ -113,6 +125,7 @@ def test_a_signature_fits_one_request_alone(served: Served) -> None:
         address.replace("&proof=", "&wrongproof="),
         RUNS + "&proof=" + "9" * 600,
         RUNS + "&proof=a.b.c.d",
+        RUNS + f"&proof=x.{'9' * 400}.b.y",
         RUNS + "&proof=%00.1.2.3",
     ):
         assert served.get(changed).status_code == 401, changed
@@ -179,11 +192,55 @@ def test_a_ticket_of_somebody_elses_making_is_none(served: Served) -> None:
         assert served.status(replace(session, ticket=forged), "GET", RUNS) == 401
 
 
-def test_servers_of_one_database_accept_each_others_sessions() -> None:
-    one, other = (Served(replace(TOKENS, page_key=key, shared_key="shared")) for key in ("one", "other"))
+def test_a_session_ends_where_the_server_moves_to_another_address(served: Served) -> None:
+    """Whoever takes the address that it left could pass the page's requests on, with any Host header."""
+    session = served.sign_in("owner-token")
+    served.port = 8791
+    served.restart()
+    for served.host in ("127.0.0.1:8790", "127.0.0.1:8791", "localhost:8790"):
+        again = greeted(served, session.ticket)  # type: ignore[arg-type]
+        assert again["ticket"] != session.ticket
+        known = replace(session, boots=again["boot"])
+        assert served.status(known, "GET", RUNS) == 401
+        assert served.status(known, "POST", ACK) == 401
+
+
+def test_a_tunnel_may_have_another_port(served: Served) -> None:
+    served.host = "localhost:9000"
+    session = served.sign_in("owner-token")
+    assert served.status(session, "POST", ACK) == 200
+    served.restart()
+    again = greeted(served, session.ticket)  # type: ignore[arg-type]
+    assert again["ticket"] == session.ticket
+
+
+_TICKET = st.text("0123456789abcdef-", max_size=120)
+_PROOFS = st.one_of(
+    st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="#"), max_size=600),
+    st.builds("{}.{}.{}.{}".format, _TICKET, st.text("0123456789+-_e", max_size=450), _TICKET, _TICKET),
+)
+
+
+@settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(proof=_PROOFS, method=st.sampled_from(["GET", "POST"]))
+@example(proof=f"x.{'9' * 400}.b.y", method="GET")
+def test_no_proof_is_a_fault_of_the_server(served: Served, proof: str, method: str) -> None:
+    assert served.request(method, f"/api/v1/runs?proof={proof}").status_code == 401
+
+
+def test_servers_of_one_database_accept_each_others_sessions_at_the_public_address() -> None:
+    """A session that began at the address of one server is for that server."""
+    one, other = (
+        Served(replace(TOKENS, page_key=key, shared_key="shared"), port, "http://localhost:8792")
+        for key, port in (("one", 8790), ("other", 8791))
+    )
+    session = one.sign_in("owner-token")
+    for other.host in ("127.0.0.1:8790", "localhost:8792"):
+        assert greeted(other, session.ticket)["ticket"] != session.ticket  # type: ignore[arg-type]
+    one.host = other.host = "localhost:8792"
     session = one.sign_in("owner-token")
     assert other.status(session, "GET", RUNS) == 401, "until the other process has proven itself, too"
     boot = greeted(other, session.ticket)["boot"]  # type: ignore[arg-type]
     assert other.status(replace(session, boots=f"{session.boots}-{boot}"), "GET", RUNS) == 200
-    stranger = Served(replace(TOKENS, page_key="stranger"))
+    stranger = Served(replace(TOKENS, page_key="stranger"), 8791, "http://localhost:8792")
     assert greeted(stranger, session.ticket)["ticket"] != session.ticket  # type: ignore[arg-type]

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from loaderwatch.server.access.log_limit import LIMITED
 from loaderwatch.server.access.page_sessions import PageSessions
 from loaderwatch.server.access.request_gate import Gate
 from loaderwatch.server.access.tokens import Keys, Tokens, allowed_hosts
@@ -139,6 +140,23 @@ def test_a_page_of_the_same_host_without_tls_is_another_site() -> None:
         ask("POST", "/api/v1/alerts/x/ack", headers=headers, base="https://127.0.0.1:8790").status_code == 403
     )
     assert ask("POST", "/api/v1/alerts/x/ack", headers=headers).status_code == 200
+
+
+def test_an_error_that_nobody_expects_is_answered_with_the_safety_headers(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise OverflowError("int too large to convert to float")
+
+    monkeypatch.setattr(PageSessions, "proof_of", broken)
+    answer = ask("GET", "/api/v1/runs?proof=x")
+    assert answer.status_code == 500
+    assert "OverflowError" in answer.json()["error"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    (record,) = [each for each in caplog.records if each.name.endswith("request_gate")]
+    assert record.exc_info is not None
+    assert record.name in LIMITED
 
 
 def test_every_answer_carries_the_safety_headers() -> None:
