@@ -324,6 +324,8 @@ def _warms_up(s: Symptoms) -> bool:
     series = fetches if fetches.size >= WARMING_ROWS else waits
     thirds = np.array_split(series, 3)
     first, second, last = (median(third) for third in thirds)
-    steep = trend(series) < -max(WARMING_TREND, WARMING_SIGMAS / math.sqrt(series.size - 1))
+    # The workers share the machine: the fetches of one round are one independent value.
+    rounds = max(2.0, series.size / s.workers)
+    steep = trend(series) < -max(WARMING_TREND, WARMING_SIGMAS / math.sqrt(rounds - 1))
     enough = series is fetches and last <= s.workers * s.step_s
     return last < WARMING_RATIO * first and steep and (first > second > last or enough)
