@@ -13,6 +13,7 @@ import numpy as np
 
 from loaderwatch.core.facts import LoaderInfo, LoaderProbe, ProcessInfo, ScriptReport
 from loaderwatch.core.records import UNKNOWN, IterKind
+from loaderwatch.detect.measures.machine import read_per_s
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.measures.statistics import known, last, mean, quantile, ratio
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, between_s, seconds
@@ -45,6 +46,7 @@ class LoaderFacts:
     fetch_tail_s: float = math.nan  # its 99.9th percentile, without the one worst sample of the dataset
     fetch_cpu_ratio: float = math.nan  # share of a fetch that computes
     batch_bytes: float = math.nan
+    read_bytes: float = math.nan  # mean, read for a batch from files or sockets
     step_s: float = math.nan
     first_wait_s: float = math.nan  # the longest first wait of an epoch
     starts: int = 0  # epochs that started workers anew, the first one left out
@@ -141,12 +143,13 @@ def facts_of_script(reports: list[ScriptReport], host: HostFacts) -> Facts:
 def _probed(
     report: ScriptReport, info: LoaderInfo, probe: LoaderProbe | None, host: HostFacts
 ) -> LoaderFacts:
-    fetch_s = cpu_ratio = size = math.nan
+    fetch_s = cpu_ratio = size = read = math.nan
     if probe is not None and probe.samples and probe.wall_s is not None:
         whole = max(1, probe.batch) / probe.samples
         fetch_s = probe.wall_s * whole
         cpu_ratio = min(1.0, ratio(probe.cpu_s or 0.0, probe.wall_s))
         size = math.nan if probe.bytes is None else probe.bytes * whole
+        read = math.nan if probe.read_bytes is None else probe.read_bytes * whole
     return LoaderFacts(
         rank=report.process.rank,
         host=host.name,
@@ -154,6 +157,7 @@ def _probed(
         fetch_s=fetch_s,
         fetch_cpu_ratio=cpu_ratio,
         batch_bytes=size,
+        read_bytes=read,
         probe=probe,
         made_at=report.made_at.get(info.loader),
     )
@@ -208,6 +212,7 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
         ),
         fetch_cpu_ratio=ratio(float(cpu_s[both].sum()), float(fetch_s[both].sum())),
         batch_bytes=float(sizes.max()) if sizes.size else math.nan,
+        read_bytes=_read_bytes(rank, info.loader, fetches["request_ns"][mine_fetches]),
         step_s=mean(step_rows) if step_rows.size >= MEASURED_STEPS else math.nan,
         first_wait_s=_most(wait_s),
         starts=int(anew.sum()),
@@ -217,6 +222,14 @@ def _loader_facts(rank: RankWindow, info: LoaderInfo) -> LoaderFacts:
         worker_threads=_most(processes["threads"][ours]),
         worker_cpu_ratio=mean(ratios[ratios > 0.05]),
     )
+
+
+def _read_bytes(rank: RankWindow, loader: int, began_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
+    """Return the mean bytes that are read from one fetch of a loader to the next; NaN for fewer than two fetches."""
+    if began_ns.size < 2:
+        return math.nan
+    first_ns, last_ns = int(began_ns.min()), int(began_ns.max())
+    return read_per_s(rank, loader, first_ns) * (last_ns - first_ns) / 1e9 / (began_ns.size - 1)
 
 
 def _worst_sample(

@@ -128,7 +128,7 @@ def _serial(facts: Facts, loader: LoaderFacts) -> Advice | None:
 def _in_memory(loader: LoaderFacts) -> bool:
     samples = math.nan if loader.info.batch_size is None else float(loader.info.batch_size)
     cpu_s = loader.fetch_s * loader.fetch_cpu_ratio
-    return taken_from_memory(samples, cpu_s, loader.fetch_s, loader.batch_bytes)
+    return taken_from_memory(samples, cpu_s, loader.fetch_s, loader.batch_bytes, read=loader.read_bytes)
 
 
 def _room(facts: Facts, host: HostFacts | None, loader: LoaderFacts) -> int | None:

@@ -358,6 +358,7 @@ class LoaderProbe(msgspec.Struct, frozen=True, kw_only=True):
     main_cpu_s: float | None = None  # of that, the thread that reads
     threads: int | None = None  # the reading thread, and those that reading started
     bytes: int | None = None  # tensor and array bytes of the collated samples
+    read_bytes: int | None = None  # read from files or sockets meanwhile
     tensors: int | None = None  # tensors in a batch
     arrays: int | None = None  # NumPy arrays in a batch
     objects: int | None = None  # strings, numbers and other objects in a batch

@@ -13,9 +13,11 @@ def percent(ratio: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as "0.4 ms", "118 ms", "2.4 s", "3 min 20 s", "2 h 5 min"; NaN as "an unknown time"."""
+    """Return seconds as "12 µs", "0.4 ms", "118 ms", "2.4 s", "3 min 20 s", "2 h 5 min"; NaN as "an unknown time"."""
     if not math.isfinite(seconds):
         return "an unknown time"
+    if 0 < seconds < 0.000095:
+        return f"{max(1, round(seconds * 1e6))} µs"
     if seconds < 0.0095:
         return f"{seconds * 1000:.1f} ms"
     if seconds < 0.9995:

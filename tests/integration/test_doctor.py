@@ -202,6 +202,24 @@ def test_slow_samples_without_workers(tmp_path: Path) -> None:
     assert "on the training thread" in found["workers-none"]["why"]
 
 
+def test_small_files_do_not_lie_in_memory(tmp_path: Path) -> None:
+    """They cost as little CPU time as samples that do, as the page cache has them."""
+    (tmp_path / "sample").write_bytes(b"x" * 500)
+    _, found = advice(
+        tmp_path,
+        f"""
+        class Files(Numbers):
+            def __len__(self):
+                return 8192
+            def __getitem__(self, index):
+                with open("{tmp_path}/sample", "rb", buffering=0) as file:
+                    return len(file.read(500))
+        train(DataLoader(Files(), batch_size=8192, shuffle=True))
+        """,
+    )
+    assert "on the training thread" in found["workers-none"]["why"]
+
+
 def test_what_else_the_machine_does_is_no_cost_of_the_loader(tmp_path: Path) -> None:
     """A batch computes 16 ms, and takes eight times as long beside seven others on its CPU."""
     cpu = min(os.sched_getaffinity(0))

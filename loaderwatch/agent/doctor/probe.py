@@ -125,7 +125,7 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
     source = _samples(loader, max(1, probe.batch))
     _warm_up(loader, next(source, None))
     samples: list[Any] = []
-    threads = _threads()
+    threads, read_before = _threads(), _read_chars()
     waited_began, cpu_began, main_began = _cpu_wait_s(), time.process_time(), time.thread_time()
     began = time.perf_counter()
     for sample in source:
@@ -139,6 +139,7 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
     wall_s = time.perf_counter() - began
     main_cpu_s, cpu_s = time.thread_time() - main_began, time.process_time() - cpu_began
     waited_s = _cpu_wait_s() - waited_began
+    read_after = _read_chars()
     leaves = list(_leaves(collated))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     arrays = [leaf for leaf in leaves if type(leaf).__module__ == "numpy" and hasattr(leaf, "nbytes")]
@@ -150,6 +151,7 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
         main_cpu_s=main_cpu_s,
         threads=max(threads, _threads()) - before + 1,
         bytes=sum(t.numel() * t.element_size() for t in tensors) + sum(int(a.nbytes) for a in arrays),
+        read_bytes=None if read_before is None or read_after is None else read_after - read_before,
         tensors=len(tensors),
         arrays=len(arrays),
         objects=len(leaves) - len(tensors) - len(arrays),
@@ -216,6 +218,14 @@ def _cpu_wait_s() -> float:
         return int(Path("/proc/self/schedstat").read_text("ascii").split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0
+
+
+def _read_chars() -> int | None:
+    """Return the bytes that this process has read by any read(2), from the page cache and sockets as well (proc_pid_io(5)); None if not known."""
+    try:
+        return int(Path("/proc/self/io").read_text("ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _threads() -> int:

@@ -46,7 +46,7 @@ def collate(s: Symptoms) -> Explanation | None:
     fetches, workers = s.pace.fetches, s.workers
     fetch_s, collate_s = mean(fetches.fetch_s[s.lately]), mean(fetches.collate_s[s.lately])
     share = ratio(total(fetches.collate_s[s.lately]), total(fetches.fetch_s[s.lately]))
-    if not (share >= COLLATE_RATIO and collate_s >= COLLATE_FLOOR_S * s.slowness):
+    if not (share >= COLLATE_RATIO and collate_s >= COLLATE_FLOOR_S * s.reader_slowness):
         return None
     many = f" {rate(s.samples)} samples" if math.isfinite(s.samples) else " the samples"
     after_s = max(s.step_s, (fetch_s - collate_s) / workers)

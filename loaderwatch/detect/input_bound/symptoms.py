@@ -48,8 +48,6 @@ DELIVERY_CPU_RATIO = (
 OTHERS_FACTOR = 4.0  # measured: threads that hold the interpreter's lock use 5 (busy machine) to 13 times the CPU of the wait
 UNPACK_RATIO = 0.05  # of an iteration without waiting; unpacking that costs less is not the trouble
 UNPACK_S = 0.002  # CPU seconds on an idle host, below which unpacking is no trouble
-FEW_BYTES = 4096  # per batch, which logs and progress bars read as well
-IO_PART = 0.1  # of a batch's bytes; whoever reads less than that per batch does not read the samples
 SHORT_RATIO = 1.05  # median fetch time / workers, against a step: above it they are too slow
 NEARLY_SHORT_RATIO = 0.8  # the same with the mean fetch time: above it they are suspected
 AWAITED_PART = 0.5  # of a fetch, in which a worker sleeps or waits, so that a lack of CPUs is not its cause
@@ -304,12 +302,15 @@ class Symptoms:
     @cached_property
     def in_memory(self) -> bool:
         """Whether the samples lie in memory: one costs no more CPU time than to index and copy it, and nothing is read from storage."""
-        fetches, lately = self.pace.fetches, self._lately_or_all
-        size = mean(fetches.bytes[lately])
-        if not taken_from_memory(self.samples, self.batch_cpu_s, self.batch_s, size, self.slowness):
-            return False
-        stored = read_per_s(self.pace.rank, self.loader.loader, int(self.pace.request_ns[0]))
-        return not stored * self.iteration_s > max(IO_PART * float(np.nan_to_num(size)), FEW_BYTES)
+        read = read_per_s(self.pace.rank, self.loader.loader, int(self.pace.request_ns[0]))
+        return taken_from_memory(
+            self.samples,
+            self.batch_cpu_s,
+            self.batch_s,
+            mean(self.pace.fetches.bytes[self._lately_or_all]),
+            read=read * self.iteration_s,
+            slowness=self.reader_slowness,
+        )
 
     # ---- single long waits
 
@@ -338,6 +339,11 @@ class Symptoms:
     def slowness(self) -> float:
         """Return how many times as long the same work takes here as on an idle host (``slowness_of``)."""
         return slowness_of(self.window, self.pace.rank)
+
+    @property
+    def reader_slowness(self) -> float:
+        """Return the same for who reads the samples. The pressure that workers make themselves is no excuse for them."""
+        return slowness_of(self.window, self.pace.rank, of_workers=bool(self.pace.workers))
 
     @property
     def cores(self) -> float:

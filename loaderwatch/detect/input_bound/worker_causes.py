@@ -79,7 +79,7 @@ def in_memory(s: Symptoms) -> Explanation | None:
         confidence=0.9,
         mild=True,
         because=f"the data lies in memory, and the samples of a batch are taken one by one ({duration(s.batch_s)})",
-        cause=f"A sample costs {each_s * 1e6:.0f} µs of CPU time, and nothing is read from storage. The time goes into handling each sample:"
+        cause=f"A sample costs {duration(each_s)} of CPU time, and nothing is read from storage. The time goes into handling each sample:"
         f" {rate(s.samples)} of them are indexed and joined for every batch.",
         advice="Take a whole batch at once: index the tensors with a permutation (data[order[i:i + batch_size]]), give the dataset"
         f" __getitems__(indices), or use a BatchSampler as sampler with batch_size=None.{without} More processes would only copy the data.",

@@ -17,8 +17,10 @@ from loaderwatch.detect.window import RankWindow, seconds
 Ints = NDArray[np.int64]
 SAMPLE_CPU_S = 50e-6  # CPU seconds on an idle host; 11 to 17 µs were measured for a sample of tensors in memory; decoding a small picture takes 100 µs and more
 COPY_BYTES_PER_S = (
-    0.5e9  # a slow copy within memory; joining the samples to a batch copies each once or twice
+    2e9  # a slow copy within memory; at a lower rate, augmenting a large sample would pass for copying it
 )
+FEW_BYTES = 4096  # read for a batch; logs and progress bars read as much
+INDEX_BYTES = 8  # read for a sample: a worker reads its pickled index, of 3 to 7 bytes, from a pipe
 MEMORY_CPU_RATIO = (
     0.5  # of a fetch on an idle host: who waits for longer than it computes does not take samples from memory
 )
@@ -122,13 +124,15 @@ def fetches_of(rank: RankWindow, loader: LoaderInfo) -> Fetches:
 
 
 def taken_from_memory(
-    samples: float, cpu_s: float, took_s: float, size: float, slowness: float = 1.0
+    samples: float, cpu_s: float, took_s: float, size: float, *, read: float, slowness: float = 1.0
 ) -> bool:
     """Whether a batch of so many samples and bytes costs no more CPU time than to index and copy what lies in memory.
 
-    ``slowness``: how many times as long work takes on this host as on an idle one. False where a number is not known; the bytes
-    need not be.
+    ``read``: the bytes that were read for it from files or sockets. ``slowness``: how many times as long work takes on this host as on
+    an idle one. False where a number is not known; only ``size`` may be unknown.
     """
+    if not read <= FEW_BYTES + INDEX_BYTES * samples:
+        return False
     copied_s = (size if math.isfinite(size) else 0.0) / COPY_BYTES_PER_S
     cheap = 0 < cpu_s <= (samples * SAMPLE_CPU_S + copied_s) * slowness
     return cheap and cpu_s >= MEMORY_CPU_RATIO / slowness * took_s

@@ -104,11 +104,11 @@ def _sum_known(values: list[float]) -> float:
     return sum(numbers) if numbers else math.nan
 
 
-def _busy(rank: RankWindow) -> float:
-    """Return the cores that a rank's processes keep busy: the sum of their means over ten seconds."""
-    rows = rank.table("processes")
-    first = first_at(rows["t_ns"], rank.made_ns - RECENT_NS)
-    pids, ratios = rows["pid"][first:], rows["cpu_ratio"][first:]
+def _busy(rank: RankWindow, *, workers: bool = False) -> float:
+    """Return the cores that a rank's processes, or only its workers, keep busy: the sum of their means over ten seconds."""
+    rows = _recent(rank, ("pid", "worker", "cpu_ratio"))
+    mask = rows["worker"] >= 0 if workers else slice(None)
+    pids, ratios = rows["pid"][mask], rows["cpu_ratio"][mask]
     return _sum_known([mean(ratios[pids == pid]) for pid in distinct(pids)])
 
 
@@ -129,17 +129,30 @@ def _runnable_ratio(rank: RankWindow) -> float:
     return float((states == ord("R")).mean()) if states.size >= FEW_LOOKS else math.nan
 
 
-def slowness_of(window: RunWindow, rank: RankWindow) -> float:
+def slowness_of(window: RunWindow, rank: RankWindow, *, of_workers: bool = False) -> float:
     """Return how many times as long the same work takes on a rank's host as on an idle one, from 1 to ``SLOWEST``.
 
     Every limit in seconds that tells much work from little must be multiplied by it. The evidence is the share of the time in which
     some task of the host, or the rank's own main thread, was ready to run and had no CPU. Where the kernel tells neither, it is the
-    busy share of the CPUs.
+    busy share of the CPUs. ``of_workers``: the run's workers are judged, and the part of the pressure that they make is left out.
     """
-    return _once(window, ("slowness", rank.rank), lambda: _slowness_of(window, rank))
+    pressure = _once(window, ("pressure", rank.rank), lambda: _pressure(window, rank))
+    if of_workers:
+        pressure *= 1 - _once(window, ("workers' part", rank.rank), lambda: _workers_part(window, rank))
+    return 1 + (SLOWEST - 1) * pressure
 
 
-def _slowness_of(window: RunWindow, rank: RankWindow) -> float:
+def _workers_part(window: RunWindow, rank: RankWindow) -> float:
+    """Return the share (0 to 1) of the busy CPUs of a rank's host that the run's workers keep busy; 0 where not known.
+
+    Where the run may use only some CPUs, these count: others outside them take nothing from the workers.
+    """
+    workers = _sum_known([_busy(other, workers=True) for other in window.ranks_by_host.get(rank.host, [])])
+    cpus = cpus_of(window, rank)
+    return min(1.0, float(np.nan_to_num(ratio(workers, min(cpus.busy, cpus.usable)))))
+
+
+def _pressure(window: RunWindow, rank: RankWindow) -> float:
     host = window.hosts.get(rank.host)
     pressure = busy = math.nan
     if host is not None:
@@ -148,7 +161,7 @@ def _slowness_of(window: RunWindow, rank: RankWindow) -> float:
     rows = _recent(rank, ("worker", "run_delay_ratio"))
     delayed = mean(rows["run_delay_ratio"][rows["worker"] < 0])
     known = [value for value in (pressure, delayed) if math.isfinite(value)] or [busy]
-    return 1 + (SLOWEST - 1) * min(1.0, max(0.0, float(np.nan_to_num(max(known)))))
+    return min(1.0, max(0.0, float(np.nan_to_num(max(known)))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -459,9 +459,19 @@ def test_who_names_a_number_of_workers_is_known_to() -> None:
             assert scenario in SAYS_HOW_MANY
 
 
-@pytest.mark.parametrize(("fetch_s", "said_so"), [(0.006, False), (0.06, True)])
-def test_no_workers_for_samples_that_lie_in_memory(fetch_s: float, said_so: bool) -> None:
-    """512 samples of 12 µs each, against 120 µs each."""
-    measured = {"fetch_s": fetch_s, "step_s": 0.01, "fetch_cpu_ratio": 1.0, "batch_bytes": 1e5}
+@pytest.mark.parametrize(
+    ("fetch_s", "read", "said_so"),
+    [(0.006, 300.0, False), (0.06, 300.0, True), (0.006, 1e5, True), (0.006, math.nan, True)],
+    ids=["in memory", "decoded", "read", "not known"],
+)
+def test_no_workers_for_samples_that_lie_in_memory(fetch_s: float, read: float, said_so: bool) -> None:
+    """512 samples of 12 µs each, against 120 µs each, and against those that are read from files."""
+    measured = {
+        "fetch_s": fetch_s,
+        "step_s": 0.01,
+        "fetch_cpu_ratio": 1.0,
+        "batch_bytes": 1e5,
+        "read_bytes": read,
+    }
     found = said(audit(facts(one(num_workers=0, batch_size=512, measured=measured))))
     assert ("workers-none" in found) == said_so

@@ -10,6 +10,8 @@ from loaderwatch.detect import text as phrases
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
+        (0.000012, "12 µs"),
+        (0.000096, "0.1 ms"),
         (0.0004, "0.4 ms"),
         (0.118, "118 ms"),
         (2.44, "2.4 s"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -29,8 +30,8 @@ from tests.unit.detect.workers import only, starve, starved, watch
     seed=st.integers(0, 1000),
 )
 def test_too_few_workers(workers: int, step: float, slowness: float, seed: int) -> None:
-    builder = RankBuilder(loaders=[loader(num_workers=workers)])
 @example(workers=6, step=0.125, slowness=2.0, seed=330)  # 12 rounds that happen to get shorter
+    builder = RankBuilder(loaders=[loader(num_workers=workers)])
     fetch = slowness * step * workers
     starved(
         builder,
@@ -348,16 +349,23 @@ def test_growth_shows_in_the_cpu_time_where_others_use_the_cpus(grows: bool) -> 
 
 
 def from_memory(
-    *, workers: int = 0, each_s: float = 10e-6, cpu: float = 1.0, step: float = 0.005, read_per_s: float = 0.0
+    *,
+    workers: int = 0,
+    each_s: float = 10e-6,
+    cpu: float = 1.0,
+    step: float = 0.005,
+    read_per_s: float = 0.0,
+    worker_reads_per_s: float = 0.0,
+    samples: int = 512,
 ) -> Finding:
-    """The finding of a loader whose batches of 512 samples cost so many CPU seconds per sample."""
+    """The finding of a loader whose batches of so many samples cost so many CPU seconds per sample."""
     rank = RankBuilder(loaders=[loader(num_workers=workers)])
-    took = 512 * each_s / cpu
+    took = samples * each_s / cpu
     for number in range(int(20 / (took / max(1, workers) + step))):
         worker = number % workers if workers else -1
-        rank.fetch(worker, took, cpu=cpu, samples=512, bytes=512 * 200)
+        rank.fetch(worker, took, cpu=cpu, samples=samples, bytes=samples * 200)
         rank.step(max(0.003, took / max(1, workers) - (step if workers else 0)), step)
-    watch(rank, workers, cpu=0.9, looks=11, main_cpu=0.9, read_chars=0.0)
+    watch(rank, workers, cpu=0.9, looks=11, main_cpu=0.9, read_chars=worker_reads_per_s / max(1, workers))
     for look, row in enumerate(row for row in rank.rows["processes"] if row["worker"] < 0):
         row["read_chars"] = look * read_per_s
     (found,) = [one for one in detect(run(rank, cpus=64)) if one.code == "input-bound"]
@@ -395,6 +403,58 @@ def test_small_files_are_not_in_memory_however_cheap_they_are() -> None:
 
 
 @pytest.mark.parametrize(("delayed", "told"), [(0.02, "S02"), (0.5, "S07")])
+def test_what_is_not_known_to_be_unread_is_not_in_memory() -> None:
+    assert "num_workers=0" in from_memory(read_per_s=math.nan).title
+
+
+def test_workers_that_read_the_indices_of_large_batches_read_no_files() -> None:
+    """2,000 of them are 10 kB in a pipe, for each batch of 16 ms."""
+    finding = from_memory(workers=2, step=0.001, samples=2000, worker_reads_per_s=10e3 / 0.01)
+    assert "the data lies in memory" in finding.title
+
+
+def decoded(
+    each_s: float, pressure: float, *, read: float, size: float, samples: int = 64, cpus: int = 2
+) -> Finding:
+    """The finding of two workers that decode samples, on a host whose CPUs are all busy. ``read`` and ``size``: bytes of a sample."""
+    rank = RankBuilder(loaders=[loader(num_workers=2)])
+    took = samples * each_s
+    for number in range(int(20 / (took / 2))):
+        rank.fetch(number % 2, took, cpu=0.95, samples=samples, bytes=int(samples * size)).step(
+            took / 2 - 0.002, 0.002
+        )
+    watch(rank, 2, cpu=0.95, state=ord("R"), read_chars=read * samples / took)
+    return only(run(rank, cpus=cpus, busy=1.0, host={"psi_cpu_some_ratio": pressure}))
+
+
+@pytest.mark.parametrize("pressure", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("each_s", [0.15e-3, 0.4e-3, 1.1e-3, 3e-3])
+def test_small_pictures_are_not_in_memory(each_s: float, pressure: float) -> None:
+    """Of 40 kB, and 602 kB once they are decoded."""
+    finding = decoded(each_s, pressure, read=40e3, size=602e3)
+    assert (finding.scenario, finding.severity) == ("S07", "critical")
+
+
+@pytest.mark.parametrize("pressure", [0.0, 0.9])
+def test_workers_do_not_excuse_themselves_by_the_pressure_that_they_make(pressure: float) -> None:
+    """They decode what lies in memory, and nobody else uses the CPUs."""
+    assert decoded(120e-6, pressure, read=0.0, size=3e3, samples=512).scenario == "S07"
+
+
+@pytest.mark.parametrize(("pressure", "told"), [(0.0, "S07"), (0.9, "S01")])
+def test_workers_are_slower_where_others_make_the_pressure(pressure: float, told: str) -> None:
+    """They keep two of sixteen CPUs busy, and other programs the rest."""
+    assert decoded(120e-6, pressure, read=0.0, size=3e3, samples=512, cpus=16).scenario == told
+
+
+def test_large_samples_that_are_augmented_are_no_copies() -> None:
+    rank = RankBuilder(loaders=[loader(num_workers=0)])
+    for _ in range(50):
+        rank.fetch(-1, 0.372, cpu=1.0, samples=4, bytes=200_000_000).step(0.372, 0.05)
+    watch(rank, 0, cpu=0.0, main_cpu=1.0, main_read_chars=0.0)
+    assert "num_workers=8" in only(run(rank, cpus=16)).advice
+
+
 def test_workers_that_sleep_half_of_a_fetch_lack_no_cpu(delayed: float, told: str) -> None:
     """On a full host the looks find them runnable, and other programs use the CPUs; a CPU would not make a sleep shorter."""
     rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.42)
