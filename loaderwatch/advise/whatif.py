@@ -102,7 +102,7 @@ def what_if(window: RunWindow, rank: int, loader: int) -> WhatIf | None:
         return None
     setting = Setting(now.workers, info.prefetch_factor or 2, info.in_order is not False)
     played_s = _played(pipeline, setting)
-    off = measured_s / played_s[0]
+    off = ratio(measured_s, played_s[0])
     if not 1 / MOST_OFF <= off <= MOST_OFF:
         return None
     batch_bytes = mean(now.fetches.bytes)

@@ -21,7 +21,7 @@ HOLES: Final = {
     "": r"([\s\S]*?)",
     "%": r"([<>≤≥~+−-]?\d[\d.,]*(?:–[\d.,]+)? ?%|nan %)",
     "s": r"([<>≤≥~+−-]?\d[\d.,]* ?(?:ms|µs|min|s|h|d)(?: \d+ (?:s|min|h))?|an unknown time)",
-    "n": r"([-−+~]?\d[\d.,]*(?: (?!(?:of|the|in|by|to|and|at|for|is|are|from|within|on|with|each|per|share|or)\b)[A-Za-z][\w/-]*){0,3}|an unknown number of \w+)",
+    "n": r"([-−+~]?\d[\d.,]*(?: (?!(?:of|the|in|by|to|and|at|for|is|are|from|within|on|with|each|per|share|or)\b)[A-Za-z][\w/-]*){0,3}|an unknown number of \w+|any number)",
     "d": r"([<>≤≥~+−-]?\d[\d.,]*)",
 }
 """How a hole of each kind looks in a text: anything, a share, a duration, a number with its noun, digits alone."""

@@ -46,6 +46,11 @@ def rate(per_second: float) -> str:
     return f"{per_second:,.0f}"
 
 
+def rate_of(each_s: float) -> str:
+    """Return the rate per second of what takes so many seconds each: "33", "any number" where it takes none."""
+    return "any number" if each_s == 0 else rate(1 / each_s)
+
+
 def cpu_count(number: float, noun: str = "CPU") -> str:
     """Return a number of CPUs, which may be a part of one: "1 CPU", "0.40 CPUs", "7.5 CPUs"."""
     if not math.isfinite(number):

@@ -47,6 +47,7 @@ TYPED: Final = {
     "count": "{n}",
     "cpu_count": "{n}",
     "rate": "{n}",
+    "rate_of": "{n}",
     "len": "{n}",
     "round": "{n}",
     "int": "{n}",

@@ -87,6 +87,11 @@ console.log(JSON.stringify(texts.map((text) => language.say(text))));
             "训练有 96% 的时间在等数据",
         ),
         (
+            "Training loses 96 % of its time waiting for data (measured over 6 s): 2 workers deliver 10 batches/s,"
+            " the model could take any number.",
+            "2 个 worker 每秒提供 10 个批次，模型能处理任意多个",
+        ),
+        (
             "  followed: 12.1 → 12.2 steps/s, promised at most 50; not more than noise · train.py (run-b)",
             "已照做：12.1 → 12.2 步/s，承诺最多 50；未超出噪声 · train.py (run-b)",
         ),

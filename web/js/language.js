@@ -14,7 +14,7 @@ const HOLES = {
   "": "([^]*?)",
   "%": "([<>≤≥~+−-]?\\d[\\d.,]*(?:–[\\d.,]+)? ?%|nan %)",
   s: "([<>≤≥~+−-]?\\d[\\d.,]* ?(?:ms|µs|min|s|h|d)(?: \\d+ (?:s|min|h))?|an unknown time)",
-  n: "([-−+~]?\\d[\\d.,]*(?: (?!(?:of|the|in|by|to|and|at|for|is|are|from|within|on|with|each|per|share|or)\\b)[A-Za-z][\\w/-]*){0,3}|an unknown number of \\w+)",
+  n: "([-−+~]?\\d[\\d.,]*(?: (?!(?:of|the|in|by|to|and|at|for|is|are|from|within|on|with|each|per|share|or)\\b)[A-Za-z][\\w/-]*){0,3}|an unknown number of \\w+|any number)",
   d: "([<>≤≥~+−-]?\\d[\\d.,]*)",
 };
 /** A full stop, and no decimal point. */

@@ -102,7 +102,7 @@ def sampler(s: Symptoms) -> Explanation | None:
     over = slice(None, -1 if s.pace.open_wait else None)  # what is read in an open wait is not known yet
     wait_s = mean(s.pace.wait_s[over])
     choosing_s = wait_s - read_s
-    if s.loader.reader or not choosing_s >= SAMPLER_RATIO * wait_s:
+    if s.loader.reader or not (wait_s > 0 and choosing_s >= SAMPLER_RATIO * wait_s):
         return None
     return Explanation(
         scenario="S15",

@@ -13,7 +13,7 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.measures.statistics import mean, ratio
 from loaderwatch.detect.text import count, duration, measured, percent, ranks_phrase
 from loaderwatch.detect.window import RankWindow, RunWindow
 
@@ -58,8 +58,8 @@ def lone_reader(window: RunWindow, stalls: Sequence[Stall]) -> RankWindow | None
     # While the others do one iteration, it reads between one batch (a large one, cut up) and one per rank.
     theirs_s = mean(np.array([stall.pace.iteration_s for stall in waiting]))
     own = [pace.since(reader.made_ns - READER_NS) for pace in paces(reader) if pace.workers is not None]
-    batches = [theirs_s / pace.iteration_s for pace in own if pace.wait_s.size]
-    if any(not 1 - COUPLED_RATIO <= ratio <= (1 + COUPLED_RATIO) * len(live) for ratio in batches):
+    batches = [ratio(theirs_s, pace.iteration_s) for pace in own if pace.wait_s.size]
+    if any(not 1 - COUPLED_RATIO <= each <= (1 + COUPLED_RATIO) * len(live) for each in batches):
         return None
     return reader
 

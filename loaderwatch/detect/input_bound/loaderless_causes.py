@@ -22,7 +22,7 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
 )
 from loaderwatch.detect.measures.statistics import by_a_clock, median
-from loaderwatch.detect.text import duration, rate
+from loaderwatch.detect.text import duration, rate, rate_of
 from loaderwatch.detect.window import seconds
 
 FEW_SHOWN: Final = 2  # stacks of a model at work
@@ -77,7 +77,7 @@ def between_steps(s: Symptoms) -> Explanation | None:
     dump = s.between_steps
     frames = main_frames(dump)
     frame = user_frame(frames)
-    speed = f"{rate(1 / s.iteration_s)} iterations/s, the model could take {rate(1 / s.step_s)}"
+    speed = f"{rate(1 / s.iteration_s)} iterations/s, the model could take {rate_of(s.step_s)}"
     found = Explanation(
         scenario="S01",
         confidence=0.5 if frame is None else 0.8,

@@ -21,7 +21,7 @@ from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.slices import FEW_ROWS, parts
 from loaderwatch.detect.measures.statistics import median, ratio, trend
 from loaderwatch.detect.streams import split_first
-from loaderwatch.detect.text import count, cpu_count, duration, listing, percent, rate
+from loaderwatch.detect.text import count, cpu_count, duration, listing, percent, rate, rate_of
 
 WORTH_RATIO = 0.1  # of the time: a change that gains less than this at best is not advised for its own sake
 GAINS_RATIO = 0.02  # of the time: what gains less is the same speed, once it is rounded
@@ -52,7 +52,7 @@ def other_iterable(s: Symptoms) -> Explanation:
     return Explanation(
         scenario="S01",
         confidence=0.5,
-        because=f"{s.loader.name} gives {rate(1 / s.iteration_s)} batches/s, the model could take {rate(1 / s.step_s)}",
+        because=f"{s.loader.name} gives {rate(1 / s.iteration_s)} batches/s, the model could take {rate_of(s.step_s)}",
         cause=f"{s.loader.name} ({s.loader.class_name}) takes {duration(s.wait_s)} to give a batch, and the training"
         f" loop stands still meanwhile. A step takes {duration(s.step_s)}.",
         advice="Prepare batches ahead of time: in DataLoader workers"
@@ -370,7 +370,7 @@ def _because(s: Symptoms) -> str:
     verb = "delivers" if s.workers == 1 else "deliver"
     return (
         f"{count(s.workers, 'worker')} {verb} {rate(1 / s.iteration_s)} batches/s,"
-        f" the model could take {rate(1 / s.step_s)}"
+        f" the model could take {rate_of(s.step_s)}"
     )
 
 

@@ -181,7 +181,7 @@ def _split(took: NDArray[np.float64], few_after: int) -> int | None:
     usual_s = float(np.quantile(took, 0.1))
     # Slow: nearer to the slow end than to the quick one, on a scale of ratios.
     end_s = median(took[-few_after:])
-    if end_s < JUMP * usual_s:
+    if not 0 < JUMP * usual_s <= end_s:
         return None
     slow = took > math.sqrt(usual_s * end_s)
     quick = np.flatnonzero(~slow)

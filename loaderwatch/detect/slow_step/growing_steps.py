@@ -118,7 +118,8 @@ def _grown_part(pace: Pace, slices: Course, part: Part) -> GrownStep | None:
             return None
     if not (_rose(part_s) or _rose(of_rest)):
         return None
-    over = np.maximum(0.0, part_s - first_s) / slices.step_s
+    step_s = slices.step_s
+    over = np.divide(np.maximum(0.0, part_s - first_s), step_s, out=np.zeros(step_s.size), where=step_s > 0)
     return GrownStep(
         pace=pace,
         part=part,

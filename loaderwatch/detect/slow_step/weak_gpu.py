@@ -66,7 +66,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             continue
         others = [other for other in gpus if other is not gpu]
         forward_s, typical_s = _against(gpu, others)
-        if forward_s >= SHARED_SLOW_RATIO * typical_s:
+        if forward_s >= SHARED_SLOW_RATIO * typical_s > 0:
             return [_shared(gpu, forward_s, typical_s)]
     return []
 

@@ -27,8 +27,9 @@ def trained(wait_s: float = 0.06, step_s: float = 0.03, steps: int = 600, acts: 
     )
     builder = RankBuilder(loaders=[alone])
     builder.add("epoch_begins", loader=0, epoch=0, iter_ns=-1, first_wait_ns=S // 50)
+    builder.has_optimizer = True
     for _ in range(steps):
-        builder.step(wait_s, step_s)
+        builder.step(wait_s, step_s, optimizer_steps=1)
     builder.calls = [Call(file="/home/me/project/train.py", function="main", line=40, loop=(30, 70))]
     return builder
 
@@ -51,6 +52,8 @@ def test_where_the_script_is_between_two_steps() -> None:
 def test_nobody_has_looked_yet() -> None:
     (finding,) = told(trained())
     assert finding.title.endswith(": 11 iterations/s, the model could take 33.")
+    (quickest,) = told(trained(step_s=0.0))
+    assert quickest.title.endswith("iterations/s, the model could take any number.")
     assert "lately" not in finding.title
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.facts import facts_of
+from loaderwatch.advise.whatif import what_if
 from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
@@ -29,8 +30,8 @@ from tests.unit.detect.workers import only, starve, starved, watch
     slowness=st.floats(1.5, 6),
     seed=st.integers(0, 1000),
 )
-def test_too_few_workers(workers: int, step: float, slowness: float, seed: int) -> None:
 @example(workers=6, step=0.125, slowness=2.0, seed=330)  # 12 rounds that happen to get shorter
+def test_too_few_workers(workers: int, step: float, slowness: float, seed: int) -> None:
     builder = RankBuilder(loaders=[loader(num_workers=workers)])
     fetch = slowness * step * workers
     starved(
@@ -402,7 +403,6 @@ def test_small_files_are_not_in_memory_however_cheap_they_are() -> None:
     assert "num_workers=0" in from_memory(read_per_s=rank_reads).title
 
 
-@pytest.mark.parametrize(("delayed", "told"), [(0.02, "S02"), (0.5, "S07")])
 def test_what_is_not_known_to_be_unread_is_not_in_memory() -> None:
     assert "num_workers=0" in from_memory(read_per_s=math.nan).title
 
@@ -455,8 +455,23 @@ def test_large_samples_that_are_augmented_are_no_copies() -> None:
     assert "num_workers=8" in only(run(rank, cpus=16)).advice
 
 
+@pytest.mark.parametrize(("delayed", "told"), [(0.02, "S02"), (0.5, "S07")])
 def test_workers_that_sleep_half_of_a_fetch_lack_no_cpu(delayed: float, told: str) -> None:
     """On a full host the looks find them runnable, and other programs use the CPUs; a CPU would not make a sleep shorter."""
     rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.42)
     watch(rank, 2, cpu=0.42, run_delay_ratio=delayed, state=ord("R"))
     assert only(run(rank, cpus=2, busy=1.0)).scenario == told
+
+
+@pytest.mark.parametrize("workers", [None, 0, 1, 2])
+@pytest.mark.parametrize("fetch", [0.1, 0.0])
+def test_a_model_that_takes_no_time_takes_any_number(workers: int | None, fetch: float) -> None:
+    """Steps of 0 ns, as a coarse clock measures them."""
+    rank = RankBuilder(loaders=[loader(num_workers=workers)])
+    rank.has_optimizer = True
+    for number in range(200):
+        rank.fetch(number % workers if workers else -1, fetch, cpu=0.9)
+        rank.step(0.1 / max(1, workers or 1), 0.0, optimizer_steps=1)
+    window = run(rank, cpus=64)
+    what_if(window, 0, 0)  # divides by no time either
+    assert ("the model could take any number" in only(window).title) is (workers != 0)
