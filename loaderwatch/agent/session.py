@@ -83,6 +83,7 @@ class Session:
             self.stack_signal = 0
         self._finished = False
         self._failure: BaseException | None = None  # what ended the process
+        self._died_of_sample = False  # a fetch raised that very error
         self.watched_ns = monotonic_ns()  # when a streamer was last started or looked for
         self.info = self._describe(ranks or find_ranks())
         self.write_info()
@@ -252,7 +253,8 @@ class Session:
             text = "" if failure is None else why_failed(failure)
         if failed:
             self._failure = failure
-            sample = shield(failed_sample)(failure) if failure is not None else None
+            found = shield(failed_sample)(failure) if failure is not None else None
+            sample, self._died_of_sample = found or (None, False)
             with suppress(OSError):  # somebody removed the folder; what matters is that this process can end
                 self.change(state="crashed", exit=text, failed=sample)
             for loader, worker, note in left_behind(self.folder, self.pid):
@@ -271,7 +273,11 @@ class Session:
         took_s, steps = max(0.0, (wall_ns() - self.info.started_ns) / 1e9), self.recorder.steps
         who = f" on rank {self.info.rank}" if self.info.world_size > 1 else ""
         sample = "" if self.info.failed is None else told(self.info.failed)
-        ended = None if self._failure is None else how_ended(self._failure, steps, who, sample)
+        ended = (
+            None
+            if self._failure is None
+            else how_ended(self._failure, steps, who, sample, of_sample=self._died_of_sample)
+        )
         say_closing(self.folder, self.run.name, steps, took_s, ended)
 
 

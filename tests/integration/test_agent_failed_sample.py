@@ -63,11 +63,63 @@ def torn(samples):
         fail()
     return torch.stack(samples)
 
+class Indices(list):
+    pass
+
+def batch_of(indices):
+    kind = os.environ["BATCH"]
+    if kind == "generator":
+        return (index for index in indices)
+    if kind == "keys":
+        return dict.fromkeys(indices)
+    if kind == "numbers":
+        return [torch.tensor(index) for index in indices]
+    if kind == "records":
+        return [{"index": index} for index in indices]
+    return {"subclass": Indices, "tuple": tuple, "array": numpy.array, "tensor": torch.tensor, "list": list}.get(
+        kind, lambda each: range(each[0], each[-1] + 1)
+    )(indices)
+
+class Batches:
+    def __len__(self):
+        return 10
+    def __iter__(self):
+        return (batch_of(list(range(at, at + 4))) for at in range(0, 40, 4))
+
+class Numbered(Pictures):
+    def __getitem__(self, index):
+        return super().__getitem__(int(index["index"] if isinstance(index, dict) else index))
+
+def fails_whole(samples):
+    if any(len(sample) == 1 for sample in samples):
+        fail()
+    return torch.stack(samples)
+
+class Short(Pictures):
+    def __getitem__(self, index):
+        return torch.rand(1 if index == 13 else 2)
+
+class ShortBatched(Short):
+    def __getitems__(self, indices):
+        return [self[index] for index in indices]
+
+class ShortStream(IterableDataset):
+    def __iter__(self):
+        return (Short()[number] for number in range(14))
+
 def loader():
     workers = int(os.environ["WORKERS"])
     more = {"num_workers": workers, "persistent_workers": workers > 0 and KIND == "second epoch"}
     if KIND == "keys":
         return DataLoader(Pictures(), sampler=["one", "thirteen", "two"], batch_size=2, **more)
+    if KIND == "batches":
+        return DataLoader(Numbered(), batch_sampler=Batches(), **more)
+    if KIND == "collated batches":
+        return DataLoader(Short(), batch_sampler=Batches(), collate_fn=fails_whole, **more)
+    if KIND == "collated at once":
+        return DataLoader(ShortBatched(), batch_size=4, collate_fn=fails_whole, **more)
+    if KIND == "collated rest":
+        return DataLoader(ShortStream(), batch_size=4, collate_fn=fails_whole, **more)
     if KIND == "numpy":
         return DataLoader(Pictures(), sampler=list(numpy.arange(40)), batch_size=4, **more)
     if KIND == "one":
@@ -82,7 +134,29 @@ def loader():
         return DataLoader(Pictures(), sampler=[4, 5, 6, 7], batch_size=4, collate_fn=torn, **more)
     return DataLoader(Pictures(), batch_size=4, **more)
 
+def again(loaded):
+    for batch in loaded:
+        pass
+
+def train(model):
+    raise ValueError("loss became NaN")
+
 def main():
+    if KIND.startswith("handler"):
+        loaded = loaderwatch.attach(DataLoader(Pictures(), batch_size=4, num_workers=int(os.environ["WORKERS"])))
+        try:
+            again(loaded)
+        except OSError as error:
+            if KIND == "handler calls":
+                train(None)
+            if KIND == "handler is wrong":
+                {}["no such key"]
+            if KIND == "handler replaces":
+                raise ValueError("loss became NaN")
+            if KIND == "handler goes on":
+                for _ in zip(range(2), loaded):
+                    pass
+                raise ValueError("loss became NaN") from error
     loaded = loader()
     if os.environ["WATCH"] == "1":
         loaded = loaderwatch.attach(loaded)
@@ -109,10 +183,12 @@ if __name__ == "__main__":
 FAILS = next(number for number, line in enumerate(SCRIPT.splitlines(), 1) if "raise OSError" in line)
 
 
-def run(tmp_path: Path, kind: str, workers: int, *, watched: bool = True, plain: bool = False) -> Any:
+def run(
+    tmp_path: Path, kind: str, workers: int, *, watched: bool = True, plain: bool = False, batch: str = "list"
+) -> Any:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    more = {"KIND": kind, "WORKERS": str(workers), "WATCH": str(int(watched))}
+    more = {"KIND": kind, "WORKERS": str(workers), "WATCH": str(int(watched)), "BATCH": batch}
     if plain:
         more["LOADERWATCH_PLAIN"] = "1"
     return subprocess.run(
@@ -167,8 +243,6 @@ def test_the_sample_and_the_line(tmp_path: Path, rings: RingFolder, kind: str, w
         assert failed.at.line == (FAILS - 1 if kind == "awkward" else FAILS)
         assert failed.error in (
             "OSError: truncated",
-            "truncated",
-            "__main__.Awkward: (1, 2)",
             "Awkward: (1, 2)",
         )
     assert done.returncode == 1
@@ -176,6 +250,87 @@ def test_the_sample_and_the_line(tmp_path: Path, rings: RingFolder, kind: str, w
     reader = "worker 0" if workers else "the training process"
     assert re.match(rf"loaderwatch: \S+ crashed (in|before) [\w ]+: {reader} failed while ", last), last
     assert f":{failed.at.line} in {failed.at.function}" in last
+
+    if kind == "raised from":
+        assert re.search(
+            r": OSError: truncated; then RuntimeError: training failed \(train.py:\d+ in main\)", last
+        )
+
+
+WHOLE = {"indices": [12, 13, 14, 15], "samples": 4, "collating": False}
+ONE = {"indices": [13], "samples": 1, "collating": False}
+UNKNOWN = {"indices": [], "samples": 1, "collating": False}
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected", "workers"),
+    [
+        *(
+            (batch, WHOLE, workers)
+            for batch in ("subclass", "tuple", "range", "array", "tensor", "keys")
+            for workers in ((0, 2) if batch == "subclass" else (0,))
+        ),
+        ("numbers", ONE, 0),
+        ("records", UNKNOWN, 0),
+        ("generator", UNKNOWN, 0),
+    ],
+)
+def test_the_batch_is_named_where_reads_are_not_counted(
+    tmp_path: Path, rings: RingFolder, batch: str, expected: dict[str, Any], workers: int
+) -> None:
+    done = run(tmp_path, "batches", workers, batch=batch)
+    failed = failed_of(rings)
+    assert {name: getattr(failed, name) for name in expected} == expected
+    what = {4: "samples 12, 13, 14, 15,", 1: "sample 13," if failed.indices else "a sample,"}[failed.samples]
+    assert f" failed while reading {what} at" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "batch", "indices"),
+    [
+        ("collated batches", "tuple", [12, 13, 14, 15]),
+        ("collated batches", "list", [12, 13, 14, 15]),
+        ("collated at once", "list", [12, 13, 14, 15]),
+        ("collated rest", "list", [12, 13]),
+    ],
+)
+def test_collating_is_told_from_reading(
+    tmp_path: Path, rings: RingFolder, kind: str, batch: str, indices: list[int]
+) -> None:
+    run(tmp_path, kind, 0, batch=batch)
+    failed = failed_of(rings)
+    assert (failed.indices, failed.samples, failed.collating) == (indices, len(indices), True)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(
+    ("kind", "ended"), [("handler calls", "ValueError: loss became NaN"), ("handler is wrong", "KeyError")]
+)
+def test_an_error_of_the_handler_is_not_the_samples(
+    tmp_path: Path, rings: RingFolder, kind: str, ended: str, workers: int
+) -> None:
+    done = run(tmp_path, kind, workers)
+    (process,) = rings.processes()
+    assert process.failed is None
+    last = done.stderr.splitlines()[-1]
+    assert f": {ended}" in last
+    assert "failed while" not in last
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("kind", ["handler replaces", "handler goes on"])
+@pytest.mark.parametrize("plain", [False, True])
+def test_an_error_that_replaces_the_samples_is_told_with_it(
+    tmp_path: Path, rings: RingFolder, kind: str, workers: int, plain: bool
+) -> None:
+    """Also where the loader has read on in the meantime."""
+    done = run(tmp_path, kind, workers, plain=plain)
+    assert failed_of(rings).indices == [13]
+    last = done.stderr.splitlines()[-1]
+    assert re.search(
+        r"failed while reading sample 13, at .*: OSError: truncated; then ValueError: loss became NaN \(train",
+        last,
+    )
 
 
 @pytest.mark.parametrize("workers", [0, 1])

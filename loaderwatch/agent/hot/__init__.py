@@ -52,7 +52,7 @@ if not os.environ.get("LOADERWATCH_PLAIN"):
         if (
             _hot.LAYOUT == LAYOUT
             and vars(in_python).keys() <= {*dir(_hot)}
-            and hasattr(_hot.SampleClock, "last_count")
+            and hasattr(_hot.TimedIndices, "done")
         ):
             _chosen = _hot
 
@@ -71,12 +71,13 @@ if TYPE_CHECKING:
     from loaderwatch.agent.hot.fetches import noted_collate
     from loaderwatch.agent.hot.passes import Pass
     from loaderwatch.agent.hot.phases import PhaseClock
-    from loaderwatch.agent.hot.samples import SampleClock
+    from loaderwatch.agent.hot.samples import SampleClock, TimedIndices
 else:
     DeviceClock, Pass = _chosen.DeviceClock, _chosen.Pass
     PhaseClock, SampleClock = _chosen.PhaseClock, _chosen.SampleClock
     CallsOf, TimedCall = _chosen.CallsOf, _chosen.TimedCall
     TimedCollections, noted_collate = _chosen.TimedCollections, _chosen.noted_collate
+    TimedIndices = _chosen.TimedIndices
 
 __all__ = [
     "CallsOf",
@@ -86,6 +87,7 @@ __all__ = [
     "SampleClock",
     "TimedCall",
     "TimedCollections",
+    "TimedIndices",
     "guard_last_stack",
     "guard_stacks",
     "nexts_on_the_stack",

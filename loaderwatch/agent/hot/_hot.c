@@ -1709,7 +1709,7 @@ static PyMethodDef functions[] = {
 typedef struct { /* what every sample touches lies together */
     PyObject_HEAD
     char *ring; /* while a fetch goes on */
-    int64_t samples, count, slow_index, slow_ns, sample_since_ns, last_count;
+    int64_t samples, count, slow_index, slow_ns, sample_since_ns;
     int64_t worker, loader, capacity, ordinal, collate_since_ns, began_ns, began_cpu_ns, ended_ns;
     char armed;
     PyObject *writer, *numbers, *weigh;
@@ -1727,6 +1727,7 @@ typedef struct {
 typedef struct {
     PyListObject list;
     Samples *clock;
+    int64_t first, done; /* samples before this fetch; those read when it failed */
     char counted;
 } Indices;
 
@@ -1877,6 +1878,12 @@ static PyMethodDef indices_methods[] = {
     {NULL},
 };
 
+static PyMemberDef indices_members[] = {
+    INTEGER(Indices, first),
+    INTEGER(Indices, done),
+    {NULL},
+};
+
 static PyTypeObject IndicesType = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "loaderwatch.agent.hot._hot.TimedIndices",
@@ -1887,6 +1894,7 @@ static PyTypeObject IndicesType = {
     .tp_clear = (inquiry)indices_clear,
     .tp_iter = (getiterfunc)indices_iter,
     .tp_methods = indices_methods,
+    .tp_members = indices_members,
 };
 
 static PyObject *timed_indices(Samples *clock, PyObject *indices, int counted) {
@@ -1899,6 +1907,8 @@ static PyObject *timed_indices(Samples *clock, PyObject *indices, int counted) {
     }
     timed->clock = (Samples *)Py_NewRef((PyObject *)clock);
     timed->counted = (char)counted;
+    timed->first = clock->samples;
+    timed->done = UNKNOWN;
     return (PyObject *)timed;
 }
 
@@ -1956,7 +1966,6 @@ static void begin_collate(Samples *self) {
 static void rest(Samples *self) {
     int64_t now = MONOTONIC();
     self->samples += self->count;
-    self->last_count = self->count;
     self->count = 0;
     self->ended_ns = now;
     show_sample(self->ring, UNKNOWN, UNKNOWN);
@@ -2084,7 +2093,7 @@ static int samples_init(Samples *self, PyObject *args, PyObject *kwargs) {
     self->capacity = slots;
     self->loader = loader;
     self->worker = worker;
-    self->samples = self->count = self->last_count = self->sample_since_ns = self->ordinal = 0;
+    self->samples = self->count = self->sample_since_ns = self->ordinal = 0;
     self->slow_index = self->slow_ns = self->collate_since_ns = UNKNOWN;
     self->armed = 1;
     self->began_ns = self->ended_ns = MONOTONIC();
@@ -2094,7 +2103,6 @@ static int samples_init(Samples *self, PyObject *args, PyObject *kwargs) {
 static PyMemberDef samples_members[] = {
     INTEGER(Samples, samples), INTEGER(Samples, count),           INTEGER(Samples, slow_index), INTEGER(Samples, loader),
     INTEGER(Samples, slow_ns), INTEGER(Samples, sample_since_ns), INTEGER(Samples, ordinal),    INTEGER(Samples, worker),
-    INTEGER(Samples, last_count),
     {NULL},
 };
 
@@ -2167,6 +2175,8 @@ static PyObject *fetch_timed(Fetch *self, Samples *clock, PyObject *fetcher, PyO
         answer = PyObject_Vectorcall(function, both, 2, NULL);
     }
     Py_XDECREF(function);
+    if (answer == NULL && Py_IS_TYPE(handed, &IndicesType))
+        ((Indices *)handed)->done = clock->count;
     Py_DECREF(handed);
     if (answer != NULL) {
         if (end_fetch(clock, answer) < 0 && hand_over(self->caught, (PyObject *)clock, 0) < 0)

@@ -6,7 +6,7 @@ from loaderwatch.agent.hot.collector import TimedCollections
 from loaderwatch.agent.hot.device_clock import DeviceClock
 from loaderwatch.agent.hot.passes import Pass
 from loaderwatch.agent.hot.phases import PhaseClock
-from loaderwatch.agent.hot.samples import SampleClock
+from loaderwatch.agent.hot.samples import SampleClock, TimedIndices
 
 LAYOUT: Final[str]
 
@@ -41,6 +41,7 @@ __all__ = [
     "SampleClock",
     "TimedCall",
     "TimedCollections",
+    "TimedIndices",
     "guard_last_stack",
     "guard_stacks",
     "nexts_on_the_stack",

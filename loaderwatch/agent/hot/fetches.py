@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from loaderwatch.agent.guard import guard
 from loaderwatch.agent.hot.nexts import Seam
+from loaderwatch.agent.hot.samples import TimedIndices
 
 
 class Tripwire(Protocol):
@@ -37,6 +38,8 @@ def timed_fetch(call: Callable[..., Any], guard: Tripwire, caught: Seam) -> Call
             batch = call(self, handed)
         except BaseException:
             try:
+                if type(handed) is TimedIndices:
+                    handed.done = clock.count
                 clock.idle()
             except BaseException as error:  # noqa: BLE001 - the guard's seam
                 caught(clock, error)

@@ -45,9 +45,6 @@ class SampleClock:
         self.ordinal = 0  # fetches before this one
         self.samples = 0  # samples of all fetches before this one
         self.count = 0  # samples read in this fetch
-        self.last_count = (
-            0  # samples read in the last fetch that ended; one that failed ended in the sample behind them
-        )
         self.slow_index = UNKNOWN
         self.slow_ns = UNKNOWN
         self.sample_since_ns = 0
@@ -74,6 +71,7 @@ class SampleClock:
             elif reads in (EACH, EACH_COUNTED):
                 handed = TimedIndices(indices)
                 handed.clock, handed.counted = self, reads == EACH_COUNTED
+                handed.first, handed.done = self.samples, UNKNOWN
         if index != UNKNOWN:
             self._ring.set_sample(index, now)
         if self.worker >= 0:
@@ -140,7 +138,6 @@ class SampleClock:
         """Note that nothing is fetched: between fetches, after a failed one, or when the dataset is exhausted."""
         self._ended_ns = now = monotonic_ns()
         self.samples += self.count
-        self.last_count = self.count
         self.count = 0
         self._fetching = False
         self._ring.set_sample(UNKNOWN, UNKNOWN)
@@ -155,10 +152,12 @@ class SampleClock:
 class TimedIndices(list[Any]):
     """A batch's indices as a list that notes when each sample's reading begins. Copies and pickles are plain lists."""
 
-    __slots__ = ("clock", "counted")
+    __slots__ = ("clock", "counted", "done", "first")
 
     clock: SampleClock
     counted: bool
+    first: int  # samples of all fetches before this one
+    done: int  # samples that were read when this fetch failed; the next one is the one that failed
 
     def __iter__(self) -> Iterator[Any]:
         indices = list.__iter__(self)

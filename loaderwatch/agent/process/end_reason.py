@@ -44,11 +44,14 @@ def _killed_workers(error: BaseException) -> Iterator[str]:
                 yield f"DataLoader worker (pid {worker.pid}) is killed by signal: {by}"
 
 
-def how_ended(error: BaseException, step: int, who: str = "", sample: str = "") -> str:
+def how_ended(
+    error: BaseException, step: int, who: str = "", sample: str = "", *, of_sample: bool = True
+) -> str:
     """Say in one line what a process ended by, and where: "crashed in step 127: ValueError: no (train.py:40 in main)".
 
     ``step`` is how many steps it has made. ``who`` names the process where there are several: " on rank 1".
     ``sample`` says which sample raised the error, where one did: "worker 0 failed while reading sample 7: …".
+    Where ``of_sample`` is false, the sample raised an error that this one came from, and both are told.
     """
     where = f"{who} in step {step:,}" if step else f"{who} before its first step"
     last_words = (
@@ -59,7 +62,11 @@ def how_ended(error: BaseException, step: int, who: str = "", sample: str = "") 
         return f"stopped by {by}{where}"
     if isinstance(error, SystemExit):
         return f"ended with {last_words}{where}"
-    return f"crashed{where}: {sample or describe_error(error) + _place(error)}"
+    if not sample:
+        return f"crashed{where}: {describe_error(error)}{_place(error)}"
+    return f"crashed{where}: {sample}" + (
+        "" if of_sample else f"; then {_describe_one(error)}{_place(error)}"
+    )
 
 
 def _place(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """Which sample an error came from: read from the traceback of the error, in the process whose fetch raised it.
 
-PyTorch's fetcher stands in that traceback, with the indices that it was given; its clock has counted how many of them were read.
+PyTorch's fetcher stands in that traceback, with the indices that it was given; the list of them holds how many were read.
 A worker hands its answer to the training process with PyTorch's own ``ExceptionWrapper``, as one more field. The error itself, its
 text and its traceback stay as they are.
 """
@@ -8,20 +8,29 @@ text and its traceback stay as they are.
 from __future__ import annotations
 
 import contextlib
+import operator
 import sys
-from collections.abc import Iterator
+from array import array
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from multiprocessing.reduction import ForkingPickler
+from opcode import opmap
 from traceback import walk_tb
 from types import FrameType
 from typing import Any, Final
 
 import msgspec
+import numpy
+import torch
 
 from loaderwatch.agent.guard import say
+from loaderwatch.agent.hot import TimedIndices
 from loaderwatch.agent.hot.layout import AT_ONCE, EACH_COUNTED, ONE, ONE_COUNTED
 from loaderwatch.agent.source import is_script
 from loaderwatch.core.facts import Call, FailedSample
 from loaderwatch.core.printable import one_line
+from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import decode_json
 
 FIELD: Final = "_loaderwatch_failed_sample"
@@ -36,6 +45,12 @@ MOST_KEY: Final = 200
 MOST_ERROR: Final = 300
 _FETCH: Final = "torch.utils.data._utils.fetch"
 _RERAISE: Final = ("torch._utils", "reraise")
+_RAISE: Final = opmap["RAISE_VARARGS"]
+"""The instruction of a ``raise`` statement."""
+_LISTS: Final = (list, tuple, range, dict, set, frozenset, deque, array)
+"""Kinds of batches that can be read again, their subclasses too where these have no iterator of their own."""
+_ARRAYS: Final = (numpy.ndarray, torch.Tensor)
+"""Kinds of batches whose subclasses run the user's code when they are read."""
 
 
 def mark(wrapper: Any) -> None:
@@ -43,36 +58,28 @@ def mark(wrapper: Any) -> None:
     error = sys.exc_info()[1]
     found = _failed_in(error) if error is not None else None
     if found is not None:
-        lines = str(wrapper.exc_msg).strip().splitlines()
-        said = msgspec.structs.replace(found, error=lines[-1].strip()[:MOST_ERROR] if lines else "")
-        setattr(wrapper, FIELD, msgspec.json.encode(said))
+        setattr(wrapper, FIELD, msgspec.json.encode(found))
         try:
             ForkingPickler.dumps(wrapper)
         except Exception as why:  # noqa: BLE001 - what pickling raises is the class's own
             say(
-                f"{told(said)}. The error cannot be handed to the training process, which waits for this batch in vain"
+                f"{told(found)}. The error cannot be handed to the training process, which waits for this batch in vain"
                 f" ({one_line(str(why))}). Define its class at the top of a module"
             )
 
 
-def failed_sample(error: BaseException) -> FailedSample | None:
-    """Return from which sample an error came that this process ends with; None where it came from none, or that is not known.
+def failed_sample(error: BaseException) -> tuple[FailedSample | None, bool]:
+    """Return from which sample an error came that this process ends with, and whether a fetch raised this very error.
 
-    An interrupt, or an exit, that arrives during a fetch is no fault of the sample.
+    The sample is None where the error came from none, or that is not known. Without a fetch of its own, the error was raised
+    from that of a fetch. An interrupt, or an exit, that arrives during a fetch is no fault of the sample.
     """
-    if not isinstance(error, Exception):
-        return None
-    for each in _raised_from(error):
-        for frame, _ in walk_tb(each.__traceback__):
-            if (frame.f_globals.get("__name__"), frame.f_code.co_name) == _RERAISE:
-                noted = getattr(frame.f_locals.get("self"), FIELD, None)
-                return decode_json(noted, FailedSample) if isinstance(noted, bytes) else None
-        found = _failed_in(each)
-        if found is not None:
-            text = str(each).strip().splitlines()
-            said = ": ".join([type(each).__name__, *text[-1:]])
-            return msgspec.structs.replace(found, error=said[:MOST_ERROR])
-    return None
+    if isinstance(error, Exception):
+        for each in _raised_from(error):
+            found = _noted(each) or _failed_in(each)
+            if found is not None:
+                return found, each is error
+    return None, False
 
 
 def told(failed: FailedSample) -> str:
@@ -82,7 +89,7 @@ def told(failed: FailedSample) -> str:
     name = "sample number" if failed.counted else "sample"
     named = ", ".join(map(repr, failed.indices[:MOST_TOLD]))
     rest = failed.samples - min(len(failed.indices), MOST_TOLD)
-    what = "a sample" if failed.samples <= 1 else f"a batch of {failed.samples} samples"
+    what = {0: "a batch", 1: "a sample"}.get(failed.samples, f"a batch of {failed.samples} samples")
     if named:
         what = f"{name}{'s' * (failed.samples > 1)} {named}{f' and {rest} more' if rest > 0 else ''}"
     where = f", at {failed.at.file}:{failed.at.line} in {failed.at.function}" if failed.at is not None else ""
@@ -90,13 +97,37 @@ def told(failed: FailedSample) -> str:
 
 
 def _raised_from(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, the one that it was raised from or while handling which it was raised, and so on."""
+    """Yield an error, the one that it was raised from, and so on.
+
+    An error that comes up while another is handled need not come from it: a retry may fail of a fault of its own. It does where the
+    code that caught the other one replaced it, by a ``raise`` of its own.
+    """
     each: BaseException | None = error
     for _ in range(MOST_ERRORS):
         if each is None:
             return
         yield each
-        each = each.__cause__ or (None if each.__suppress_context__ else each.__context__)
+        older = None if each.__suppress_context__ else each.__context__
+        each = each.__cause__ or (older if older is not None and _replaces(each, older) else None)
+
+
+def _replaces(error: BaseException, older: BaseException) -> bool:
+    """Whether the function that caught the older error raised this one, by a ``raise``."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or trace.tb_frame.f_code.co_code[trace.tb_lasti] != _RAISE:
+        return False
+    return any(frame is trace.tb_frame for frame, _ in walk_tb(older.__traceback__))
+
+
+def _noted(error: BaseException) -> FailedSample | None:
+    """Return what a worker noted in the ``ExceptionWrapper`` that raised an error in this process."""
+    for frame, _ in walk_tb(error.__traceback__):
+        if (frame.f_globals.get("__name__"), frame.f_code.co_name) == _RERAISE:
+            noted = getattr(frame.f_locals.get("self"), FIELD, None)
+            return decode_json(noted, FailedSample) if isinstance(noted, bytes) else None
+    return None
 
 
 def _failed_in(error: BaseException) -> FailedSample | None:
@@ -106,20 +137,20 @@ def _failed_in(error: BaseException) -> FailedSample | None:
     if at is None:
         return None
     names = frames[at][0].f_locals
-    fetcher, handed = names["self"], names.get("possibly_batched_index")
-    clock, reads = vars(fetcher)["_loaderwatch"], vars(fetcher)["_loaderwatch_reads"]
-    keys, counted, collating = _keys(clock, reads, handed)
+    clock, reads = vars(names["self"])["_loaderwatch"], vars(names["self"])["_loaderwatch_reads"]
+    keys, samples, collating = _keys(clock, reads, names)
     inner = [each for each in frames[at + 1 :] if each[0].f_globals.get("__name__") != _FETCH]
     line = next((each for each in reversed(inner) if is_script(each[0].f_code.co_filename)), None)
     line = line or (inner[0] if inner else None)
     return FailedSample(
         loader=clock.loader,
         worker=clock.worker,
-        samples=len(keys),
-        indices=[key for key in map(_plain, keys[:MOST_INDICES]) if key is not None],
-        counted=counted,
+        samples=samples,
+        indices=[key for key in map(_plain, keys) if key is not None],
+        counted=reads in (ONE_COUNTED, EACH_COUNTED),
         collating=collating,
         at=line and Call(file=line[0].f_code.co_filename, function=line[0].f_code.co_name, line=line[1]),
+        error=_words(error),
     )
 
 
@@ -130,20 +161,52 @@ def _is_fetch(frame: FrameType) -> bool:
     return "_loaderwatch_reads" in getattr(frame.f_locals.get("self"), "__dict__", {})
 
 
-def _keys(clock: Any, reads: int, handed: Any) -> tuple[list[Any], bool, bool]:
-    """Return the keys of what failed, whether they are numbers of an iterable dataset's samples, and whether collating failed."""
-    if reads == ONE:
-        return [handed], False, False
-    if reads == ONE_COUNTED:
-        return [clock.samples - 1], True, False
-    indices = list.copy(handed) if isinstance(handed, list) else []
-    if reads == AT_ONCE:
-        return indices, False, False
-    done = clock.last_count
+def _keys(clock: Any, reads: int, names: Mapping[str, Any]) -> tuple[list[Any], int, bool]:
+    """Return the keys of what failed, of how many samples, and whether collating failed, by the variables of PyTorch's ``fetch``.
+
+    The keys of an iterable dataset are its samples' numbers. A large batch's first keys are returned.
+    """
+    handed: Any = names.get("possibly_batched_index")
+    collating = "data" in names
+    if reads in (ONE, ONE_COUNTED):
+        return [handed if reads == ONE else clock.samples - 1], 1, collating
+    keys, samples = _batch(handed)
+    done = handed.done if type(handed) is TimedIndices else UNKNOWN
     if reads == EACH_COUNTED:
-        indices = list(range(clock.samples - done, clock.samples - done + len(indices)))
-    whole = done >= len(indices)
-    return indices if whole else [indices[done]], reads == EACH_COUNTED, whole
+        # such a fetch has a list of samples from its first line on, and the last batch may be a short one
+        read = len(names.get("data", ())) if done == UNKNOWN else done
+        collating = names["self"].ended or read >= samples
+        count = read if collating else 1
+        if done == UNKNOWN:
+            return [], count, collating
+        first = handed.first + (0 if collating else read)
+        return list(range(first, first + min(count, MOST_INDICES))), count, collating
+    if collating or reads == AT_ONCE:
+        return keys, samples, collating
+    if 0 <= done < samples:
+        return [list.__getitem__(handed, done)], 1, False
+    return keys, samples or 1, False  # any of them: how many were read is not known
+
+
+def _batch(handed: Any) -> tuple[list[Any], int]:
+    """Return the first keys of a batch, and how many it has; none where asking would run the user's code, or use a generator up."""
+    kind: Any = type(handed)
+    if kind not in _ARRAYS:
+        kind = next((one for one in _LISTS if isinstance(handed, one)), None)
+        if kind is None or type(handed).__iter__ not in (kind.__iter__, TimedIndices.__iter__):
+            return [], 0
+    try:
+        return list(islice(kind.__iter__(handed), MOST_INDICES)), kind.__len__(handed)
+    except Exception:  # noqa: BLE001 - what arrays and tensors without a dimension raise
+        return [], 0
+
+
+def _words(error: BaseException) -> str:
+    """Return an error's type and the last line of its message."""
+    text: list[str] = []
+    with contextlib.suppress(Exception):  # the message is the user's code
+        text = str(error).strip().splitlines()
+    return ": ".join([type(error).__name__, *text[-1:]])[:MOST_ERROR]
 
 
 def _plain(key: Any) -> int | str | None:
@@ -152,9 +215,9 @@ def _plain(key: Any) -> int | str | None:
         return key if -(2**63) <= key < 2**63 else None
     if type(key) is str:
         return key[:MOST_KEY]
-    if type(key).__module__ == "numpy" and hasattr(key, "__index__"):
-        with contextlib.suppress(Exception):
-            return int(key)
+    if type(key).__module__ == "numpy" or (type(key) is torch.Tensor and key.device.type == "cpu"):
+        with contextlib.suppress(Exception):  # of floats and whole arrays
+            return _plain(operator.index(key))
     if type(key) is tuple and all(type(part) in (int, str) for part in key):
         return repr(key)[:MOST_KEY]
     return None

@@ -608,13 +608,26 @@ def test_the_slowest_sample_is_named(module: Any, ring: RingWriter) -> None:
 @either
 def test_the_sample_that_failed_is_not_counted(module: Any, ring: RingWriter) -> None:
     clock = make_samples(module, ring)
-    walk = iter(clock.begin(EACH, [3, 4]))
-    next(walk)
-    next(walk)
-    assert (clock.count, clock.slow_index) == (1, 3)
-    clock.idle()
-    assert clock.last_count == 1, "the next one is the sample that failed"
-    del walk
+    handed = []
+
+    class Fetcher:
+        _loaderwatch, _loaderwatch_reads = clock, EACH
+
+        def fetch(self, indices: Any) -> None:
+            handed.append(indices)
+            walk = iter(indices)
+            next(walk)
+            next(walk)
+            assert (clock.count, clock.slow_index) == (1, 3)
+            raise ValueError("truncated")
+
+    def refuse(clock: Any, error: BaseException) -> None:
+        raise error
+
+    with pytest.raises(ValueError, match="truncated"):
+        module.timed_fetch(Fetcher.fetch, types.SimpleNamespace(tripped=False), refuse)(Fetcher(), [3, 4])
+    (indices,) = handed
+    assert (indices.first, indices.done) == (0, 1), "the next one is the sample that failed"
     assert list(clock.begin(EACH, [])) == []
     assert clock.count == 0
     assert clock.samples == 1
