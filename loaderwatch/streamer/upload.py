@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import logging
+import math
 import random
 import threading
 import time
@@ -27,6 +28,8 @@ MAX_ANSWER_BYTES: Final = 2**20
 FIRST_BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 10.0
 REFUSED_BACKOFF_S: Final = 30.0
+MAX_RETRY_AFTER_S: Final = 60.0
+"""Seconds that a server may ask for at most: a stranger at its address must not silence the job for longer."""
 UNREACHED_S: Final = 5.0
 """After this time without any answer the job's stderr is told; a server that starts together with the job answers sooner."""
 UNPROVEN_BACKOFF_S: Final = 5.0
@@ -222,8 +225,9 @@ def jittered(seconds: float) -> float:
 
 
 def parse_retry_after(value: str | None) -> float:
-    """Parse the seconds to wait; 0 when the server named none. Our server uses no dates there."""
+    """Parse the seconds to wait; 0 when the server named no finite number. Our server uses no dates there."""
     try:
-        return min(max(float(value), 0.0), 60.0) if value else 0.0
+        seconds = float(value or 0.0)
     except ValueError:
         return 0.0
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if math.isfinite(seconds) else 0.0

@@ -140,9 +140,9 @@ def unpack(packed: bytes, path: Path) -> Recording:
             raise BadRecording(path, f"it is cut off, or holds more than {most >> 20} MiB")
         outline = _outline(data)
         wire.check_values(memoryview(outline.envelopes), MOST_ENVELOPES)
-        for beside, most in ((outline.counted, MOST_COUNTED), (outline.rest, wire.MAX_VALUES)):
+        for beside, most_values in ((outline.counted, MOST_COUNTED), (outline.rest, wire.MAX_VALUES)):
             if memoryview(beside):  # older versions wrote none
-                wire.check_values(memoryview(beside), most)
+                wire.check_values(memoryview(beside), most_values)
         recording = _decode(data)
     except (lzma.LZMAError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, WireError) as error:
         raise BadRecording(path, str(error)) from error

@@ -29,10 +29,19 @@ NEEDS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs L
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [(None, 0.0), ("2", 2.0), ("0.5", 0.5), ("-3", 0.0), ("99999", 60.0), ("Wed, 21 Oct", 0.0)],
+    [
+        (None, 0.0),
+        ("2", 2.0),
+        ("0.5", 0.5),
+        ("-3", 0.0),
+        ("99999", 60.0),
+        ("Wed, 21 Oct", 0.0),
+        ("nan", 0.0),
+        ("inf", 0.0),
+    ],
 )
 def test_retry_after(value: str | None, seconds: float) -> None:
-    """Bounded, and a date is no number."""
+    """Bounded; a date is no number, and a wait for "nan" seconds would end at once."""
     assert parse_retry_after(value) == seconds
 
 
