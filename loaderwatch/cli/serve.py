@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from loaderwatch.cli.flags import add_data_dir, add_hang_after, path, port
-from loaderwatch.core.config import DEFAULT_PORT, Settings, load_settings, split_addresses
+from loaderwatch.core.config import DEFAULT_PORT, Settings, check_token, load_settings, split_addresses
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import without_tokens
 from loaderwatch.server.options import ServeOptions, remembered
@@ -137,7 +137,7 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         return (
             before
             if before.no_auth or before.token
-            else replace(before, token=_long(*_given_token(None, settings.token)))
+            else replace(before, token=_usable(*_given_token(None, settings.token)))
         )
     if args.advertise is not None and args.store is None:
         raise ConfigError(
@@ -147,8 +147,8 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         data_dir=data_dir,
         host=args.host,
         port=args.port,
-        token=None if args.no_auth else _long(*_given_token(args.token, settings.token)),
-        agent_token=_long("LOADERWATCH_AGENT_TOKEN", settings.agent_token),
+        token=None if args.no_auth else _usable(*_given_token(args.token, settings.token)),
+        agent_token=_usable("LOADERWATCH_AGENT_TOKEN", settings.agent_token),
         no_auth=args.no_auth,
         allow_hosts=tuple(args.allow_host),
         public_url=args.public_url,
@@ -185,13 +185,13 @@ def _given_token(given: str | None, from_environ: str | None) -> tuple[str, str 
     return ("--token", given) if given is not None else ("LOADERWATCH_TOKEN", from_environ)
 
 
-def _long(name: str, token: str | None) -> str | None:
+def _usable(name: str, token: str | None) -> str | None:
     if token is not None and len(token) < LEAST_TOKEN:
         raise ConfigError(
             f"{name} has {len(token)} characters, which can be guessed; use {LEAST_TOKEN} or more, such as what"
             " `openssl rand -hex 24` prints"
         )
-    return token
+    return check_token(name, token)
 
 
 def _url(text: str) -> str:

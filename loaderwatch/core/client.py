@@ -159,6 +159,8 @@ class Client(Server):
             raise ServerError(f"{self.url} {error}", error.status) from None
         except http.client.HTTPException as error:
             raise ServerError(f"{self.url} is not a loaderwatch server: {error}") from None
+        except ValueError:
+            raise ServerError(_unusable(self.url)) from None
         if answer.status != 200:
             reason = _reason(answer.body)
             raise ServerError(f"{self.url} answered {answer.status}: {reason}", answer.status, reason)
@@ -232,11 +234,18 @@ def _configured(client: Client) -> Client:
         raise ServerError(
             f"{client.url} cannot be reached ({explain(error)}); check LOADERWATCH_SERVER"
         ) from None
+    except ValueError:
+        raise ServerError(_unusable(client.url)) from None
     return client
 
 
 def _unproven(url: str, error: NotProven) -> str:
     return f"{url} has not proven that it is your loaderwatch server ({error}), so it was sent no token"
+
+
+def _unusable(url: str) -> str:
+    """Say that a request cannot be made. The error's own text is not said, because it may hold the token."""
+    return f"{url} cannot be asked: its address or its token cannot be put into a request"
 
 
 def _reason(body: bytes) -> str:

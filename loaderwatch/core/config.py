@@ -137,7 +137,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
     Raises:
         ConfigError: LOADERWATCH_SERVER is not an http(s) URL, LOADERWATCH_NOTIFY has no addresses' form, or
-            LOADERWATCH_CACHED_BATCHES is no number of batches.
+            LOADERWATCH_CACHED_BATCHES is no number of batches, or a token cannot be put into a request.
     """
     env = os.environ if environ is None else environ
     server = env.get("LOADERWATCH_SERVER") or None
@@ -148,6 +148,8 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     cached = env.get(CACHED_BATCHES, "") or "0"
     if not cached.isdecimal() or len(cached) > _MOST_DIGITS:
         raise ConfigError(f"{CACHED_BATCHES} is {cached[:40]!r}; use a number of batches, such as 50")
+    for name in ("LOADERWATCH_TOKEN", "LOADERWATCH_PAGE_TOKEN", "LOADERWATCH_AGENT_TOKEN"):
+        check_token(name, env.get(name) or None)
     directory = env.get("LOADERWATCH_DIR")
     data_dir = Path(directory).expanduser().absolute() if directory else _default_dir()
     substitute = not directory and not _may_write(data_dir)
@@ -163,6 +165,19 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         agent_token=env.get("LOADERWATCH_AGENT_TOKEN") or None,
         cached_batches=int(cached),
         substitute=substitute,
+    )
+
+
+def check_token(name: str, token: str | None) -> str | None:
+    """Return a token that a request can carry, which are visible characters of Latin-1 and spaces between them.
+
+    Raises:
+        ConfigError: the token of ``name`` has others, or begins or ends with a space.
+    """
+    if token is None or (token.isprintable() and token == token.strip() and max(token, default="") <= "\xff"):
+        return token
+    raise ConfigError(
+        f"{name} has a character that cannot be sent in a request; use letters and digits, such as what `openssl rand -hex 24` prints"
     )
 
 

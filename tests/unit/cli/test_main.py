@@ -55,6 +55,9 @@ def test_a_token_that_can_be_guessed(
     monkeypatch.setenv("LOADERWATCH_TOKEN", "also short")
     assert main(["serve", "--port", "0"]) == 2
     assert "LOADERWATCH_TOKEN has 10 characters" in capsys.readouterr().err
+    monkeypatch.delenv("LOADERWATCH_TOKEN")
+    assert main(["serve", "--token", "a token of 20 字符 and more", "--port", "0"]) == 2
+    assert "--token has a character that cannot be sent in a request" in capsys.readouterr().err
 
 
 def test_a_data_directory_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.client import Client, ServerError, find_server
+from tests.fakes.receiver import Receiver
 from tests.waiting import PATIENCE_S
 
 
@@ -40,3 +41,13 @@ def test_another_server_at_the_address_is_told_apart(data_dir: Path) -> None:
         finally:
             other.shutdown()
             thread.join(PATIENCE_S)
+
+
+def test_a_token_that_no_request_can_carry_is_an_error_of_the_server() -> None:
+    """As a token from a file can be: commands say so in a line, and the watch of a job's alerts asks again."""
+    token = "a token from a file, 字"
+    with (
+        Receiver(token=token) as server,
+        pytest.raises(ServerError, match="its token cannot be put into a request"),
+    ):
+        Client(server.url, token).runs()

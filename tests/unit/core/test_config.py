@@ -53,6 +53,18 @@ def test_cached_batches_that_are_no_number(value: str) -> None:
         load_settings({"LOADERWATCH_CACHED_BATCHES": value})
 
 
+@pytest.mark.parametrize("name", ["LOADERWATCH_TOKEN", "LOADERWATCH_PAGE_TOKEN", "LOADERWATCH_AGENT_TOKEN"])
+@pytest.mark.parametrize("token", ["密码" * 10, "secret\n", " secret", "sec\0ret", "secr\udcc3t"])
+def test_a_token_that_no_request_can_carry(name: str, token: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name} has a character that cannot be sent") as caught:
+        load_settings({name: token})
+    assert "sec" not in str(caught.value)
+
+
+def test_a_token_that_a_request_can_carry() -> None:
+    assert load_settings({"LOADERWATCH_TOKEN": "clé de Zoë"}).token == "clé de Zoë"
+
+
 def test_rings_lie_in_shared_memory_apart_by_data_directory(tmp_path: Path) -> None:
     one = load_settings({"LOADERWATCH_DIR": str(tmp_path / "a")}).rings_dir
     two = load_settings({"LOADERWATCH_DIR": str(tmp_path / "b")}).rings_dir
