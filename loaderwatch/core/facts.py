@@ -109,7 +109,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         None  # first and last line of the outermost loop around it; None: in none, or not looked for yet
     )
     body: Literal["skips", "nothing"] | None = (
-        None  # of the innermost loop: it leaves some of its rounds out with `continue` or only calls next(); or it does nothing
+        None  # of the loop that takes the loader's batches: it leaves some of its rounds out with `continue` or only calls next(); or it does nothing
     )
     column: Int | None = (
         None  # in bytes, of a model's call where Python tells it (3.11); a line may hold several statements

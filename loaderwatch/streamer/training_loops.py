@@ -35,22 +35,43 @@ _FILLS: Final = ("copy_", "append", "appendleft", "extend", "put")
 """Methods that put data into the object that they are called on."""
 Lines = tuple[int, int]
 _Body = Literal["skips", "nothing"] | None
+_LOOPS: Final = ast.For | ast.AsyncFor | ast.While
+_AnyLoop = ast.For | ast.AsyncFor | ast.While
+_YIELDS: Final = (ast.Yield, ast.YieldFrom)
 
 
 def in_loops(calls: Sequence[Call], cwd: str) -> list[Call]:
     """Return the calls that lie in a loop of their function, each with the lines of the outermost one.
 
+    What a body does is told of one loop only, which takes the batches. It is the first one around the loader: a loop further out counts
+    the epochs, unless a generator (a progress bar) hands its batches on to that loop, or a function its iterator.
+
     Args:
-        calls: as the agent described them.
+        calls: as the agent described them, the outermost first.
         cwd: the process' working directory, to which the name of a file may be relative.
     """
-    found = []
-    for call in calls:
+    found: list[Call] = []
+    searched, is_passed = (
+        True,
+        False,
+    )  # whether that loop is yet to come; whether a function without a loop lies in between
+    for call in reversed(calls):
         loops = _loops(str(Path(cwd, call.file)))
-        around = {lines: body for lines, body in loops.items() if lines[0] <= call.line <= lines[1]}
-        if around:
-            found.append(msgspec.structs.replace(call, loop=min(around), body=around[max(around)]))
-    return found
+        around = {lines: loop for lines, loop in loops.items() if lines[0] <= call.line <= lines[1]}
+        if not around:
+            is_passed = True
+            continue
+        lines = max(around)
+        loop = around[lines]
+        if (
+            call.line > loop.head
+        ):  # there an iterator is made, which something else may exhaust, or next() asks a generator
+            nested = not found and any(_lies_in(other, lines) for other in loops)
+            searched = searched and not is_passed and not nested
+        body = loop.body if searched else None
+        searched, is_passed = searched and body is None and loop.yields, False
+        found.append(msgspec.structs.replace(call, loop=min(around), body=body))
+    return found[::-1]
 
 
 def polls(text: str, pid: int, wchan: str | None) -> bool:
@@ -203,13 +224,36 @@ def _is_any_of(assigned: set[str], needed: set[str]) -> bool:
     return any(need == name or need.startswith(f"{name}.") for name in assigned for need in needed)
 
 
+class _Loop(NamedTuple):
+    """A loop of a source file."""
+
+    head: int  # the last line of its head
+    body: _Body
+    yields: bool  # it is a generator's, and hands something on in its rounds
+
+
 @functools.lru_cache(64)
-def _loops(file: str) -> dict[Lines, _Body]:
-    """Return what the body of each loop in a source file does, by the first and last line of the loop; none where it cannot be read."""
-    return {_lines(loop): _body(loop) for loop in _found_in(file, ast.For | ast.AsyncFor | ast.While)}
+def _loops(file: str) -> dict[Lines, _Loop]:
+    """Return the loops of a source file by their first and last line; none where it cannot be read."""
+    return {
+        _lines(node): _Loop(
+            _head(node), _body(node), any(isinstance(each, _YIELDS) for each in ast.walk(node))
+        )
+        for node in _found_in(file, _LOOPS)
+    }
 
 
-def _body(loop: _Loop) -> _Body:
+def _head(loop: _AnyLoop) -> int:
+    part = loop.test if isinstance(loop, ast.While) else loop.iter
+    return part.end_lineno or loop.lineno
+
+
+def _lies_in(lines: Lines, outer: Lines) -> bool:
+    """Whether a loop lies in the body of another one."""
+    return outer[0] < lines[0] and lines[1] <= outer[1]
+
+
+def _body(loop: _AnyLoop) -> _Body:
     """Return what a loop does with some or all of its rounds, as far as its own statements tell."""
     first, only = loop.body[0], len(loop.body) == 1
     if only and (
@@ -237,10 +281,9 @@ def _short_whiles(file: str) -> tuple[Lines, ...]:
 
 
 _NO_PART: Final = (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_Loop = ast.For | ast.AsyncFor | ast.While
 
 
-def _lines(loop: _Loop) -> Lines:
+def _lines(loop: _AnyLoop) -> Lines:
     return loop.lineno, loop.body[-1].end_lineno or loop.lineno
 
 

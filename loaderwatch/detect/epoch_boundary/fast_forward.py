@@ -226,8 +226,7 @@ def _pass_ended(rank: RankWindow, loader: LoaderInfo, rows: NDArray[np.intp], fi
 
 def _body(rank: RankWindow) -> str | None:
     """Return what the source says of the loop over the batches: it skips, or it does nothing; None where it says neither."""
-    bodies = {call.body for call in rank.process.calls}
-    return next((body for body in ("skips", "nothing") if body in bodies), None)
+    return next((call.body for call in rank.process.calls if call.body), None)
 
 
 def _first(rank: RankWindow, trains: NDArray[np.bool_]) -> int:

@@ -225,6 +225,69 @@ def test_what_the_body_of_a_loop_does(tmp_path: Path, body: str, told: str | Non
     assert found.body == told
 
 
+RESUMES = """\
+def main():
+    for epoch in range(9):
+        if epoch < start:
+            continue
+        train(loader)
+        batches = iter(loader)
+        while step(next(batches)):
+            total += 1
+
+
+def train(loader):
+    for batch in loader:
+        total += batch.mean()
+
+
+def handed_on(loader):
+    for batch in loader:
+        yield batch
+
+
+class Wrapper:
+    def __iter__(self):
+        return iter(self.loader)
+
+
+def train_rest():
+    for batch in bar(loader):
+        if step < start:
+            continue
+        step(batch)
+    for step in range(9):
+        if step < start:
+            continue
+        step(next(batches))
+
+
+def train_without_a_loop(loader):
+    consume(loader)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        pytest.param((5, 12), [None, None], id="a loop over epochs skips, the one over batches does not"),
+        pytest.param((5, 38), [None], id="a loop over epochs is the only one"),
+        pytest.param((6,), [None], id="another loop in it takes the batches"),
+        pytest.param((27, 17), ["skips", None], id="a progress bar hands the batches on"),
+        pytest.param((34, 17), ["skips", None], id="next() of a generator"),
+        pytest.param((27, 23), ["skips"], id="a wrapper hands the iterator on"),
+        pytest.param((5, 27), [None, "skips"], id="the loop over batches skips"),
+    ],
+)
+def test_a_body_is_told_of_the_loop_that_takes_the_batches(
+    tmp_path: Path, lines: tuple[int, ...], told: list[str | None]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(RESUMES)
+    found = in_loops([Call(file=str(script), function="f", line=line) for line in lines], "/")
+    assert [call.body for call in found] == told
+
+
 ONE_LINE = "for i in range(9): l = loss(m(x)); x = get(); y = next(it); l.backward()\n"
 
 
