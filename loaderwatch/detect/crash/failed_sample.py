@@ -28,7 +28,7 @@ def of_its_fetch(rank: RankWindow) -> Explanation | None:
     return Explanation(
         "",
         0.95,
-        f"of an error that {who} raised on {_what(failed)}{where}{error}",
+        f"of an error that {who} raised {_what(failed)}{where}{error}",
         f"The error came up while {who} read for {loader.name if loader is not None else 'a loader'}. The loop got it in place of a batch.",
         _advice(failed),
         worker=failed.worker if failed.worker >= 0 else None,
@@ -40,19 +40,21 @@ def of_its_fetch(rank: RankWindow) -> Explanation | None:
 
 
 def _what(failed: FailedSample) -> str:
-    """Return what could not be read, in words."""
+    """Return on what, or while doing what with it, the error was raised, in words."""
     if failed.samples == 1:
         if not failed.indices:
-            return "a sample"
+            return "on a sample"
         index = failed.indices[0]
-        return f"sample number {index} of an iterable dataset" if failed.counted else f"sample {index}"
+        return f"on sample number {index} of an iterable dataset" if failed.counted else f"on sample {index}"
     if not failed.indices:
-        return "a batch"
+        return "on a batch"
     named = ", ".join(map(str, failed.indices[:MOST_NAMED]))
     rest = failed.samples - min(len(failed.indices), MOST_NAMED)
     if failed.collating:
-        return f"collating samples {named} and {rest} more" if rest else f"collating samples {named}"
-    return f"samples {named} and {rest} more" if rest else f"samples {named}"
+        return (
+            f"while collating samples {named} and {rest} more" if rest else f"while collating samples {named}"
+        )
+    return f"on samples {named} and {rest} more" if rest else f"on samples {named}"
 
 
 def _advice(failed: FailedSample) -> str:

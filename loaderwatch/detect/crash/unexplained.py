@@ -161,8 +161,9 @@ def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdi
     )
     if not ended:
         return Verdict(severity="critical", title="A training process crashed.", advice=_NO_TRACE)
-    # A launcher stops the other ranks once one has died. They may have stood still for longer than that one.
-    first = next((rank for rank in ended if died(rank.process)), ended[0])
+    # A launcher stops the other ranks once one has ended, with an exit code too. They may have stood still for longer than that one.
+    unasked = [rank for rank in ended if not stopped(rank.process)]
+    first = next((rank for rank in unasked if died(rank.process)), (unasked or ended)[0])
     hang = next((each for each in occurrences if _lasted_until(each, last_sign_ns(first))), None)
     if hang is not None:
         goes_on = f"{_who(first, window)} ended at {_clock(first)} without going on."

@@ -32,7 +32,9 @@ def finding_of(
     each = list({position.number: position for position in positions}.values())
     found, left = places_of(each, odd.number), patience(positions)
     if stands := whereabouts(found):
-        cause = f"{cause} Where they stand: {stands}.{without_line(each)}"
+        told = stands in title or (len(found) == 1 and found[0].position.where in title)
+        cause += "" if told else f" Where they stand: {stands}."
+        cause += without_line(each)
     return Finding(
         key=f"{CODE}:collective",
         code=CODE,

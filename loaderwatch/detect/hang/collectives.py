@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.answers import Evidence
+from loaderwatch.detect.crash.evidence import stopped
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.across_ranks import finding_of
 from loaderwatch.detect.hang.excuses import is_excused
@@ -42,6 +43,15 @@ WORKS_ADVICE: Final = (
     " of init_process_group only keeps the job alive meanwhile."
 )
 POLL_ADVICE: Final = "If it waits there for what may never come (a file, a server, another job), give that wait a limit and let it end with an error. "
+
+TOGETHER_ADVICE: Final = (
+    "Make such decisions on all ranks together (all_reduce a flag), and set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which"
+    " collective differs."
+)
+LOST_ADVICE: Final = (
+    "Look at the network between the ranks, and read the logs of all ranks: one may tell of a lost connection or a dead process."
+    " With NCCL, set NCCL_DEBUG=INFO for the next run: each rank then logs its connections and their errors."
+)
 
 
 def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
@@ -136,7 +146,7 @@ def _desync(positions: list[Position]) -> Finding:
         )
     if found := _one_sided(positions):
         return found
-    why = None
+    why, advice = None, TOGETHER_ADVICE
     if differ and any(position.collective for position in positions):
         why = pattern_of(positions)
         title = f"The ranks wait for each other in different places: {places}, for {duration(age_s)}."
@@ -151,6 +161,7 @@ def _desync(positions: list[Position]) -> Finding:
         who = ranks_phrase([position.number for position in positions], len(positions))
         title = f"{who} have stood still in {odd.where} for {duration(age_s)}."
         cause = "A collective does not complete although all ranks are in it: the network between them, or a partner that died."
+        advice = LOST_ADVICE
         if odd.collective == "backward":
             why = BRANCH_OF_MODEL
             cause += f" Or: {why.cause[0].lower()}{why.cause[1:]}"
@@ -163,10 +174,7 @@ def _desync(positions: list[Position]) -> Finding:
         age_s=age_s,
         title=title,
         cause=cause,
-        advice=why.meets
-        if why
-        else "Make such decisions on all ranks together (all_reduce a flag), and set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which"
-        " collective differs.",
+        advice=why.meets if why else advice,
         evidence=[],
     )
 
@@ -208,7 +216,11 @@ def _buffer_option(position: Position) -> str:
 
 
 def _crashed(stuck: list[Position], positions: list[Position]) -> Finding | None:
-    dead = [position for position in positions if position.place == "crashed"]
+    # Whom the launcher stopped followed another rank.
+    dead = sorted(
+        (position for position in positions if position.place == "crashed"),
+        key=lambda position: stopped(position.rank.process) is not None,
+    )
     if not dead:
         return None
     how = f" ({dead[0].rank.process.exit})" if dead[0].rank.process.exit else ""

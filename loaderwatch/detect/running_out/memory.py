@@ -187,7 +187,7 @@ def _end(worst: _Leak, ends_s: float) -> str:
     """Return the sentence on an epoch that ends before memory does."""
     if worst.worker >= 0:
         return f" The epoch ends in {duration(ends_s)}, before that, and its workers with it."
-    return f" The epoch ends in {duration(ends_s)}, before that: a cache of its samples is complete then."
+    return f" The epoch ends in {duration(ends_s)}, before that: if it is a cache of its samples, it is complete then."
 
 
 def _cause(mine: bool, copied: bool, worst: _Leak) -> str:

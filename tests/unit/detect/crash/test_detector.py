@@ -416,7 +416,7 @@ def test_the_sample_whose_reading_failed() -> None:
         ({"samples": 3, "indices": [4, 5, 6]}, "raised on samples 4, 5, 6, at", "this batch alone"),
         (
             {"samples": 20, "indices": list(range(20)), "collating": True},
-            "raised on collating samples 0, 1, 2, 3, 4, 5, 6, 7 and 12 more",
+            "raised while collating samples 0, 1, 2, 3, 4, 5, 6, 7 and 12 more",
             "collate_fn",
         ),
         ({"samples": 4, "indices": []}, "raised on a batch, at", "without a DataLoader"),

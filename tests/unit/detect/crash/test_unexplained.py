@@ -200,6 +200,8 @@ def test_who_died_is_told_before_those_whom_the_launcher_stopped_for_it() -> Non
     error = verdict(terminated, {"exit": "uncaught ValueError: no", "exit_code": 1})
     assert error.title == f"Rank 1 (pid 1001) crashed (uncaught ValueError: no) at {CLOCK}."
     assert "Stopped" not in verdict(terminated, {}).title  # the other may have been killed
+    for chosen in ({"exit_code": 1}, {"exit": "exit code 1", "exit_code": 1}):
+        assert verdict(terminated, chosen).title == f"Rank 1 (pid 1001) crashed (exit code 1) at {CLOCK}."
     assert verdict(terminated, terminated).title == "Stopped by SIGTERM."
 
 

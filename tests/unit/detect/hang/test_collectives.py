@@ -76,6 +76,10 @@ def test_one_collective_from_two_lines_is_two() -> None:
         alike.title
         == "Both ranks have stood still in `all_reduce` at train.py:61 in tell_of_overflow for 40 s."
     )
+    assert "NCCL_DEBUG=INFO" in alike.advice
+    assert "all_reduce a flag" not in alike.advice, "nothing was decided there"
+    assert "all_reduce a flag" in finding.advice
+    assert not any("Where they stand" in one.cause for one in (alike, finding)), "the title says it"
 
 
 def test_a_send_that_meets_no_receiver() -> None:
@@ -273,6 +277,14 @@ def test_a_partner_that_crashed() -> None:
     dead.state = "crashed"
     finding = only(run(dead, stuck(1, BACKWARD)))
     assert "rank 0, which crashed" in finding.title
+
+
+def test_a_partner_that_the_launcher_stopped_is_not_blamed() -> None:
+    terminated, ended = rank(0, 3), rank(1, 3)
+    terminated.state = ended.state = "crashed"
+    terminated.exit, ended.exit = "exit code 143", "exit code 1"
+    finding = only(run(terminated, ended, stuck(2, BACKWARD, world=3)))
+    assert finding.title.endswith("for rank 1, which crashed (exit code 1).")
 
 
 def test_a_partner_that_used_other_layers_is_told_how_to_let_it() -> None:
