@@ -159,6 +159,8 @@ class Client(Server):
             raise ServerError(f"{self.url} {error}", error.status) from None
         except http.client.HTTPException as error:
             raise ServerError(f"{self.url} is not a loaderwatch server: {error}") from None
+        except OSError:  # that of a certificate is a ValueError, too
+            raise
         except ValueError:
             raise ServerError(_unusable(self.url)) from None
         if answer.status != 200:

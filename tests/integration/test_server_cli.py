@@ -116,7 +116,7 @@ def test_a_crash_is_said_first_also_when_nothing_else_was_found(
     assert head == "train.py (run-1), 1 rank, crashed, 20 steps"
     assert " ".join(rest.split()).startswith(row["verdict"])
     assert "exit code 3" in row["verdict"]
-    assert "  Advice: Look at the last lines of its stderr" in rest
+    assert "  Advice: The script chose this exit code" in rest
     assert "Nothing found" not in out
 
 

@@ -314,7 +314,7 @@ CLAIMS: dict[str, dict[str, Any]] = {
     "its host": {},
     "its host and another rank": {"rank": 5, "pid": 9},
     "its host and a rank below the lowest": {"rank": -1, "pid": 9},
-    "rank 0, started before": {"pid": 9, "started_ns": 1},
+    "rank 0, started before": {"pid": 9, "started_ns": time.time_ns() - 3600 * 10**9},
     "rank 0, started since": {"pid": 9, "started_ns": time.time_ns()},
     "rank 0, the same pid": {"started_ns": time.time_ns()},
     "rank 0, crashed": {"pid": 9, "state": "crashed"},

@@ -180,13 +180,12 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
         return _too_short(window, ended) or Verdict(severity="ok", title=ended, advice="")
     use, ranks = run_use(window), sum(rank.process.state == "live" for rank in window.ranks.values())
     share, speed = use.wait_ratio or 0.0, use.steps_per_s or 0.0
-    elapsed_share = share * _in_loops_ratio(list(use.ranks.values()))
-    if elapsed_share >= _WARNING_RATIO:
+    if share * _in_loops_ratio(list(use.ranks.values())) >= _WARNING_RATIO:
         judged = (
             each for each in occurrences if each.finding.code == _INPUT and each.finding.ended_ns is None
         )
         said = next(judged, None)
-        return _much_wait(window, elapsed_share) if said is None else _of(said)
+        return _much_wait(window, share) if said is None else _of(said)
     if not _is_enough(list(use.ranks.values())):
         return _quiet(window, sum(of.batches for of in use.ranks.values()))
     costly = max(
@@ -224,7 +223,7 @@ def _much_wait(window: RunWindow, share: float) -> Verdict:
     short = _too_short(window, "Warming up.") if _steps(window) < FEW_STEPS else None
     if short is not None and short.severity == "info":
         return short
-    title = f"Data wait took {percent(share)} of the last seconds; watching whether it lasts."
+    title = f"Data wait took {percent(share)} of each step; watching whether it lasts."
     return Verdict(severity="info", title=title)
 
 

@@ -25,6 +25,7 @@ SAY = "from loaderwatch.agent.process.once import say_once; say_once('cannot do 
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("LOADERWATCH_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.delenv(JOB, raising=False)  # of a command that a test before this one ran in this process
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     place = load_settings().rings_dir
     yield place

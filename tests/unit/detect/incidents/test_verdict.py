@@ -117,7 +117,7 @@ def test_the_verdict_says_the_tiles_share_also_while_a_wait_goes_on() -> None:
     said = verdict_now(window, [])
     assert (said.severity, said.title) == (
         "info",
-        f"Data wait took {percent(use.wait_ratio)} of the last seconds; watching whether it lasts.",
+        f"Data wait took {percent(use.wait_ratio)} of each step; watching whether it lasts.",
     )
 
 
