@@ -9,6 +9,7 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import pace_of, paces, paces_kept, recent, workers_changed_ns
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
+from tests.unit.detect.workers import watch
 
 
 def trained(*epochs: tuple[int, float]) -> RankBuilder:
@@ -109,10 +110,11 @@ def test_a_pass_over_another_loader_is_no_own_work() -> None:
 
 
 def test_a_loop_that_plays_and_trains_alerts_nobody() -> None:
-    """Not either in its first passes, before it plays again: what lies between two passes is not known then."""
+    """Its data lies in memory. Not either in its first passes, before it plays again: what lies between is not known then."""
     for cycles in (1, 2, 4):
         for play_s in (0.0, 2.0, 4.0):
             builder = plays_and_trains(cycles=cycles, play_s=play_s, wait=0.008)
+            watch(builder, 0, cpu=0.0, main_cpu=1.0, main_read_chars=0.0)
             if play_s or cycles == 1:
                 assert not [one.title for one in detect(run(builder)) if one.severity != "info"]
 
