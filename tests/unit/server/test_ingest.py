@@ -245,7 +245,7 @@ def test_large_envelopes_are_decoded_one_at_a_time(tmp_path: Path, monkeypatch: 
 
 
 def test_what_waits_counts_as_what_it_is_in_memory(tmp_path: Path) -> None:
-    """98,000 losses are 4 MB as they come, and 17 in memory; other things are heavier."""
+    """50,000 losses are 2 MB as they come, and 9 in memory; other things are heavier."""
     gate = threading.Event()
 
     class Slow(DuckDBStore):
@@ -255,17 +255,17 @@ def test_what_waits_counts_as_what_it_is_in_memory(tmp_path: Path) -> None:
 
     async def play() -> None:
         store = Slow(tmp_path)
-        ingest = Ingest(store, max_waiting_bytes=64 * 2**20)
+        ingest = Ingest(store, max_waiting_bytes=33 * 2**20)
         ingest.start()
-        lost = [Loss(what="", rank=0, count=1, t_ns=0)] * 98_000
+        lost = [Loss(what="", rank=0, count=1, t_ns=0)] * 50_000
         heavy = [encode(envelope(number, losses=lost, tables={})) for number in range(1, 4)]
-        assert sum(map(len, heavy)) < 16 * 2**20
+        assert sum(map(len, heavy)) < 8 * 2**20
         first = asyncio.create_task(ingest.submit([heavy[0]]))
         second = asyncio.create_task(ingest.submit([heavy[1]]))
         with pytest.raises(Busy):
             await asyncio.wait_for(second, PATIENCE_S)
         assert not first.done()
-        assert ingest.waiting_bytes < 80_000_000
+        assert ingest.waiting_bytes < 41_000_000
         gate.set()
         await first
         assert ingest.waiting_bytes == 0
