@@ -139,6 +139,7 @@ def test_a_page_whose_session_has_ended_says_so_and_leads_back_in(
         page.evaluate("location.hash = '#/'")
         expect(page.get_by_role("main").get_by_text("You are signed out")).to_be_visible()
         page.evaluate("location.hash = '#/runs/run-1'")
+        expect(page.get_by_role("navigation", name="Where you are")).to_contain_text("run-1")
         sign_in(page, new.viewer)
         expect(page.locator(".verdict-title")).to_be_visible()
         assert page.url == f"{access.url}/#/runs/run-1"
