@@ -104,6 +104,25 @@ def free_port() -> int:
 
 
 @pytest.fixture(autouse=True)
+def environment_kept() -> Iterator[None]:
+    """Fail a test that leaves variables of ours in this process: every script of a later test would inherit them.
+
+    PyTorch sets some of its own, for example ``TORCHINDUCTOR_CACHE_DIR``.
+    """
+    before = dict(os.environ)
+    yield
+    left = {
+        name
+        for name in os.environ
+        if name.startswith(("LOADERWATCH_", "PYTHON")) and before.get(name) != os.environ[name]
+    }
+    for name in left:
+        del os.environ[name]
+    os.environ.update(before)
+    assert not left
+
+
+@pytest.fixture(autouse=True)
 def nothing_swallowed() -> Iterator[None]:
     """Fail on what the guard hid from the training loop, and leave no agent state to the next test.
 

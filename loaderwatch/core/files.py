@@ -6,6 +6,7 @@ What we read is checked as well: a token, an address or a module that another us
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 import tempfile
@@ -139,15 +140,21 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     mark = threading.get_native_id()  # no other thread of this system has it
     draft = path.with_name(f"{path.name}.{mark}{DRAFT}")
+    file = io.FileIO.__new__(io.FileIO)  # opened below, so that an alarm's exception at any moment finds it closed
     try:
         draft.unlink(missing_ok=True)  # whoever left it there chose its mode
-        with open(draft, "xb", opener=opener) as file:
-            file.write(content)
+        file.__init__(draft, "xb", opener=opener)  # type: ignore[misc]
+        rest = memoryview(content)
+        while rest:
+            rest = rest[file.write(rest) :]
+        file.close()
         _replace(draft, path)
     except OSError:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+    finally:
+        file.close()
 
 
 def _replace(draft: Path, path: Path) -> None:
