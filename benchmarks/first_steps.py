@@ -1,6 +1,6 @@
 """What the start of loaderwatch costs the first batches: the longest of the first 50 steps, watched against bare, in turns.
 
-    .venv/bin/python -m benchmarks.first_steps [--turns 9] [--burners 2]
+    .venv/bin/python -m benchmarks.first_steps [--turns 25] [--burners 2]
 
 A training of 20 ms of CPU time a step, with two workers that compute, beside as many busy processes as there are cores. The watched
 one has to start its streamer and its server, in a directory of its own. Prints the longest iteration of each turn, from one batch's
@@ -68,7 +68,7 @@ if __name__ == "__main__":
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--turns", type=int, default=9, help="each way so often")
+    parser.add_argument("--turns", type=int, default=25, help="each way so often; one turn varies by a third")
     parser.add_argument(
         "--burners",
         type=int,
