@@ -140,7 +140,8 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     mark = threading.get_native_id()  # no other thread of this system has it
     draft = path.with_name(f"{path.name}.{mark}{DRAFT}")
-    file = io.FileIO.__new__(io.FileIO)  # opened below, so that an alarm's exception at any moment finds it closed
+    # Opened below: whenever an alarm raises an exception, `finally` knows the file.
+    file = io.FileIO.__new__(io.FileIO)
     try:
         draft.unlink(missing_ok=True)  # whoever left it there chose its mode
         file.__init__(draft, "xb", opener=opener)  # type: ignore[misc]

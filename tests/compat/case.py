@@ -206,7 +206,9 @@ def plain_text(text: str) -> str:
     # PyTorch's log, of ranks in any order; and what the streamer says when there is time enough to find that nobody answers
     text = re.sub(r"(?m)^(\[rank\d+\]:)?([VIWE])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?=[\w.])", r"\2 ", text)
     text = re.sub(r"(?m)^loaderwatch: http://127.0.0.1:9 cannot be reached.*\n", "", text)
-    text = re.sub(r"(?m)^loaderwatch: tests\.compat\.child (?:crashed|stopped by|ended with exit code) .*\n", "", text)
+    text = re.sub(
+        r"(?m)^loaderwatch: tests\.compat\.child (?:crashed|stopped by|ended with exit code) .*\n", "", text
+    )
     # PyTorch's profiler, with a time stamp, and of a build for GPUs where there is none
     text = re.sub(r"(?m)^(USDT:|.*DeviceProperties).*\n", "", text)
     return text
