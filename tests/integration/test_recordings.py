@@ -11,24 +11,33 @@ import msgspec
 import pytest
 
 from loaderwatch.server.recordings import recording
-from loaderwatch.server.recordings.analysis import judge_recording
 from tests.scenarios.cases import CASES
 from tests.scenarios.judge import judge
+from tests.scenarios.words import GOLDEN, RECORDINGS, golden, judged, words_of
 
-FOLDER = Path(__file__).resolve().parents[1] / "scenarios" / "recordings"
-RECORDINGS = sorted(FOLDER.glob(f"*{recording.SUFFIX}"))
+FOLDER = RECORDINGS[0].parent
 MOST_BYTES = 300_000
 BY_ID = {case.id: case for case in CASES}
+KEPT = {spoken: golden(spoken) for spoken in GOLDEN}
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_a_recorded_run_is_still_named(path: Path) -> None:
     case = BY_ID.get(path.stem)
     assert case is not None, f"{path.name} belongs to no case; remove it"
-    recorded = recording.load(path)
-    judgement = judge(case, msgspec.to_builtins(judge_recording(recorded)[0]))
+    _, (findings, _) = judged(path)
+    judgement = judge(case, msgspec.to_builtins(findings))
     assert judgement.right, f"expected {case.scenarios or 'nothing'}, got {judgement.got}"
     assert judgement.culprit is not False, judgement.wrong
+    for spoken, kept in KEPT.items():
+        assert words_of(path, spoken) == kept[path.stem], (
+            "are the words meant to be new? python -m tests.scenarios.words"
+        )
+
+
+def test_no_words_are_kept_of_a_recording_that_is_gone() -> None:
+    names = {path.stem for path in RECORDINGS}
+    assert all(set(kept) == names for kept in KEPT.values())
 
 
 @pytest.mark.parametrize(
@@ -36,9 +45,8 @@ def test_a_recorded_run_is_still_named(path: Path) -> None:
     [("s36_slow_first", "S36", "S20"), ("s39_full", "S39", "S39"), ("s40_exhausted", "S40", "S40")],
 )
 def test_a_warning_that_came_true_is_one_alert(name: str, scenario: str, before: str) -> None:
-    recorded = recording.load(FOLDER / f"{name}{recording.SUFFIX}")
-    found, _ = judge_recording(recorded)
-    (alert,) = [finding for finding in found if finding.severity != "info"]
+    _, (findings, _) = judged(FOLDER / f"{name}{recording.SUFFIX}")
+    (alert,) = [finding for finding in findings if finding.severity != "info"]
     (folded,) = alert.folded
     assert (alert.scenario, folded.scenario) == (scenario, before)
     assert folded.warned_s is not None

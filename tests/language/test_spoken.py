@@ -15,8 +15,8 @@ import pytest
 from loaderwatch.core.language import Language, asks_for_chinese, chinese
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.analysis import judge_recording
-from tests.integration.test_recordings import RECORDINGS
 from tests.language.sentences import ROOT
+from tests.scenarios.words import RECORDINGS
 
 QUOTED = re.compile(r"“[^”]*”|`[^`]*`|\"[^\"]*\"")
 ENGLISH = re.compile(r"(?<![\w.(/=\"'`-])(?:[A-Za-z][a-z']+[ ,]+){2,}[a-z]+", re.ASCII)
