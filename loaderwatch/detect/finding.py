@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Final, Protocol
+from functools import cached_property
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from loaderwatch.core.answers import Evidence, GainOf, Severity, Unit
 from loaderwatch.core.facts import StackDump
+from loaderwatch.texts import SOURCE, Param, Text, is_known, say
 
 SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 
@@ -22,21 +24,40 @@ def known_evidence(*values: tuple[str, float | int | str | None, Unit]) -> list[
     ]
 
 
-class Folded(msgspec.Struct, frozen=True, kw_only=True):
+class Texts(msgspec.Struct, frozen=True):
+    """The sentences of a finding in one language."""
+
+    title: str = ""
+    cause: str = ""
+    advice: str = ""
+
+
+class Folded(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A finding that another one explains: it is shown under that one and raises no alert of its own."""
 
     key: str
     code: str
     scenario: str
     severity: Severity
-    title: str
+    rule: str = ""
+    params: dict[str, Param] = {}
+    texts: Texts = Texts()
     began_ns: int  # UTC
     evidence: list[Evidence] = []
     warned_s: float | None = None  # seconds as an alert before the finding above took over; None: it was none
 
+    @cached_property
+    def title(self) -> str:
+        """The title in English."""
+        return title_of(self)
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One conclusion of a detector over one window.
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One conclusion of a detector over one window: the rule that fits, with the numbers and names that its message needs.
+
+    The sentences stand in the catalogues of ``loaderwatch.texts`` under the rule's id. ``also`` are further observations, each a
+    message whose ``cause`` and ``advice`` are appended to those of the rule. ``texts`` are the sentences of an old finding that
+    has no rule, or of one whose rule this version does not know any more.
 
     ``key`` says which findings of later windows are the same incident: the tracker merges those, and people
     are alerted once.
@@ -49,9 +70,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float  # 0 to 1
     began_ns: int  # UTC
     ended_ns: int | None = None  # None while it goes on
-    title: str  # the verdict: one sentence with the number that matters
-    cause: str
-    advice: str
+    rule: str = ""  # the id that names the cause: "too-few-workers"
+    params: dict[str, Param] = {}
+    also: list[Text] = []
+    texts: Texts = Texts()
     evidence: list[Evidence] = []
     rank: int | None = None
     host: str | None = None
@@ -64,6 +86,57 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     stacks: list[StackDump] = []
     folded: list[Folded] = []  # the findings that this one explains, see incidents/folding.py
     is_past: bool = False  # its rank may stand still since: it keeps an incident as it is, and opens none
+
+    @cached_property
+    def title(self) -> str:
+        """The verdict in English: one sentence with the number that matters."""
+        return title_of(self)
+
+    @cached_property
+    def cause(self) -> str:
+        """What was observed, in English."""
+        return _part(self, "cause", SOURCE)
+
+    @cached_property
+    def advice(self) -> str:
+        """What to do, in English."""
+        return _part(self, "advice", SOURCE)
+
+
+def reworded(finding: Finding, **changes: Any) -> Finding:
+    """Return the finding with other fields; ``title``, ``cause`` and ``advice`` are sentences in English."""
+    words = {part: changes.pop(part) for part in ("title", "cause", "advice") if part in changes}
+    texts = msgspec.structs.replace(finding.texts, **words)
+    return msgspec.structs.replace(finding, texts=texts, **changes)
+
+
+def with_texts(finding: Finding) -> Finding:
+    """Return the finding with its sentences in English, for readers of another version, which may not know its rule."""
+    folded = [msgspec.structs.replace(each, texts=Texts(title=each.title)) for each in finding.folded]
+    return msgspec.structs.replace(finding, texts=texts_of(finding, SOURCE), folded=folded)
+
+
+def title_of(finding: Finding | Folded, language: str = SOURCE) -> str:
+    """Return the title of a finding in a language."""
+    return _said(finding, "title", language)
+
+
+def texts_of(finding: Finding, language: str) -> Texts:
+    """Return the sentences of a finding in a language."""
+    return Texts(*(_part(finding, part, language) for part in ("title", "cause", "advice")))
+
+
+def _part(finding: Finding, part: str, language: str) -> str:
+    also = finding.also if not finding.rule or is_known(finding.rule) else []
+    said = [_said(finding, part, language), *(say(text, language, part) for text in also)]
+    return " ".join(filter(None, said)) if language != "zh" else "".join(said)
+
+
+def _said(finding: Finding | Folded, part: str, language: str) -> str:
+    if finding.rule and is_known(finding.rule):
+        return say(Text(finding.rule, finding.params), language, part)
+    text: str = getattr(finding.texts, part)
+    return text
 
 
 def warned_s(finding: Finding) -> float | None:

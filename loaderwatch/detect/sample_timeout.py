@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.detect.crash.evidence import loader_of
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import count, duration, listing
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct
@@ -67,15 +67,17 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
         severity="warning" if times >= MANY else "info",
         confidence=1.0,
         began_ns=int(rows["request_ns"][own][0]),
-        title=f"{who}{name} {what} that took longer than {duration(limit_s)}{which}.",
-        cause=f"attach(sample_timeout={limit_s:g}) interrupted them; they were read{read_by}."
-        + (
-            " Their batches came without them, so the model has not seen them."
-            if left_out
-            else f" {count(skipped, 'sample was', 'samples were')} left out, the others raised SampleTimeout."
+        texts=Texts(
+            title=f"{who}{name} {what} that took longer than {duration(limit_s)}{which}.",
+            cause=f"attach(sample_timeout={limit_s:g}) interrupted them; they were read{read_by}."
+            + (
+                " Their batches came without them, so the model has not seen them."
+                if left_out
+                else f" {count(skipped, 'sample was', 'samples were')} left out, the others raised SampleTimeout."
+            ),
+            advice="The job's log names the line at which each stood. Read such a sample alone, and repair or remove it; if it only"
+            " needs longer, raise sample_timeout.",
         ),
-        advice="The job's log names the line at which each stood. Read such a sample alone, and repair or remove it; if it only"
-        " needs longer, raise sample_timeout.",
         evidence=[
             Evidence(label="samples that took too long", value=times, unit="count"),
             Evidence(label="left out of their batches", value=skipped, unit="count"),

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Download, Page, expect
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import StackDump
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from tests.browser.conftest import Watched, patient_context
 from tests.browser.drawing import drawn, until
 from tests.fakes.feed import Feed
@@ -47,7 +47,7 @@ def access(tmp_path: Path) -> Iterator[Access]:
         detector.findings = [
             Finding(
                 key="k", code="hung", scenario="S36", severity="critical", confidence=0.9, began_ns=feed.started_ns + 10 * SECOND,
-                title=TITLE, cause="The workers are too few.", advice="num_workers=8", rank=0,
+                texts=Texts(title=TITLE, cause="The workers are too few.", advice="num_workers=8"),   rank=0,
                 evidence=[Evidence(label="data wait", value=0.62, unit="ratio")],
                 stacks=[StackDump(rank=0, worker=-1, pid=5, taken_ns=feed.started_ns, text='Thread 0x1\n  File "t.py", line 3 in f')],
             )

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.server.access.tokens import rotate_tokens
 from tests.browser.conftest import patient_context
 from tests.fakes.feed import Feed
@@ -186,7 +186,7 @@ def test_a_viewer_is_shown_no_buttons_that_the_server_would_refuse(
     detector.findings = [
         Finding(
             key="x", code="input-bound", scenario="S02", severity="critical", confidence=0.9, rank=0,
-            began_ns=time.time_ns() - 5 * 10**9, title="Rank 0 waits for data", cause="Two workers.", advice="Use more.",
+            began_ns=time.time_ns() - 5 * 10**9, texts=Texts(title="Rank 0 waits for data", cause="Two workers.", advice="Use more."),
         )
     ]  # fmt: skip
     with serving(tmp_path, detector=detector) as access:

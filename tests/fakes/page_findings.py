@@ -7,6 +7,7 @@ from typing import Any
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
 from tests.fakes.feed import Feed
+from tests.fakes.findings import finding_of
 
 
 def hang(feed: Feed, **more: Any) -> Finding:
@@ -28,4 +29,4 @@ def hang(feed: Feed, **more: Any) -> Finding:
         "pid": 4101,
         "sample_indices": [7],
     }
-    return Finding(**(facts | more))
+    return finding_of(**(facts | more))

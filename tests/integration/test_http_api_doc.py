@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo, StackDump
-from loaderwatch.detect.finding import Finding, Folded
+from loaderwatch.detect.finding import Finding, Folded, Texts
 from loaderwatch.server.app import create_app
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.store.metrics import METRICS
@@ -59,7 +59,7 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     about: dict[str, Any] = {"code": "hung", "scenario": "S36", "title": "t", "began_ns": began_ns}
     detector.findings = [
         Finding(
-            key="k", severity="critical", confidence=0.9, cause="c", advice="a", evidence=evidence, rank=0,
+            key="k", severity="critical", confidence=0.9, texts=Texts(cause="c", advice="a"),  evidence=evidence, rank=0,
             stacks=[StackDump(rank=0, worker=0, pid=5, taken_ns=began_ns + SECOND, text="Thread 0x1")],
             folded=[Folded(key="f", severity="info", evidence=evidence, **about)], **about,
         )

@@ -14,7 +14,7 @@ import pytest
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.trust import new_challenge
 from loaderwatch.core.wire import encode, pack_table
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.server.access.tokens import Tokens
 from loaderwatch.server.app import create_app
 from loaderwatch.server.live.events import MAX_CLIENTS_OF_ONE
@@ -306,7 +306,7 @@ def test_one_address_follows_so_many_runs_and_no_more(access: Access) -> None:
 def hung() -> Finding:
     return Finding(
         key="hung:0", code="hung", scenario="S36", severity="critical", confidence=0.9, began_ns=time.time_ns(),
-        title="Rank 0 hangs.", cause="c", advice="a", rank=0,
+        texts=Texts(title="Rank 0 hangs.", cause="c", advice="a"),   rank=0,
     )  # fmt: skip
 
 

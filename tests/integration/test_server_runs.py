@@ -20,6 +20,7 @@ from loaderwatch.core.wire import encode
 from loaderwatch.detect.finding import Finding
 from loaderwatch.server.live import events
 from tests.fakes.feed import SECOND, Feed
+from tests.fakes.findings import finding_of
 from tests.fakes.serving import Access, EventReader, ScriptedDetector, ServeProcess, serving, wait_until
 from tests.fakes.streaming import end_processes
 from tests.fakes.webhook import Webhook
@@ -41,7 +42,7 @@ def hung(feed: Feed, **more: Any) -> Finding:
         "worker": 1,
         "sample_indices": [7],
     }
-    return Finding(**(facts | more))
+    return finding_of(**(facts | more))
 
 
 def findings_of(access: Access, state: str | None = None, run_id: str = "run-1") -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.crash.evidence import dead_worker
 from loaderwatch.detect.crash.killed import killed_worker
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import duration, ranks_phrase
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
@@ -100,18 +100,20 @@ def _finding(window: RunWindow, rank: RankWindow, rows: NDArray[np.intp]) -> Fin
         severity="critical" if stands else "warning",
         confidence=explanation.confidence,
         began_ns=began_ns,
-        title=(
-            f"{who} gets no further: {what}, and the script catches the error and tries again."
-            if stands
-            else f"{who} goes on after errors: {what}, and the script catches the error and begins another pass."
+        texts=Texts(
+            title=(
+                f"{who} gets no further: {what}, and the script catches the error and tries again."
+                if stands
+                else f"{who} goes on after errors: {what}, and the script catches the error and begins another pass."
+            ),
+            cause=(
+                f"No pass has come to its end for {duration(since_s)}, and hardly a training step has ended."
+                if stands
+                else f"No pass has come to its end for {duration(since_s)}: what comes after the error is never trained on."
+            )
+            + f" {explanation.cause}",
+            advice=f"Log the error and let it end the run, or bound the number of tries. {explanation.advice}",
         ),
-        cause=(
-            f"No pass has come to its end for {duration(since_s)}, and hardly a training step has ended."
-            if stands
-            else f"No pass has come to its end for {duration(since_s)}: what comes after the error is never trained on."
-        )
-        + f" {explanation.cause}",
-        advice=f"Log the error and let it end the run, or bound the number of tries. {explanation.advice}",
         evidence=[
             Evidence(label="failures in a row", value=int(rows.size), unit="count"),
             Evidence(label="it has taken", value=since_s, unit="s"),

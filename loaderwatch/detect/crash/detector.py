@@ -26,7 +26,7 @@ from loaderwatch.detect.crash.evidence import (
 )
 from loaderwatch.detect.crash.killed import killed_worker, oom_kills
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.running_out.descriptors import CLOSE_FILES, NEARLY_RATIO, WHY_WORKER, open_by
@@ -240,9 +240,7 @@ def _finding(window: RunWindow, rank: RankWindow, reason: Explanation) -> Findin
         severity="critical",
         confidence=reason.confidence,
         began_ns=rank.made_ns,
-        title=f"{who} died {reason.because}.",
-        cause=reason.cause,
-        advice=reason.advice,
+        texts=Texts(title=f"{who} died {reason.because}.", cause=reason.cause, advice=reason.advice),
         evidence=[
             Evidence(label="last words", value=(rank.process.exit or "none")[:300], unit="text"),
             *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),

@@ -26,7 +26,7 @@ from loaderwatch.detect.crash.evidence import (
     stopped,
     uncaught,
 )
-from loaderwatch.detect.finding import Finding, Occurrence, warned_s
+from loaderwatch.detect.finding import Finding, Occurrence, Texts, warned_s
 from loaderwatch.detect.text import count, duration, listing, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -126,9 +126,7 @@ def unexplained_death(
         severity="critical",
         confidence=_CONFIDENCE,
         began_ns=first.made_ns,
-        title=verdict.title,
-        cause=_cause(first.process),
-        advice=verdict.advice,
+        texts=Texts(title=verdict.title, cause=_cause(first.process), advice=verdict.advice),
         evidence=[
             Evidence(label="last words", value=(first.process.exit or "none")[:300], unit="text"),
             *output_evidence(first.process),

@@ -21,7 +21,7 @@ from loaderwatch.detect.epoch_boundary.causes import (
     rebuilt,
 )
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import NEWEST_EPOCHS, Limits
 from loaderwatch.detect.measures.boundaries import Boundary, boundaries
 from loaderwatch.detect.measures.gain import gain_ratio
@@ -179,11 +179,13 @@ def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Findin
         severity=worst.severity,
         confidence=cause.confidence,
         began_ns=worst.paid[0].request_ns,
-        title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} {percent(worst.epoch_share)} of"
-        f" {'its' if one else 'their'} time {place}: {cause.because}.",
-        cause=f"{cause.cause} It has cost {duration(worst.lost_s)} so far, {duration(worst.cost_s)} per"
-        f" {'iterator' if cause.scenario == 'S32' else 'epoch'}.",
-        advice=cause.advice,
+        texts=Texts(
+            title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} {percent(worst.epoch_share)} of"
+            f" {'its' if one else 'their'} time {place}: {cause.because}.",
+            cause=f"{cause.cause} It has cost {duration(worst.lost_s)} so far, {duration(worst.cost_s)} per"
+            f" {'iterator' if cause.scenario == 'S32' else 'epoch'}.",
+            advice=cause.advice,
+        ),
         evidence=[
             Evidence(label="share of the time", value=worst.epoch_share, unit="ratio"),
             Evidence(label="boundaries seen", value=len(worst.paid), unit="count"),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import SLOWEST, slowness_of
 from loaderwatch.detect.measures.statistics import mean, median
@@ -131,12 +131,14 @@ def _finding(window: RunWindow, rank: RankWindow, loader: LoaderInfo, limits: Li
         confidence=0.8,
         began_ns=began_ns,
         ended_ns=ended_ns,
-        title=f"Training {going} {loader.name}: {done:,} batches were read and thrown away, {rate(per_s)}/s, before any training"
-        f" step{eta}.",
-        cause="Batches are delivered, but the loop does nothing with them: so does a resume that skips what was already seen by"
-        " reading it again. It is progress, not a hang.",
-        advice="To resume without reading it all: skip in the sampler (no sample is loaded then), as accelerate's skip_first_batches does"
-        " for map-style datasets, use a StatefulDataLoader, or with transformers set ignore_data_skip=True, which starts the epoch anew.",
+        texts=Texts(
+            title=f"Training {going} {loader.name}: {done:,} batches were read and thrown away, {rate(per_s)}/s, before any training"
+            f" step{eta}.",
+            cause="Batches are delivered, but the loop does nothing with them: so does a resume that skips what was already seen by"
+            " reading it again. It is progress, not a hang.",
+            advice="To resume without reading it all: skip in the sampler (no sample is loaded then), as accelerate's skip_first_batches does"
+            " for map-style datasets, use a StatefulDataLoader, or with transformers set ignore_data_skip=True, which starts the epoch anew.",
+        ),
         evidence=[
             Evidence(label="batches thrown away", value=done, unit="count"),
             Evidence(label="batches per second", value=per_s, unit="per_s"),

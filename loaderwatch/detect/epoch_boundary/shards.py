@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
 from loaderwatch.detect.measures.pace import Pace, paces, recent
@@ -84,12 +84,14 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         severity="critical" if now.share >= limits.input_critical_ratio else "warning",
         confidence=0.95,
         began_ns=int(now.request_ns[0]),
-        title=f"Only {reading} of {count(workers, 'worker')}{rank_words} still {'reads' if reading == 1 else 'read'}, and the loop"
-        f" loses {percent(now.share)} of its time waiting for data {measured(now.elapsed_s)}: {who} nothing left.",
-        cause=f"{pace.loader.name} reads an iterable dataset, whose shards are dealt out to the workers once per epoch. The workers"
-        f" delivered {dealt} batches{' lately' if not never else ''}; {who} been idle for {duration(shares.idle_s)}, so"
-        f" {rate(1 / now.iteration_s)} batches/s are all that is left.",
-        advice=_advice(rank, workers),
+        texts=Texts(
+            title=f"Only {reading} of {count(workers, 'worker')}{rank_words} still {'reads' if reading == 1 else 'read'}, and the loop"
+            f" loses {percent(now.share)} of its time waiting for data {measured(now.elapsed_s)}: {who} nothing left.",
+            cause=f"{pace.loader.name} reads an iterable dataset, whose shards are dealt out to the workers once per epoch. The workers"
+            f" delivered {dealt} batches{' lately' if not never else ''}; {who} been idle for {duration(shares.idle_s)}, so"
+            f" {rate(1 / now.iteration_s)} batches/s are all that is left.",
+            advice=_advice(rank, workers),
+        ),
         evidence=[
             Evidence(label="data wait", value=now.share, unit="ratio"),
             Evidence(label="workers that read", value=reading, unit="count"),

@@ -16,7 +16,7 @@ from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
@@ -158,12 +158,14 @@ def _finding(window: RunWindow, passes: Passes) -> Finding | None:
         severity=_severity(passes),
         confidence=cause.confidence,
         began_ns=passes.began_ns,
-        title=f"{who} waits for data {percent(passes.wait_ratio)} of its time, {percent(passes.share)} of the run"
-        f" ({loader.name}): {cause.because}.",
-        cause=f"{count(passes.passes, 'evaluation pass', 'evaluation passes')} took {duration(passes.evaluating_s)} so far;"
-        f" {duration(passes.lost_s)} of that {loader.name} kept the loop waiting. Training stands still meanwhile, and its own"
-        f" loader is judged apart. {cause.cause}",
-        advice=f"For {loader.name}, the evaluation loader: {cause.advice.replace(' steps/s', ' batches/s')}",
+        texts=Texts(
+            title=f"{who} waits for data {percent(passes.wait_ratio)} of its time, {percent(passes.share)} of the run"
+            f" ({loader.name}): {cause.because}.",
+            cause=f"{count(passes.passes, 'evaluation pass', 'evaluation passes')} took {duration(passes.evaluating_s)} so far;"
+            f" {duration(passes.lost_s)} of that {loader.name} kept the loop waiting. Training stands still meanwhile, and its own"
+            f" loader is judged apart. {cause.cause}",
+            advice=f"For {loader.name}, the evaluation loader: {cause.advice.replace(' steps/s', ' batches/s')}",
+        ),
         evidence=[
             Evidence(label="data wait of the evaluation", value=passes.wait_ratio, unit="ratio"),
             Evidence(label="share of the run", value=passes.share, unit="ratio"),
@@ -198,10 +200,12 @@ def _remark(window: RunWindow, passes: Passes) -> Finding | None:
         severity="info",
         confidence=0.6,
         began_ns=passes.began_ns,
-        title=f"{who} takes {percent(share)} of the run ({loader.name}): {duration(each_s)} in each of {count(passes.passes, 'pass', 'passes')}.",
-        cause=f"It waits for data {percent(passes.wait_ratio)} of that time; the rest is its own work, in which training stands still.",
-        advice="If so much is not meant: evaluate less often or on fewer samples, or on a checkpoint in a process of its own. Where it generates"
-        " text, bound the length, keep the cache of keys and values, and see that it ends at its end token.",
+        texts=Texts(
+            title=f"{who} takes {percent(share)} of the run ({loader.name}): {duration(each_s)} in each of {count(passes.passes, 'pass', 'passes')}.",
+            cause=f"It waits for data {percent(passes.wait_ratio)} of that time; the rest is its own work, in which training stands still.",
+            advice="If so much is not meant: evaluate less often or on fewer samples, or on a checkpoint in a process of its own. Where it generates"
+            " text, bound the length, keep the cache of keys and values, and see that it ends at its end token.",
+        ),
         evidence=[
             Evidence(label="share of the run", value=share, unit="ratio"),
             Evidence(label="evaluation passes", value=passes.passes, unit="count"),

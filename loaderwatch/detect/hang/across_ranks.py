@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.hang.rank_positions import (
     Position,
     patience,
@@ -46,9 +46,7 @@ def finding_of(
             for position in positions
             if position.age_s <= age_s
         ),
-        title=title,
-        cause=f"{cause} {left.sentence}" if left else cause,
-        advice=advice,
+        texts=Texts(title=title, cause=f"{cause} {left.sentence}" if left else cause, advice=advice),
         evidence=[
             Evidence(label="no progress for", value=age_s, unit="s"),
             *(

@@ -12,7 +12,7 @@ from typing import Final
 
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import AT_END, SpanInfo, StackDump
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.hang.awaited import name_of
 from loaderwatch.detect.hang.excuses import ALONE_FACTOR, serves
 from loaderwatch.detect.hang.reasons import blocked
@@ -88,9 +88,7 @@ def finding(item: Stuck) -> Finding:
         severity=_severity(item, awaited),
         confidence=0.85 if awaited.works is False else 0.5,
         began_ns=span.since_ns,
-        title=_title(item, frames, awaited),
-        cause=_cause(item, awaited),
-        advice=awaited.advice,
+        texts=Texts(title=_title(item, frames, awaited), cause=_cause(item, awaited), advice=awaited.advice),
         evidence=[
             Evidence(label="no progress for", value=item.age_s, unit="s"),
             Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),

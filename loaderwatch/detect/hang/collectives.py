@@ -12,7 +12,7 @@ import msgspec
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.crash.evidence import stopped
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, reworded
 from loaderwatch.detect.hang.across_ranks import finding_of
 from loaderwatch.detect.hang.excuses import is_excused
 from loaderwatch.detect.hang.left_behind import left_behind
@@ -321,7 +321,7 @@ def _with_gpu(finding: Finding, stuck: list[Position]) -> Finding:
         span = position.rank.span
         said = spins_in_collective(position.rank, span.since_ns) if span else None
         if said:
-            return msgspec.structs.replace(finding, cause=f"{finding.cause} {said}")
+            return reworded(finding, cause=f"{finding.cause} {said}")
     return finding
 
 

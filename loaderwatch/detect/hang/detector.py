@@ -16,7 +16,7 @@ from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.awaited import evaluates, missing, name_of, thing, workers_of
 from loaderwatch.detect.hang.flight_recorder import recorded
@@ -106,11 +106,13 @@ def _loader_finding(
         severity=severity,
         confidence=reason.confidence,
         began_ns=span.since_ns,
-        title=_title(item, worker, index, reason, window),
-        cause=_cause(item, worker, where, others, len(in_loader), retries, stands)
-        + _out_of_memory(kills)
-        + (f" {left.sentence}" if left else ""),
-        advice=reason.advice,
+        texts=Texts(
+            title=_title(item, worker, index, reason, window),
+            cause=_cause(item, worker, where, others, len(in_loader), retries, stands)
+            + _out_of_memory(kills)
+            + (f" {left.sentence}" if left else ""),
+            advice=reason.advice,
+        ),
         evidence=[
             *_evidence(item, worker, index, where),
             *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import FlightEntry
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, reworded
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.window import RunWindow
 
@@ -73,8 +71,8 @@ def recorded(finding: Finding, window: RunWindow) -> Finding:
         processes = [rank.process for rank in window.ranks.values()]
         advice = f"So that the next hang names the collective: {SWITCHES}."
         blind = any("nccl" in (process.backend or "") and not process.flight_dump for process in processes)
-        return msgspec.structs.replace(finding, advice=f"{finding.advice} {advice}") if blind else finding
-    return msgspec.structs.replace(
+        return reworded(finding, advice=f"{finding.advice} {advice}") if blind else finding
+    return reworded(
         finding, cause=f"{finding.cause} {found.sentence}", evidence=[*finding.evidence, *found.evidence]
     )
 

@@ -13,7 +13,7 @@ from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.system import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence, reworded
 from loaderwatch.detect.hang import at_exit
 from loaderwatch.detect.hang.excuses import (
     ALONE_FACTOR,
@@ -97,7 +97,7 @@ def _with_others(finding: Finding, over: Sequence[Stuck]) -> Finding:
     told = finding.severity == "warning" and severe
     one, ranks = len(over) == 1, names([item.rank.rank for item in over])
     scripts = f"The script of {ranks} is" if one else f"The scripts of {ranks} are"
-    return msgspec.structs.replace(
+    return reworded(
         finding,
         severity="critical" if told else finding.severity,
         cause=f"{finding.cause} {scripts} over, and {'its process does' if one else 'their processes do'} not end either.",
@@ -184,14 +184,16 @@ def alone(item: Stuck) -> Finding:
         severity=severity,
         confidence=0.85 if severity == "critical" else 0.5,
         began_ns=span.since_ns,
-        title=_title(
-            item,
-            frames,
-            reason.because if known else "",
-            clears_loader=not (waits or without_loader or (read and waits_for_lock(rank))),
+        texts=Texts(
+            title=_title(
+                item,
+                frames,
+                reason.because if known else "",
+                clears_loader=not (waits or without_loader or (read and waits_for_lock(rank))),
+            ),
+            cause=_cause(item, frames, on_queue=waits_on_queue(frames)),
+            advice=reason.advice if waits else _advice(item, reason, saves=saves, known=known),
         ),
-        cause=_cause(item, frames, on_queue=waits_on_queue(frames)),
-        advice=reason.advice if waits else _advice(item, reason, saves=saves, known=known),
         evidence=[
             Evidence(label="no progress for", value=item.age_s, unit="s"),
             Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.answers import Severity
-from loaderwatch.detect.finding import SEVERITIES, Finding, Folded
+from loaderwatch.detect.finding import SEVERITIES, Finding, Folded, Texts
 
 MOST_FOLDED: Final = 8
 STANDSTILLS: Final = frozenset(("S26", "S52", "S53"))
@@ -100,7 +100,9 @@ def _folded(finding: Finding, warned_s: float | None) -> Folded:
         code=finding.code,
         scenario=finding.scenario,
         severity=finding.severity,
-        title=finding.title,
+        rule=finding.rule,
+        params=finding.params,
+        texts=Texts(title=finding.texts.title),
         began_ns=finding.began_ns,
         evidence=finding.evidence,
         warned_s=warned_s,

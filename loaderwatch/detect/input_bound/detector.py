@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from loaderwatch.detect.epoch_boundary.fast_forward import only_reads
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
@@ -83,9 +83,7 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         severity=worst.severity,
         confidence=cause.confidence,
         began_ns=min(stall.began_ns for stall in stalls),
-        title=_title(worst, ranks, world, limits),
-        cause=cause.cause,
-        advice=cause.advice,
+        texts=Texts(title=_title(worst, ranks, world, limits), cause=cause.cause, advice=cause.advice),
         evidence=[*worst.symptoms.evidence(worst.share), *cause.evidence],
         rank=rank.rank if len(ranks) < world or world <= 1 or worst.spiky else None,
         host=rank.host,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, reworded
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import paces
@@ -96,7 +95,7 @@ def _finding(
             else []
         ),
     ]
-    return msgspec.structs.replace(
+    return reworded(
         base,
         scenario="S18",
         severity=worst.severity,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, reworded
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
@@ -64,7 +63,7 @@ def as_straggler(
     gain = finding.gain_ceiling_ratio
     if behind and gain is not None:
         gain = min(gain, gain_ratio(iteration_s, supply_s) or 0.0)
-    return msgspec.structs.replace(
+    return reworded(
         finding,
         scenario="S43",
         confidence=max(finding.confidence, 0.85) if finding.confidence >= 0.7 else finding.confidence,

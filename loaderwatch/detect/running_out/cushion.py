@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent, warm_batches
 from loaderwatch.detect.measures.statistics import Floats, known, mean, median, trend
@@ -117,18 +117,20 @@ def _finding(found: Cushion, world: int) -> Finding:
         severity="info",
         confidence=0.7,
         began_ns=int(pace.request_ns[0]),
-        title=(
-            f"The batches that {pace.loader.name} has read ahead{on} are being used up:"
-            f" {rate(found.now)} of them lie ready, {duration(found.ago_s)} ago {rate(found.before)} did. At this rate the loop will"
-            f" wait for data in about {duration(found.left_s)}."
-        ),
-        cause=(
-            f"The {count(pace.loader.num_workers or 0, 'worker')} together bring a batch each {duration(found.each_s)}, and the loop takes"
-            f" one each {duration(pace.iteration_s)}."
-        ),
-        advice=(
-            "Nothing is lost yet. What makes a fetch longer shows in the times of the workers; samples that are cheaper to read, or more"
-            " workers where CPUs are free, keep batches ready."
+        texts=Texts(
+            title=(
+                f"The batches that {pace.loader.name} has read ahead{on} are being used up:"
+                f" {rate(found.now)} of them lie ready, {duration(found.ago_s)} ago {rate(found.before)} did. At this rate the loop will"
+                f" wait for data in about {duration(found.left_s)}."
+            ),
+            cause=(
+                f"The {count(pace.loader.num_workers or 0, 'worker')} together bring a batch each {duration(found.each_s)}, and the loop takes"
+                f" one each {duration(pace.iteration_s)}."
+            ),
+            advice=(
+                "Nothing is lost yet. What makes a fetch longer shows in the times of the workers; samples that are cheaper to read, or more"
+                " workers where CPUs are free, keep batches ready."
+            ),
         ),
         evidence=known_evidence(
             ("batches ready", found.now, "count"),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import SpanInfo
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
 from loaderwatch.detect.running_out.rise import Ints, stretches
@@ -102,10 +102,12 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
         severity=severity,
         confidence=0.85 if sure else 0.6,
         began_ns=int(t_ns[0]),
-        title=f"{who} will run out of file descriptors in about {duration(eta_s)}: {now:.0f} of {most:.0f} are open.",
-        cause=found.basis("this process had open", lambda value: f"{value:.0f}")
-        + f"{every} {WHY_TRAINING if worker is None else WHY_WORKER}",
-        advice=KEEP_NO_BATCHES if worker is None else CLOSE_FILES,
+        texts=Texts(
+            title=f"{who} will run out of file descriptors in about {duration(eta_s)}: {now:.0f} of {most:.0f} are open.",
+            cause=found.basis("this process had open", lambda value: f"{value:.0f}")
+            + f"{every} {WHY_TRAINING if worker is None else WHY_WORKER}",
+            advice=KEEP_NO_BATCHES if worker is None else CLOSE_FILES,
+        ),
         evidence=[
             Evidence(label="open descriptors", value=now, unit="count"),
             Evidence(label="limit", value=most, unit="count"),

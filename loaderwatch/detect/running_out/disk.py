@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.text import count, duration, size
@@ -87,10 +87,12 @@ def _finding(host: HostWindow) -> Finding | None:
         severity=severity,
         confidence=0.8,
         began_ns=host.made_ns,
-        title=title,
-        cause=f"The forecast is based on {duration(seen_s)} in which the training processes wrote there. Its free space falls to a new low"
-        " with what they write, and nothing of it is deleted.",
-        advice=ADVICE,
+        texts=Texts(
+            title=title,
+            cause=f"The forecast is based on {duration(seen_s)} in which the training processes wrote there. Its free space falls to a new low"
+            " with what they write, and nothing of it is deleted.",
+            advice=ADVICE,
+        ),
         evidence=evidence,
         host=host.info.name,
     )

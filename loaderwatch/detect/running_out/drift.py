@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from loaderwatch.detect.course import FIRST_SLICE_NS, Course
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts, slices_of
@@ -118,19 +118,21 @@ def _finding(found: Drift, world: int) -> Finding:
         severity="info",
         confidence=0.7,
         began_ns=rank.made_ns - int(found.fetch.span_s * 1e9),
-        title=(
-            f"Batches take longer and longer: a worker of {pace.loader.name}{on} fetches one in {duration(found.fetch.last)},"
-            f" {duration(found.fetch.span_s)} ago it took {duration(found.fetch.first)}. At this rate {loop} in about"
-            f" {duration(found.left_s)}."
-        ),
-        cause=(
-            f"The workers bring a batch each {duration(each_s)}, and a step takes {duration(each_s / found.load.last)}: they are busy"
-            f" {percent(found.load.last)} of the time that the loop leaves them. The time of a fetch has risen steadily, and that of a"
-            " step has not risen with it."
-        ),
-        advice=(
-            "Nothing is lost yet. Look for what grows in the dataset with each sample (a list that is searched, a file that is read from"
-            " its beginning, a cache or a connection that degrades), or for storage and CPUs that others use more and more."
+        texts=Texts(
+            title=(
+                f"Batches take longer and longer: a worker of {pace.loader.name}{on} fetches one in {duration(found.fetch.last)},"
+                f" {duration(found.fetch.span_s)} ago it took {duration(found.fetch.first)}. At this rate {loop} in about"
+                f" {duration(found.left_s)}."
+            ),
+            cause=(
+                f"The workers bring a batch each {duration(each_s)}, and a step takes {duration(each_s / found.load.last)}: they are busy"
+                f" {percent(found.load.last)} of the time that the loop leaves them. The time of a fetch has risen steadily, and that of a"
+                " step has not risen with it."
+            ),
+            advice=(
+                "Nothing is lost yet. Look for what grows in the dataset with each sample (a list that is searched, a file that is read from"
+                " its beginning, a cache or a connection that degrades), or for storage and CPUs that others use more and more."
+            ),
         ),
         evidence=known_evidence(
             ("fetch of a batch", found.fetch.last, "s"),

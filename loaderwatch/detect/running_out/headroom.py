@@ -16,7 +16,7 @@ import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.device_clock import slack_of
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts
@@ -147,14 +147,16 @@ def _finding(found: Headroom, world: int) -> Finding:
         severity="info",
         confidence=0.7,
         began_ns=rank.made_ns - int(found.ago_s * 1e9) if found.shrinks else int(pace.request_ns[-NEWEST]),
-        title=title,
-        cause=(
-            f"Fetching a batch takes a worker {duration(now_s)} now and took {duration(before_s)} before."
-            if slower
-            else f"Batches come about as quickly as the GPU uses them up, one in {duration(pace.iteration_s)}."
-        )
-        + f" So far the GPU has lacked data {percent(pace.share)} of the time.",
-        advice="Nothing is lost yet. More workers, or cheaper samples, keep batches ready; see what makes fetches slower if they do.",
+        texts=Texts(
+            title=title,
+            cause=(
+                f"Fetching a batch takes a worker {duration(now_s)} now and took {duration(before_s)} before."
+                if slower
+                else f"Batches come about as quickly as the GPU uses them up, one in {duration(pace.iteration_s)}."
+            )
+            + f" So far the GPU has lacked data {percent(pace.share)} of the time.",
+            advice="Nothing is lost yet. More workers, or cheaper samples, keep batches ready; see what makes fetches slower if they do.",
+        ),
         evidence=known_evidence(
             ("GPU work and ready batches left", found.now_s, "s"),
             ("of that, queued on the GPU", median(pace.slack_s[-2 * NEWEST :]), "s"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import limit_hits_per_s
 from loaderwatch.detect.measures.statistics import mean, median
@@ -156,11 +156,13 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
         severity=severity,
         confidence=0.85 if is_sure else 0.6,
         began_ns=int(host.made_ns - worst.rise.growth.span_s * 1e9),
-        title=f"Memory runs out in about {duration(eta_s)}: {who} by {rate_words}, and {size(room)} of {what} are left.",
-        cause=_cause(mine, copied, worst)
-        + (_end(worst, ends_s) if survives else "")
-        + " When it is gone the kernel kills a worker; before that the page cache shrinks and reading slows down.",
-        advice=_advice(mine, worst),
+        texts=Texts(
+            title=f"Memory runs out in about {duration(eta_s)}: {who} by {rate_words}, and {size(room)} of {what} are left.",
+            cause=_cause(mine, copied, worst)
+            + (_end(worst, ends_s) if survives else "")
+            + " When it is gone the kernel kills a worker; before that the page cache shrinks and reading slows down.",
+            advice=_advice(mine, worst),
+        ),
         evidence=[
             Evidence(label="growth per second", value=per_s, unit="bytes"),
             Evidence(label="grown so far", value=grown, unit="bytes"),

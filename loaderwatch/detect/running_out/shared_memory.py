@@ -15,7 +15,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
 from loaderwatch.detect.running_out.rise import Ints, clear_growth, is_likely, stretches
@@ -96,13 +96,15 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
         severity="info" if fits else "warning",
         confidence=0.75 if fits else 0.9,
         began_ns=host.made_ns,
-        title=f"/dev/shm is too small for what the loaders read ahead: up to {size(needed)} of {size(total)}."
-        if not fits
-        else f"/dev/shm is nearly too small: the loaders may need {size(needed)} of its {size(total)}.",
-        cause=f"Batches on their way from the workers lie in /dev/shm: prefetch_factor × num_workers of each loader, and the one in"
-        f" use: {each}. {percent(used / total) if used >= 0 else 'An unknown part'} of it is taken now. When it is"
-        " full, a worker dies with a bus error or the loader with “unable to write to file”.",
-        advice=advice,
+        texts=Texts(
+            title=f"/dev/shm is too small for what the loaders read ahead: up to {size(needed)} of {size(total)}."
+            if not fits
+            else f"/dev/shm is nearly too small: the loaders may need {size(needed)} of its {size(total)}.",
+            cause=f"Batches on their way from the workers lie in /dev/shm: prefetch_factor × num_workers of each loader, and the one in"
+            f" use: {each}. {percent(used / total) if used >= 0 else 'An unknown part'} of it is taken now. When it is"
+            " full, a worker dies with a bus error or the loader with “unable to write to file”.",
+            advice=advice,
+        ),
         evidence=[
             Evidence(label="/dev/shm needed at most", value=needed, unit="bytes"),
             Evidence(label="/dev/shm", value=total, unit="bytes"),
@@ -141,13 +143,15 @@ def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
         severity="info" if not is_sure else "critical" if eta_s <= CRITICAL_ETA_S else "warning",
         confidence=0.85 if is_sure else 0.6,
         began_ns=int(host.made_ns - rise.span_s * 1e9),
-        title=f"/dev/shm is full in about {duration(eta_s)}: {size(total - used)} of {size(total)} are left, and {size(rise.per_s)} more"
-        " are taken each second.",
-        cause=found.basis("/dev/shm held", size)
-        + f" What the loaders read ahead is {size(needed)} at most: batches that came from workers are kept, or something else writes"
-        " there. When it is full, a worker dies with a bus error or the loader with “unable to write to file”.",
-        advice="Do not keep batches or parts of them: .clone() or .item() what goes into a list. `ls -lS /dev/shm` shows what other programs"
-        " have left there. A larger one (docker run --shm-size, --ipc=host) only puts it off.",
+        texts=Texts(
+            title=f"/dev/shm is full in about {duration(eta_s)}: {size(total - used)} of {size(total)} are left, and {size(rise.per_s)} more"
+            " are taken each second.",
+            cause=found.basis("/dev/shm held", size)
+            + f" What the loaders read ahead is {size(needed)} at most: batches that came from workers are kept, or something else writes"
+            " there. When it is full, a worker dies with a bus error or the loader with “unable to write to file”.",
+            advice="Do not keep batches or parts of them: .clone() or .item() what goes into a list. `ls -lS /dev/shm` shows what other programs"
+            " have left there. A larger one (docker run --shm-size, --ipc=host) only puts it off.",
+        ),
         evidence=[
             Evidence(label="/dev/shm used", value=used, unit="bytes"),
             Evidence(label="/dev/shm", value=total, unit="bytes"),

@@ -17,7 +17,7 @@ import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
 from loaderwatch.detect.course import Course
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
@@ -216,9 +216,7 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
         severity="warning" if found.share >= limits.input_critical_ratio else "info",
         confidence=0.85,
         began_ns=rank.made_ns - int(found.span_s * 1e9),
-        title=title,
-        cause=cause,
-        advice=advice,
+        texts=Texts(title=title, cause=cause, advice=advice),
         evidence=known_evidence(
             (labels[0], found.last_s, "s"),
             (labels[1], found.first_s, "s"),

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.gpu import device_phase_s, gpu_evidence
@@ -190,13 +190,15 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
         severity=severity,
         confidence=0.8 if sure else 0.4,
         began_ns=int(pace.request_ns[0]),
-        title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} up to {percent(copies.share)} of"
-        f" {'its' if one else 'their'} time copying batches to the GPU {measured(pace.total_s)}: {what}.",
-        cause=f"From a batch's arrival to the model's first call pass {duration(copies.before_model_s)} of the"
-        f" {duration(pace.iteration_s)} of an iteration.{idle}"
-        f" {_why(copies)} The workers are not the cause. Whatever else the loop does with a batch before it calls the model"
-        f" is part of this time.{unsure}",
-        advice=_advice(copies),
+        texts=Texts(
+            title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} up to {percent(copies.share)} of"
+            f" {'its' if one else 'their'} time copying batches to the GPU {measured(pace.total_s)}: {what}.",
+            cause=f"From a batch's arrival to the model's first call pass {duration(copies.before_model_s)} of the"
+            f" {duration(pace.iteration_s)} of an iteration.{idle}"
+            f" {_why(copies)} The workers are not the cause. Whatever else the loop does with a batch before it calls the model"
+            f" is part of this time.{unsure}",
+            advice=_advice(copies),
+        ),
         evidence=_evidence(copies),
         rank=pace.rank.rank if one else None,
         host=pace.rank.host,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.children import ELSEWHERE, Held, interpreter_held
 from loaderwatch.detect.measures.pace import paces
@@ -49,11 +49,13 @@ def _finding(found: Held, share: float, limits: Limits) -> Finding:
         severity="critical" if share >= limits.input_critical_ratio else "warning",
         confidence=0.85,
         began_ns=rank.made_ns - int(found.looked_s * 1e9),
-        title=f"{who} loses {percent(share)} of its time {measured(found.looked_s)} to another thread of its own process, which computes"
-        f" in Python at {found.frame} and holds the interpreter; the data loader is not the cause.",
-        cause=f"The training thread neither ran nor lacked a CPU for {duration(found.blocked_s)}, and asked for the interpreter's lock"
-        f" {round(found.woken_per_s)} times a second: each of PyTorch's operators has to get it back, up to 5 ms each time.",
-        advice=ELSEWHERE,
+        texts=Texts(
+            title=f"{who} loses {percent(share)} of its time {measured(found.looked_s)} to another thread of its own process, which computes"
+            f" in Python at {found.frame} and holds the interpreter; the data loader is not the cause.",
+            cause=f"The training thread neither ran nor lacked a CPU for {duration(found.blocked_s)}, and asked for the interpreter's lock"
+            f" {round(found.woken_per_s)} times a second: each of PyTorch's operators has to get it back, up to 5 ms each time.",
+            advice=ELSEWHERE,
+        ),
         evidence=known_evidence(
             ("lost to the other thread", lost_s, "s"),
             ("CPU of the other threads", found.others_ratio, "ratio"),

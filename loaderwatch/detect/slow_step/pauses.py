@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame, works_aside
@@ -326,9 +326,7 @@ def _finding(
         severity=severity,
         confidence=confidence,
         began_ns=int(pauses.pace.request_ns[pauses.rows[0]]),
-        title=f"{who} {title}",
-        cause=cause,
-        advice=advice,
+        texts=Texts(title=f"{who} {title}", cause=cause, advice=advice),
         evidence=[
             *evidence,
             Evidence(label="long steps", value=int(pauses.rows.size), unit="count"),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import coupling
 from loaderwatch.detect.measures.pace import Pace, paces
@@ -214,18 +214,20 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
         severity=severity,
         confidence=found.confidence if found is not None else 0.5,
         began_ns=swing.began_ns,
-        title=f"{who} {moves}, and not for want of data: for {percent(share)} of the time it has nothing to do within a step"
-        f" {measured(min(LOOK_BACK_S, pace.total_s))}"
-        + (f", as {found.because}." if found is not None else "."),
-        cause=(
-            found.cause
+        texts=Texts(
+            title=f"{who} {moves}, and not for want of data: for {percent(share)} of the time it has nothing to do within a step"
+            f" {measured(min(LOOK_BACK_S, pace.total_s))}"
+            + (f", as {found.because}." if found is not None else "."),
+            cause=(
+                found.cause
+                if found is not None
+                else "Each batch was there, and the GPU waited for something in the step."
+            )
+            + " The loader is not the cause.",
+            advice=found.advice
             if found is not None
-            else "Each batch was there, and the GPU waited for something in the step."
-        )
-        + " The loader is not the cause.",
-        advice=found.advice
-        if found is not None
-        else "torch.profiler shows what lies between the kernels. loaderwatch.phase(name) around a part of the step shows what it takes.",
+            else "torch.profiler shows what lies between the kernels. loaderwatch.phase(name) around a part of the step shows what it takes.",
+        ),
         evidence=known_evidence(
             ("GPU idle for this", share if cause is not None else None, "ratio"),
             ("GPU idle within steps", swing.unexplained, "ratio"),

@@ -22,7 +22,7 @@ import numpy as np
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, StackDump
 from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.input_bound.detector import CODE as INPUT_BOUND
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
@@ -199,9 +199,7 @@ def _finding(found: ScriptWork, limits: Limits) -> Finding:
         severity=severity,
         confidence=0.75 if found.kind != "other" else 0.5,
         began_ns=rank.made_ns - int(found.elapsed_s * 1e9),
-        title=title,
-        cause=cause,
-        advice=advice,
+        texts=Texts(title=title, cause=cause, advice=advice),
         evidence=known_evidence(
             ("own work of an iteration", found.script_s, "s"),
             ("iteration", found.step_s, "s"),

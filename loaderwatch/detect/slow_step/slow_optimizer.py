@@ -15,7 +15,7 @@ import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, StackDump
 from loaderwatch.detect.course import Course
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_frame, usual_stack
@@ -115,13 +115,15 @@ def _finding(found: SlowOptimizer, limits: Limits) -> Finding:
         severity="warning" if found.share >= limits.input_critical_ratio else "info",
         confidence=0.8,
         began_ns=rank.made_ns - int(found.since_s * 1e9),
-        title=f"{who} loses {percent(found.share)} of its time to an optimizer whose step takes longer than it did{lately}:"
-        f" {duration(found.quick_s)} {duration(found.since_s)} ago, {duration(found.last_s)} now, while the model's pass hardly does; the"
-        " data loader is not the cause.",
-        cause=f"A step takes {duration(found.step_s)} now. What the optimizer's part of it costs follows from its parameters, whatever the batch:"
-        " it takes longer for more of them, or on a CPU for numbers so near to zero that it computes them slowly (denormals).",
-        advice="Call torch.set_flush_denormal(True) at the start of the script: averages of parameters that get no gradient any more, such as"
-        " rows of an embedding, fade into denormals. Otherwise look for parameters that are added again and again.",
+        texts=Texts(
+            title=f"{who} loses {percent(found.share)} of its time to an optimizer whose step takes longer than it did{lately}:"
+            f" {duration(found.quick_s)} {duration(found.since_s)} ago, {duration(found.last_s)} now, while the model's pass hardly does; the"
+            " data loader is not the cause.",
+            cause=f"A step takes {duration(found.step_s)} now. What the optimizer's part of it costs follows from its parameters, whatever the batch:"
+            " it takes longer for more of them, or on a CPU for numbers so near to zero that it computes them slowly (denormals).",
+            advice="Call torch.set_flush_denormal(True) at the start of the script: averages of parameters that get no gradient any more, such as"
+            " rows of an embedding, fade into denormals. Otherwise look for parameters that are added again and again.",
+        ),
         evidence=known_evidence(
             ("step of the optimizer", found.last_s, "s"),
             ("step of the optimizer before", found.quick_s, "s"),

@@ -14,7 +14,7 @@ import numpy as np
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS, coupling
@@ -55,17 +55,19 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             severity="warning" if lost_ratio >= limits.input_critical_ratio and lasts else "info",
             confidence=0.6,
             began_ns=at.made_ns - int(found.iterations * own.iteration_s * 1e9),
-            title=f"Rank {rank} works {duration(own.own_s)} in each iteration where others need {duration(usual_s)}:"
-            f" {names(found.waiting)} {verb} {duration(found.wait_s)} for it.",
-            cause=f"All ranks take {duration(own.iteration_s)} per iteration. {percent(lost_ratio)} of that"
-            f" the others wait in DDP's collectives for rank {rank}, which waits for nobody. The loader is not the cause."
-            + (f" Its batches are {rate(larger)} times as large as theirs, on average." if larger else "")
-            + (f" It was found at work of the script's own at {frame}, see its stack." if frame else ""),
-            advice="Deal the long samples out to all ranks: choose each batch, or each bucket of samples of a like length, for all ranks together,"
-            " and give every rank its share of it."
-            if larger
-            else f"Compare rank {rank} on {at.host} with the others: clock and other processes of its GPU or CPU, CPU affinity, more"
-            " work per batch (longer samples), or code that only this rank runs.",
+            texts=Texts(
+                title=f"Rank {rank} works {duration(own.own_s)} in each iteration where others need {duration(usual_s)}:"
+                f" {names(found.waiting)} {verb} {duration(found.wait_s)} for it.",
+                cause=f"All ranks take {duration(own.iteration_s)} per iteration. {percent(lost_ratio)} of that"
+                f" the others wait in DDP's collectives for rank {rank}, which waits for nobody. The loader is not the cause."
+                + (f" Its batches are {rate(larger)} times as large as theirs, on average." if larger else "")
+                + (f" It was found at work of the script's own at {frame}, see its stack." if frame else ""),
+                advice="Deal the long samples out to all ranks: choose each batch, or each bucket of samples of a like length, for all ranks together,"
+                " and give every rank its share of it."
+                if larger
+                else f"Compare rank {rank} on {at.host} with the others: clock and other processes of its GPU or CPU, CPU affinity, more"
+                " work per batch (longer samples), or code that only this rank runs.",
+            ),
             evidence=[
                 Evidence(label="iteration of every rank", value=own.iteration_s, unit="s"),
                 Evidence(label=f"own work of rank {rank}, per iteration", value=own.own_s, unit="s"),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.facts import ANSWER_WAIT, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import NEED_NO_ANSWER
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame, usual_stack
@@ -119,12 +119,14 @@ def _finding(found: Waits, limits: Limits) -> Finding:
         severity="warning" if found.share >= limits.input_critical_ratio else "info",
         confidence=0.8,
         began_ns=found.since_ns,
-        title=f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to waiting for {awaited(frames, wchan or '')}"
-        f"{f', at {frame}' if frame else ', in its own code'}: about {duration(found.share * found.iteration_s)} of the"
-        f" {duration(found.iteration_s)} of an iteration; the data loader is not the cause.",
-        cause=f"In {percent(found.share)} of {count(found.looks, 'look')} the training process had its batch and stood still until another process"
-        f" or machine answered, in {count(found.steps, 'different step')}.",
-        advice=NEED_NO_ANSWER,
+        texts=Texts(
+            title=f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to waiting for {awaited(frames, wchan or '')}"
+            f"{f', at {frame}' if frame else ', in its own code'}: about {duration(found.share * found.iteration_s)} of the"
+            f" {duration(found.iteration_s)} of an iteration; the data loader is not the cause.",
+            cause=f"In {percent(found.share)} of {count(found.looks, 'look')} the training process had its batch and stood still until another process"
+            f" or machine answered, in {count(found.steps, 'different step')}.",
+            advice=NEED_NO_ANSWER,
+        ),
         evidence=known_evidence(
             ("share of the looks that found it waiting", found.share, "ratio"),
             ("looks", found.looks, "count"),

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Severity
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, Texts, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gpu import device_phase_s
 from loaderwatch.detect.measures.statistics import mean, median, quantile
@@ -187,9 +187,7 @@ def _finding(
         severity=severity,
         confidence=confidence,
         began_ns=rank.made_ns - READINGS_NS,
-        title=title,
-        cause=cause,
-        advice=advice,
+        texts=Texts(title=title, cause=cause, advice=advice),
         evidence=known_evidence(
             ("SM clock, MHz", gpu.clock_hz / 1e6, "count"),
             ("best SM clock, MHz", gpu.best_hz / 1e6, "count"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -12,13 +12,13 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import AlertState
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import StackDump
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, with_texts
 from loaderwatch.detect.incidents.tracker import Changes, Incident
 from loaderwatch.server.store.protocol import StoredAlert
 
 MAX_SILENCE_S: Final = 30 * 86400
 _ID_SEPARATOR: Final = "."  # run ids do not contain it
-_decode_finding: Final = msgspec.json.Decoder(Finding).decode
+_SENTENCES: Final = ("title", "cause", "advice")
 
 
 class UnknownAlert(LoaderwatchError):
@@ -58,7 +58,7 @@ class Alert:
         """Return the alert in the form that the store keeps."""
         return StoredAlert(
             id=self.id,
-            finding=msgspec.json.encode(self.finding).decode(),
+            finding=msgspec.json.encode(with_texts(self.finding)).decode(),
             state=self.state,
             opened_ns=self.opened_ns,
             updated_ns=self.updated_ns,
@@ -272,7 +272,7 @@ def run_of(alert_id: str) -> str:
 
 def alert_of(stored: StoredAlert) -> Alert:
     """Make an alert of one from the store. People were told of it before, if it pages."""
-    finding = _decode_finding(stored.finding)
+    finding = _finding_of(msgspec.json.decode(stored.finding))
     return Alert(
         id=stored.id,
         finding=finding,
@@ -283,6 +283,14 @@ def alert_of(stored: StoredAlert) -> Alert:
         silenced_until_ns=stored.silenced_until_ns,
         told=finding.severity if finding.severity != "info" and stored.state != "silenced" else None,
     )
+
+
+def _finding_of(kept: dict[str, Any]) -> Finding:
+    """Return a finding from its JSON object. Servers before rules had ids kept its sentences beside its other fields."""
+    for each in (kept, *kept.get("folded", ())):
+        if "texts" not in each:
+            each["texts"] = {part: each.pop(part) for part in _SENTENCES if part in each}
+    return msgspec.convert(kept, Finding)
 
 
 def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:

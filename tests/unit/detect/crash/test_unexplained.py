@@ -11,11 +11,12 @@ import pytest
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.crash.unexplained import crash_verdict, ending, unexplained_death
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Alert
 from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.feed import Feed
+from tests.fakes.findings import finding_of
 from tests.fakes.runs import SECOND, T0, envelope, process, span, table
 
 AT = T0 + 30 * SECOND
@@ -230,7 +231,7 @@ def test_a_detector_that_knows_why_has_the_word() -> None:
     builder.add(Feed().envelope(state="crashed", final=True))
     known = Finding(
         key="crashed:0", code="crashed", scenario="S39", severity="critical", confidence=0.9, began_ns=T0,
-        title="Training died of too little shared memory", cause="c", advice="Use --shm-size.",
+        texts=Texts(title="Training died of too little shared memory", cause="c", advice="Use --shm-size."),
     )  # fmt: skip
     verdict = crash_verdict(builder.window(), [Alert("run-1.1", known, "resolved", T0, T0)])
     assert (verdict.title, verdict.finding_id) == (known.title, "run-1.1")
@@ -256,9 +257,11 @@ def test_a_run_that_hung_until_it_died_is_told_as_a_hang(
         severity="critical",
         confidence=0.9,
         began_ns=T0,
-        title="Training hangs: worker 2 has been stuck for 20 s in dataset[137].",
-        cause="",
-        advice="Give every read a timeout.",
+        texts=Texts(
+            title="Training hangs: worker 2 has been stuck for 20 s in dataset[137].",
+            cause="",
+            advice="Give every read a timeout.",
+        ),
     )
     alert = Alert("run-1.1", hang, "firing" if closed is None else "resolved", T0 - 60 * SECOND, T0, closed)
     verdict = crash_verdict(window, [alert])
@@ -278,7 +281,7 @@ def _window(world: int = 1, pid: int = 1000, **facts: Any) -> RunWindow:
 
 
 def _alert(code: str, **more: Any) -> Alert:
-    finding = Finding(
+    finding = finding_of(
         **{
             "key": f"{code}:rank0", "code": code, "scenario": "S36", "severity": "critical", "confidence": 0.9,
             "began_ns": T0, "title": "It.", "cause": "", "advice": "", "pid": 1000, **more,

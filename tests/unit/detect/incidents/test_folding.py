@@ -13,6 +13,7 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.folding import MOST_FOLDED, explains, fold
 from loaderwatch.detect.incidents.tracker import Tracker
+from tests.fakes.findings import finding_of
 from tests.unit.detect.build import T0, S
 
 
@@ -31,7 +32,7 @@ def finding(key: str, scenario: str, severity: str = "warning", **fields: Any) -
         "rank": 0,
         "host": "host-1",
     }
-    return Finding(**(base | fields))
+    return finding_of(**(base | fields))
 
 
 HANG = finding("hung:rank0", "S22", "critical", worker=1, sample_indices=[333], lost_s=40.0)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Incident, Tracker
+from tests.fakes.findings import finding_of
 from tests.unit.detect.build import T0, S
 
 
@@ -27,7 +28,7 @@ def finding(code: str = "input-bound", **fields: Any) -> Finding:
         "advice": "a",
         "lost_s": 1.0,
     }
-    return Finding(**(base | fields))
+    return finding_of(**(base | fields))
 
 
 def at(second: float) -> int:

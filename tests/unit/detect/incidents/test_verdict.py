@@ -9,13 +9,14 @@ import pytest
 
 from loaderwatch.core.facts import Call, PhaseName, ProcessState
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.incidents.tracker import Incident
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.text import percent
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.window.totals import RunTotals
+from tests.fakes.findings import reworded
 from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, run, verdict_now
 
@@ -219,10 +220,10 @@ def test_what_is_about_to_end_it_speaks_before_what_slows_it_down() -> None:
         rank.fetch(0, 0.2, cpu=0.1).fetch(1, 0.2, cpu=0.1).step(0.16, 0.02).step(0.0, 0.02)
     window = run(rank)
     (slow,) = detect(window)
-    full = msgspec.structs.replace(
+    full = reworded(
         slow, key="running-out:memory:box", code="running-out", title="Memory runs out.", lost_s=None
     )
-    hung = msgspec.structs.replace(slow, key="hung:rank0", code="hung", title="It hangs.", lost_s=1.0)
+    hung = reworded(slow, key="hung:rank0", code="hung", title="It hangs.", lost_s=1.0)
     assert verdict_now(window, [slow, full]).title == full.title
     assert verdict_now(window, [slow, full, hung]).title == hung.title
     assert verdict_now(window, [slow, msgspec.structs.replace(full, severity="warning")]).title == slow.title
@@ -407,13 +408,11 @@ def test_a_forecast_that_did_not_come_true_is_a_remark_at_the_end() -> None:
     rank.state = "finished"
     forecast = Finding(
         key="running-out:memory:box", code="running-out", scenario="S24", severity="critical", confidence=0.9, began_ns=T0,
-        title="Memory runs out in about 60 s.", cause="", advice="Bound the cache.",
+        texts=Texts(title="Memory runs out in about 60 s.", cause="", advice="Bound the cache."),
     )  # fmt: skip
     said = verdict_now(run(rank), [forecast], "finished")
     assert (said.severity, said.title) == ("info", f"Finished before what was forecast: {forecast.title}")
-    slow = msgspec.structs.replace(
-        forecast, key="slow", code="slow-step", severity="warning", title="Steps are slow."
-    )
+    slow = reworded(forecast, key="slow", code="slow-step", severity="warning", title="Steps are slow.")
     said = verdict_now(run(rank), [forecast, slow], "finished")
     assert (said.severity, said.title) == ("warning", "Finished. While it ran: Steps are slow.")
     assert verdict_now(run(rank), [forecast], "live").severity == "critical"

@@ -13,6 +13,7 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.server.alerts.book import AlertBook, UnknownAlert, run_of, shape
 from loaderwatch.server.encoding import encode_json
+from tests.fakes.findings import finding_of
 
 SECOND = 10**9
 T0 = 1_790_000_000 * SECOND
@@ -31,7 +32,7 @@ def finding(**more: Any) -> Finding:
         "advice": "Look at sample 7. Then more.",
         "rank": 0,
     }
-    return Finding(**(facts | more))
+    return finding_of(**(facts | more))
 
 
 class Run:

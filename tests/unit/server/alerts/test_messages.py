@@ -6,16 +6,16 @@ import argparse
 import json
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from loaderwatch.cli import analyze
 from loaderwatch.core.facts import StackDump
-from loaderwatch.detect.finding import Finding, Folded
+from loaderwatch.detect.finding import Finding, Folded, Texts
 from loaderwatch.detect.text import folded_phrase
 from loaderwatch.server.alerts.book import Alert, Announcement
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.live.judge import with_its_end
+from tests.fakes.findings import reworded
 from tests.unit.detect.build import RankBuilder, run
 
 HANG = Path(__file__).resolve().parents[3] / "scenarios" / "recordings" / "s36_slow_first.lwrec"
@@ -28,7 +28,7 @@ def folded(title: str, warned_s: float | None) -> Folded:
         code="running-out",
         scenario="S39",
         severity="warning",
-        title=title,
+        texts=Texts(title=title),
         began_ns=T0,
         warned_s=warned_s,
     )
@@ -42,9 +42,11 @@ def died(*others: Folded) -> Announcement:
         severity="critical",
         confidence=0.9,
         began_ns=T0,
-        title="Training died because /dev/shm is full.",
-        cause="Batches lie there.",
-        advice="Give the container more. Or less.",
+        texts=Texts(
+            title="Training died because /dev/shm is full.",
+            cause="Batches lie there.",
+            advice="Give the container more. Or less.",
+        ),
         folded=list(others),
     )
     return Announcement(Alert("run-1.x", finding, "firing", T0, T0), resolved=False)
@@ -74,10 +76,12 @@ def test_of_a_hang_the_line_in_the_terminal_names_the_line_of_the_script_and_eno
         severity="critical",
         confidence=0.9,
         began_ns=T0,
-        title="Rank 1 hangs.",
-        cause="",
-        advice="Mend rank 1 on vm. Its worker reads from a socket that nobody answers; set a timeout there. More. "
-        * 3,
+        texts=Texts(
+            title="Rank 1 hangs.",
+            cause="",
+            advice="Mend rank 1 on vm. Its worker reads from a socket that nobody answers; set a timeout there. More. "
+            * 3,
+        ),
         stacks=[StackDump(rank=1, worker=0, pid=7, taken_ns=T0, text=HUNG_STACK)],
         rank=1,
     )
@@ -114,7 +118,7 @@ def test_analyze_lists_it_under_the_finding(capsys: pytest.CaptureFixture[str]) 
 def test_what_ends_with_its_process_has_not_got_well() -> None:
     """A hung run that somebody kills: "Resolved: Training hangs" would let them sleep on."""
     hang = died().alert
-    hang.finding = msgspec.structs.replace(hang.finding, code="hung", title="Training hangs.", rank=0)
+    hang.finding = reworded(hang.finding, code="hung", title="Training hangs.", rank=0)
     over = Announcement(hang, resolved=True)
     rank = RankBuilder()
     assert with_its_end(over, run(rank)) == over
@@ -132,7 +136,7 @@ def test_what_ends_with_its_process_has_not_got_well() -> None:
 
 def test_what_a_run_that_fell_silent_left_open_is_not_over() -> None:
     hang = died().alert
-    hang.finding = msgspec.structs.replace(hang.finding, code="hung", title="Training hangs.", rank=0)
+    hang.finding = reworded(hang.finding, code="hung", title="Training hangs.", rank=0)
     told = message(Announcement(hang, resolved=True, unheard=True), "run-1", "train.py", "http://x")
     assert (told.kind, told.title) == ("warning", "Nothing more is heard: Training hangs. (train.py)")
     assert "nobody can say whether it goes on" in told.body

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.server.alerts import notify as module
 from loaderwatch.server.alerts.book import Alert
 from loaderwatch.server.alerts.channel import Message
@@ -58,7 +58,7 @@ def started(*to: Recipient | str, clock: Clock | None = None, **options: Any) ->
 def alert(severity: str = "critical", number: int = 0, state: Any = "firing") -> Alert:
     finding = Finding(
         key=f"k{number}", code="hung", scenario="S36", severity=severity, confidence=0.9, began_ns=T0,  # type: ignore[arg-type]
-        title=f"Rank {number} hangs.", cause="A lock.", advice="Give it back.",
+        texts=Texts(title=f"Rank {number} hangs.", cause="A lock.", advice="Give it back."),
     )  # fmt: skip
     return Alert(f"run-1.{number}", finding, state, T0, T0, told=severity)
 

@@ -20,6 +20,7 @@ from loaderwatch.server.live.summary import LOST_AFTER_S
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import StoreError
 from tests.fakes.feed import Feed
+from tests.fakes.findings import finding_of
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def hang(**more: Any) -> Finding:
         "key": "hung:0", "code": "hung", "scenario": "S36", "severity": "critical", "confidence": 0.9,
         "began_ns": time.time_ns(), "title": "Rank 0 hangs.", "cause": "c", "advice": "a", "rank": 0,
     }  # fmt: skip
-    return Finding(**(facts | more))
+    return finding_of(**(facts | more))
 
 
 class Driven:

@@ -1,0 +1,122 @@
+"""What people read, in their language: messages by their ids, from one catalogue for each language.
+
+A finding, an advice or a verdict is an id with parameters. Its sentences stand in ``texts/<language>/*.ftl``, in the syntax of
+Project Fluent (https://projectfluent.org). A catalogue may choose between variants and plurals, and it formats numbers with the
+functions of ``formats``.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, TypeAlias, Union
+
+import msgspec
+from fluent.runtime import FluentBundle, FluentResource
+from fluent.runtime.types import FluentNone, FluentType, fluent_number
+
+from loaderwatch.texts.formats import FUNCTIONS, listing
+
+LANGUAGES: Final = ("en", "zh")
+SOURCE: Final = "en"
+"""The language that every message has; another language's missing message is said in this one."""
+
+Param: TypeAlias = Union[bool, int, float, str, Sequence[Union[int, str, "Text"]], "Text", None]
+"""A value in a message: a number in SI units, a name, a list, a choice between variants, or another text."""
+
+_log: Final = logging.getLogger(__name__)
+_BROKEN_LINE: Final = re.compile(r"\s*\n\s*")
+_BETWEEN_HAN: Final = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\s*\n\s*")
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Something to say, in no language yet: a message's id and the values that it needs."""
+
+    id: str
+    params: dict[str, Param] = {}
+
+
+class Catalogue:
+    """The messages of one language."""
+
+    def __init__(self, language: str, sources: Sequence[str]) -> None:
+        self.language = language
+        self._bundle = FluentBundle(
+            [language],
+            functions={name: each(language) for name, each in FUNCTIONS.items()},
+            use_isolating=False,
+        )
+        for source in sources:
+            self._bundle.add_resource(FluentResource(source))
+
+    def __contains__(self, message: str) -> bool:
+        return self._bundle.has_message(message)
+
+    def say(self, message: str, params: Mapping[str, Any], part: str | None = None) -> str:
+        """Return a message, or one part of it, such as its title; "" where it has no such part.
+
+        Raises:
+            LookupError: there is no message of this id.
+            TextError: a parameter is missing or of another kind than the message needs.
+        """
+        known = self._bundle.get_message(message)
+        pattern = known.value if part is None else known.attributes.get(part)
+        if pattern is None:
+            return ""
+        values = {name: self._value(value) for name, value in params.items()}
+        said, errors = self._bundle.format_pattern(pattern, values)
+        if errors:
+            raise TextError(f"message {message}.{part} in {self.language}: {errors[0]}")
+        return self._one_line(str(said))
+
+    def _value(self, value: Any) -> Any:
+        """Return a parameter as Fluent takes it."""
+        if isinstance(value, Text):
+            return self.say(value.id, value.params)
+        if isinstance(value, str | FluentType):
+            return value
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, int | float):
+            return fluent_number(value, useGrouping=False)
+        if value is None:
+            return FluentNone("unknown")
+        return listing([str(self._value(each)) for each in value], self.language)
+
+    def _one_line(self, said: str) -> str:
+        """Return a text without the line breaks of the file that it stands in."""
+        said = _BETWEEN_HAN.sub("", said) if self.language == "zh" else said
+        return _BROKEN_LINE.sub(" ", said).strip()
+
+
+class TextError(Exception):
+    """A message and its parameters do not fit together, which is a fault of ours."""
+
+
+@lru_cache
+def catalogue(language: str) -> Catalogue:
+    """Return the catalogue of a language, "en" or "zh"."""
+    folder = Path(__file__).resolve().parent / language
+    return Catalogue(language, [file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.ftl"))])
+
+
+def is_known(message: str) -> bool:
+    """Whether this version has a message of that id."""
+    return message in catalogue(SOURCE)
+
+
+def say(text: Text, language: str = SOURCE, part: str | None = None) -> str:
+    """Return a text in a language. What this language's catalogue does not have is said in English.
+
+    A parameter that does not fit is a fault of ours. It is logged, and the id is shown in place of the sentence.
+    """
+    for each in dict.fromkeys((language, SOURCE)):
+        if text.id in catalogue(each):
+            try:
+                return catalogue(each).say(text.id, text.params, part)
+            except TextError as fault:
+                _log.error("%s", fault)
+    return text.id

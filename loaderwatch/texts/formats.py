@@ -1,0 +1,117 @@
+"""How numbers, times, sizes and lists are written in each language; catalogues call these functions by their names.
+
+Each takes values in SI units: seconds, bytes, shares from 0 to 1. A value that is not finite is "unknown" in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from fluent.runtime.types import FluentNone
+
+UNITS: Final[Mapping[str, Mapping[str, str]]] = {
+    "en": {"us": "µs", "ms": "ms", "s": "s", "min": "min", "h": "h"},
+    "zh": {"us": "微秒", "ms": "毫秒", "s": "秒", "min": "分", "h": "小时"},
+}
+UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
+    "en": {"time": "an unknown time", "bytes": "an unknown number of bytes", "count": "an unknown number"},
+    "zh": {"time": "未知时间", "bytes": "未知字节数", "count": "未知数量"},
+}
+
+
+def percent(ratio: float) -> str:
+    """Return a ratio as percent: 0.62 as "62 %"; below 2 % with one digit after the point."""
+    value = float(ratio) * 100
+    return f"{value:.1f} %" if 0 < value < 2 else f"{value:.0f} %"
+
+
+def duration(seconds: float, language: str = "en") -> str:
+    """Return seconds as "12 µs", "0.4 ms", "118 ms", "2.4 s", "3 min 20 s" or "2 h 5 min"."""
+    unit = UNITS[language]
+    seconds = float(seconds)
+    if not math.isfinite(seconds):
+        return UNKNOWN[language]["time"]
+    if 0 < seconds < 0.000095:
+        return f"{max(1, round(seconds * 1e6))} {unit['us']}"
+    if seconds < 0.0095:
+        return f"{seconds * 1000:.1f} {unit['ms']}"
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} {unit['ms']}"
+    if seconds < 9.95:
+        return f"{seconds:.1f} {unit['s']}"
+    if seconds < 119.5:
+        return f"{seconds:.0f} {unit['s']}"
+    whole = round(seconds)
+    if whole < 7200:
+        return f"{whole // 60} {unit['min']} {whole % 60} {unit['s']}"
+    return f"{whole // 3600} {unit['h']} {whole % 3600 // 60} {unit['min']}"
+
+
+def rate(per_second: float) -> str:
+    """Return a rate per second, or another number, with the digits that matter: "0.42", "9.1", "24", "1,240"."""
+    if per_second < 1:
+        return f"{per_second:.2f}"
+    if per_second < 10:
+        return f"{per_second:.1f}"
+    return f"{per_second:,.0f}"
+
+
+def size(number: float, language: str = "en") -> str:
+    """Return bytes as "640 B", "12 kB", "3.1 MB", "1.8 GB": powers of 1000, as volumes are sold."""
+    number = float(number)
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if number >= 0.9995 * scale:
+            return f"{rate(number / scale)} {unit}"
+    return f"{number:.0f} B" if math.isfinite(number) else UNKNOWN[language]["bytes"]
+
+
+def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
+    """Return items as "a", "a and b" or "a, b and c"; of more than ``limit`` items the rest is a number."""
+    chinese = language == "zh"
+    if len(items) > limit:
+        more = len(items) - limit + 1
+        items = [*items[: limit - 1], f"另外 {more} 个" if chinese else f"{more} more"]
+    if len(items) <= 1:
+        return "".join(items)
+    return f"{('、' if chinese else ', ').join(items[:-1])}{' 和 ' if chinese else ' and '}{items[-1]}"
+
+
+def decimal(number: float, digits: int = 1) -> str:
+    """Return a number with so many digits after the point: "12.5"."""
+    return f"{float(number):.{int(digits)}f}"
+
+
+def whole(number: float) -> str:
+    """Return a number, rounded: "4711"."""
+    return f"{float(number):.0f}"
+
+
+def known(value: object) -> str:
+    """Return "yes", or "no" for a value that is missing or no number. Variants choose by it."""
+    unknown = isinstance(value, FluentNone) or (isinstance(value, float) and not math.isfinite(value))
+    return "no" if unknown else "yes"
+
+
+def _same(function: Callable[..., str]) -> Callable[[str], Callable[..., str]]:
+    """Return a maker that gives every language this function."""
+    return lambda language: function
+
+
+def _of(function: Callable[..., str]) -> Callable[[str], Callable[..., str]]:
+    """Return a maker that gives each language the function with that language."""
+    return lambda language: partial(function, language=language)
+
+
+FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
+    "DURATION": _of(duration),
+    "SIZE": _of(size),
+    "PERCENT": _same(percent),
+    "RATE": _same(rate),
+    "DECIMAL": _same(decimal),
+    "WHOLE": _same(whole),
+    "KNOWN": _same(known),
+}
+"""The functions of catalogues by their names; each is made for a language."""
