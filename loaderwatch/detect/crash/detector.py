@@ -29,7 +29,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
-from loaderwatch.detect.running_out.descriptors import CLOSE_FILES, NEARLY_RATIO, WHY_WORKER, open_by
+from loaderwatch.detect.running_out.descriptors import NEARLY_RATIO, open_by
 from loaderwatch.detect.text import size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -223,8 +223,9 @@ def _full_worker(rank: RankWindow) -> Explanation | None:
                 "S40",
                 0.8,
                 f"because worker {worker} ran out of file descriptors",
-                f"{WHY_WORKER} It last had {fds[-1]:.0f} of {limit[-1]:.0f} open, and could not hand over its batch.",
-                CLOSE_FILES,
+                f"The dataset opens files or connections in this worker and does not close them. It last had {fds[-1]:.0f} of {limit[-1]:.0f} open, and could not hand over its batch.",
+                "Close what __getitem__ opens (`with open(…)`, image.close()), or keep a bounded number of handles per worker. Raising"
+                " `ulimit -n` only puts it off.",
                 worker=worker,
             )
     return None

@@ -7,7 +7,6 @@ import re
 from typing import Final
 
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.running_out.disk import ADVICE
 from loaderwatch.detect.text import size
 from loaderwatch.detect.window import HostWindow, RankWindow
 
@@ -18,6 +17,11 @@ _OF_A_LOADER: Final = re.compile(
     r"Caught \w+ in DataLoader worker|shared memory|/dev/shm|torch_\d", re.IGNORECASE
 )
 FULL_SHM_RATIO: Final = 0.9
+
+ADVICE = (
+    "Keep fewer checkpoints (save_total_limit=2 in transformers, save_top_k in Lightning, or delete the oldest after each save), or"
+    " make room there now. A save that does not fit ends training with “No space left on device” and may leave a broken file."
+)
 
 
 def of_its_error(rank: RankWindow, host: HostWindow | None, text: str) -> Explanation | None:

@@ -13,12 +13,11 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent, warm_batches
 from loaderwatch.detect.measures.statistics import Floats, known, mean, median, trend
 from loaderwatch.detect.running_out.foremost import CODE, HALVED, SOON_S, foremost, live_ranks
-from loaderwatch.detect.text import count, duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 NEWEST: Final = 8
@@ -109,7 +108,6 @@ def _is_longer(times_s: Floats, than_s: float) -> bool:
 
 def _finding(found: Cushion, world: int) -> Finding:
     pace, rank = found.pace, found.pace.rank
-    on = f" on rank {rank.rank}" if world > 1 else ""
     return Finding(
         key=f"{CODE}:{pace.loader.loader}",
         code=CODE,
@@ -117,21 +115,18 @@ def _finding(found: Cushion, world: int) -> Finding:
         severity="info",
         confidence=0.7,
         began_ns=int(pace.request_ns[0]),
-        texts=Texts(
-            title=(
-                f"The batches that {pace.loader.name} has read ahead{on} are being used up:"
-                f" {rate(found.now)} of them lie ready, {duration(found.ago_s)} ago {rate(found.before)} did. At this rate the loop will"
-                f" wait for data in about {duration(found.left_s)}."
-            ),
-            cause=(
-                f"The {count(pace.loader.num_workers or 0, 'worker')} together bring a batch each {duration(found.each_s)}, and the loop takes"
-                f" one each {duration(pace.iteration_s)}."
-            ),
-            advice=(
-                "Nothing is lost yet. What makes a fetch longer shows in the times of the workers; samples that are cheaper to read, or more"
-                " workers where CPUs are free, keep batches ready."
-            ),
-        ),
+        rule="read-ahead-used-up",
+        params={
+            "loader": pace.loader.name,
+            "rank": rank.rank if world > 1 else None,
+            "ready": found.now,
+            "ago_s": found.ago_s,
+            "before": found.before,
+            "eta_s": found.left_s,
+            "workers": pace.loader.num_workers or 0,
+            "each_s": found.each_s,
+            "iteration_s": pace.iteration_s,
+        },
         evidence=known_evidence(
             ("batches ready", found.now, "count"),
             ("batches ready before", found.before, "count"),

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import SpanInfo
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
 from loaderwatch.detect.running_out.rise import Ints, stretches
-from loaderwatch.detect.text import duration, rate
+from loaderwatch.detect.text import rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "running-out"
@@ -31,18 +31,8 @@ STRETCH_NS: Final = 100_000_000  # least stretch of steps, in ns: counts are rar
 COUNTED_NS: Final = 5_000_000_000
 """Time between two counts, in ns: a count so long before the first batch, or after the last step, still counts."""
 MOST_AHEAD_NS: Final = 6_000_000_000  # descriptors are counted every five seconds
-WHY_TRAINING: Final = (
-    "Every tensor that comes from a worker keeps one open as long as it lives, so something keeps batches."
-)
-WHY_WORKER: Final = "The dataset opens files or connections in this worker and does not close them."
-KEEP_NO_BATCHES: Final = (
-    "Do not keep batches or parts of them: .clone() or .item() what goes into a list. Raising `ulimit -n` or"
-    " torch.multiprocessing.set_sharing_strategy('file_system') only puts it off if batches pile up."
-)
-CLOSE_FILES: Final = (
-    "Close what __getitem__ opens (`with open(…)`, image.close()), or keep a bounded number of handles per worker. Raising `ulimit -n`"
-    " only puts it off."
-)
+LEAST_PER_STEP: Final = 0.1
+"""Descriptors a step from which on it is told."""
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -87,14 +77,6 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
     sure = now >= SURE_USED_RATIO * most
     severity: Severity = "info" if not sure else "critical" if now >= NEARLY_RATIO * most else "warning"
     per_step = rise.grown / found.steps
-    every = f" That is about {per_step:.1f} per step." if per_step >= 0.1 else ""
-    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
-    if worker is not None:
-        who = (
-            f"Worker {worker.worker} of rank {rank.rank}"
-            if rank.process.world_size > 1
-            else f"Worker {worker.worker}"
-        )
     return Finding(
         key=f"{CODE}:descriptors:rank{rank.rank}",
         code=CODE,
@@ -102,12 +84,18 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
         severity=severity,
         confidence=0.85 if sure else 0.6,
         began_ns=int(t_ns[0]),
-        texts=Texts(
-            title=f"{who} will run out of file descriptors in about {duration(eta_s)}: {now:.0f} of {most:.0f} are open.",
-            cause=found.basis("this process had open", lambda value: f"{value:.0f}")
-            + f"{every} {WHY_TRAINING if worker is None else WHY_WORKER}",
-            advice=KEEP_NO_BATCHES if worker is None else CLOSE_FILES,
-        ),
+        rule="descriptors-run-out",
+        params={
+            "rank": rank.rank if rank.process.world_size > 1 else None,
+            "worker": None if worker is None else worker.worker,
+            "eta_s": eta_s,
+            "open": now,
+            "limit": most,
+            "per_step": per_step if per_step >= LEAST_PER_STEP else None,
+            **found.basis,
+            "first": rise.first,
+            "last": rise.last,
+        },
         evidence=[
             Evidence(label="open descriptors", value=now, unit="count"),
             Evidence(label="limit", value=most, unit="count"),

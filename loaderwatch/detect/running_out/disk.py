@@ -6,10 +6,9 @@ import math
 from typing import Final
 
 from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
-from loaderwatch.detect.text import count, duration, size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "running-out"
@@ -21,10 +20,6 @@ WARNING_ETA_S: Final = 2 * 3600.0
 WARNING_SAVES: Final = 3
 """Saves that still fit from which on it is a warning, however long each takes to come."""
 RECENT_ROWS: Final = 5
-ADVICE: Final = (
-    "Keep fewer checkpoints (save_total_limit=2 in transformers, save_top_k in Lightning, or delete the oldest after each save), or"
-    " make room there now. A save that does not fit ends training with “No space left on device” and may leave a broken file."
-)
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -59,15 +54,6 @@ def _finding(host: HostWindow) -> Finding | None:
     severity: Severity = "info"
     if eta_s <= seen_s and (eta_s <= WARNING_ETA_S or (fit is not None and fit <= WARNING_SAVES)):
         severity = "warning" if fit is None or fit else "critical"
-    if fit is None:
-        title = f"The disk at {path} is full in about {duration(eta_s)}: {size(free)} are left, and the job fills {size(per_s)} per second."
-    elif fit:
-        title = (
-            f"The disk at {path} is full in about {duration(eta_s)}: {size(free)} are left, which is room for"
-            f" {count(fit, 'more save')} of {size(save)}."
-        )
-    else:
-        title = f"The next save does not fit on the disk at {path}: it takes {size(save)}, and {size(free)} are left."
     evidence = [
         Evidence(label="left on the disk", value=free, unit="bytes"),
         Evidence(label="size of the disk", value=total, unit="bytes"),
@@ -87,12 +73,16 @@ def _finding(host: HostWindow) -> Finding | None:
         severity=severity,
         confidence=0.8,
         began_ns=host.made_ns,
-        texts=Texts(
-            title=title,
-            cause=f"The forecast is based on {duration(seen_s)} in which the training processes wrote there. Its free space falls to a new low"
-            " with what they write, and nothing of it is deleted.",
-            advice=ADVICE,
-        ),
+        rule="checkpoint-does-not-fit" if fit == 0 else "disk-fills-up",
+        params={
+            "path": path,
+            "eta_s": eta_s,
+            "left_bytes": free,
+            "growth_bytes": per_s,
+            "saves": fit,
+            "save_bytes": save,
+            "seen_s": seen_s,
+        },
         evidence=evidence,
         host=host.info.name,
     )

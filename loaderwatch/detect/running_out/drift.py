@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from loaderwatch.detect.course import FIRST_SLICE_NS, Course
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts, slices_of
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Growth, drift
 from loaderwatch.detect.running_out.foremost import CODE, LATER_S, foremost, live_ranks
-from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import WINDOW_S, RankWindow, RunWindow
 
 GROWN_RATIO: Final = 1.25
@@ -107,8 +106,6 @@ def _epoch_left_s(now: Pace) -> float:
 
 def _finding(found: Drift, world: int) -> Finding:
     pace, rank = found.pace, found.pace.rank
-    on = f" on rank {rank.rank}" if world > 1 else ""
-    loop = "the GPU will starve" if pace.clock != "loop" else "the loop will wait for data"
     assert pace.workers
     each_s = found.fetch.last / pace.workers
     return Finding(
@@ -118,22 +115,19 @@ def _finding(found: Drift, world: int) -> Finding:
         severity="info",
         confidence=0.7,
         began_ns=rank.made_ns - int(found.fetch.span_s * 1e9),
-        texts=Texts(
-            title=(
-                f"Batches take longer and longer: a worker of {pace.loader.name}{on} fetches one in {duration(found.fetch.last)},"
-                f" {duration(found.fetch.span_s)} ago it took {duration(found.fetch.first)}. At this rate {loop} in about"
-                f" {duration(found.left_s)}."
-            ),
-            cause=(
-                f"The workers bring a batch each {duration(each_s)}, and a step takes {duration(each_s / found.load.last)}: they are busy"
-                f" {percent(found.load.last)} of the time that the loop leaves them. The time of a fetch has risen steadily, and that of a"
-                " step has not risen with it."
-            ),
-            advice=(
-                "Nothing is lost yet. Look for what grows in the dataset with each sample (a list that is searched, a file that is read from"
-                " its beginning, a cache or a connection that degrades), or for storage and CPUs that others use more and more."
-            ),
-        ),
+        rule="fetches-get-slower",
+        params={
+            "loader": pace.loader.name,
+            "rank": rank.rank if world > 1 else None,
+            "fetch_s": found.fetch.last,
+            "ago_s": found.fetch.span_s,
+            "before_s": found.fetch.first,
+            "waits": "gpu" if pace.clock != "loop" else "loop",
+            "eta_s": found.left_s,
+            "each_s": each_s,
+            "step_s": each_s / found.load.last,
+            "load_ratio": found.load.last,
+        },
         evidence=known_evidence(
             ("fetch of a batch", found.fetch.last, "s"),
             ("fetch of a batch before", found.fetch.first, "s"),

@@ -16,19 +16,20 @@ import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.device_clock import slack_of
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts
 from loaderwatch.detect.measures.statistics import drift, mean, median, trend
 from loaderwatch.detect.running_out.foremost import CODE, HALVED, LATER_S, SOON_S, foremost, live_ranks
-from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 NEWEST: Final = 16
 """Batches whose median is the headroom of now."""
 FEW_STEPS: Final = 2.0
 """Headroom, in iterations, from which on nobody looks closer."""
+SLOWER_TIMES: Final = 1.1
+"""Times what a fetch took before, from which on it is called slower."""
 FALLING: Final = -0.5
 """Rank correlation of headroom with time from which it is said to shrink; chance gives it once in thousands for 48 batches."""
 
@@ -125,21 +126,8 @@ def _slowly(recently: Headroom) -> Headroom | None:
 
 def _finding(found: Headroom, world: int) -> Finding:
     pace, rank = found.pace, found.pace.rank
-    who = f"The GPU of rank {rank.rank}" if world > 1 else "The GPU"
     rows = pace.fetches.fetch_s
     before_s, now_s = median(rows[: rows.size // 3]), median(rows[-rows.size // 3 :])
-    slower = now_s > 1.1 * before_s
-    if found.shrinks:
-        title = (
-            f"{who} has {duration(found.now_s)} of work left when a batch is asked for, batches that lie ready included;"
-            f" {duration(found.ago_s)} ago it had {duration(found.before_s)}. At this rate it starves in about"
-            f" {duration(found.left_s)}."
-        )
-    else:
-        title = (
-            f"The loader only just keeps up: {who[0].lower()}{who[1:]} has {duration(found.now_s)} of work left when a batch is"
-            " asked for, and no batch lies ready."
-        )
     return Finding(
         key=f"{CODE}:{pace.loader.loader}",
         code=CODE,
@@ -147,16 +135,19 @@ def _finding(found: Headroom, world: int) -> Finding:
         severity="info",
         confidence=0.7,
         began_ns=rank.made_ns - int(found.ago_s * 1e9) if found.shrinks else int(pace.request_ns[-NEWEST]),
-        texts=Texts(
-            title=title,
-            cause=(
-                f"Fetching a batch takes a worker {duration(now_s)} now and took {duration(before_s)} before."
-                if slower
-                else f"Batches come about as quickly as the GPU uses them up, one in {duration(pace.iteration_s)}."
-            )
-            + f" So far the GPU has lacked data {percent(pace.share)} of the time.",
-            advice="Nothing is lost yet. More workers, or cheaper samples, keep batches ready; see what makes fetches slower if they do.",
-        ),
+        rule="gpu-work-used-up" if found.shrinks else "loader-barely-keeps-up",
+        params={
+            "rank": rank.rank if world > 1 else None,
+            "left_s": found.now_s,
+            "ago_s": found.ago_s,
+            "before_s": found.before_s,
+            "eta_s": found.left_s if found.shrinks else None,
+            "slower": now_s > SLOWER_TIMES * before_s,
+            "fetch_s": now_s,
+            "fetch_before_s": before_s,
+            "iteration_s": pace.iteration_s,
+            "lacked_ratio": pace.share,
+        },
         evidence=known_evidence(
             ("GPU work and ready batches left", found.now_s, "s"),
             ("of that, queued on the GPU", median(pace.slack_s[-2 * NEWEST :]), "s"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import limit_hits_per_s
 from loaderwatch.detect.measures.statistics import mean, median
@@ -27,7 +27,6 @@ from loaderwatch.detect.running_out.rise import (
     is_likely,
     stretches,
 )
-from loaderwatch.detect.text import count, duration, size
 from loaderwatch.detect.window import (
     HostWindow,
     RankWindow,
@@ -37,6 +36,7 @@ from loaderwatch.detect.window import (
     first_at,
     seconds,
 )
+from loaderwatch.texts import Param
 
 CODE = "running-out"
 SETTLING_NS = 4_000_000_000  # the beginning of a process's life: imports, first touches of memory
@@ -45,6 +45,8 @@ CRITICAL_ETA_S = 300.0
 LEAST_S = 8.0
 LEAST_PSS_S = 20.0
 LEAST_GROWN = 100e6  # bytes, all processes of the host together
+OF = {"host": "the host's memory", "container": "the container's memory limit"}
+LEAST_PER_SAMPLE = 100.0  # bytes; less is noise
 OLD_NS = 10_000_000_000  # the newest reading, of a process that is no longer looked at
 
 
@@ -63,11 +65,13 @@ class _Leak:
         return self.rise.growth.per_s
 
     @property
-    def name(self) -> str:
-        """Return the process in words: "worker 1 of rank 0 (pid 4711)"."""
-        of = f" of rank {self.rank.rank}" if self.rank.process.world_size > 1 else ""
-        who = f"worker {self.worker}" if self.worker >= 0 else "the training process"
-        return f"{who}{of} (pid {self.pid})"
+    def name(self) -> dict[str, Param]:
+        """Return the parameters of the message that names the process."""
+        return {
+            "rank": self.rank.rank if self.rank.process.world_size > 1 else None,
+            "worker": self.worker if self.worker >= 0 else None,
+            "pid": self.pid,
+        }
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -139,15 +143,10 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
     severity: Severity = "info" if not is_sure else "critical" if eta_s <= CRITICAL_ETA_S else "warning"
     workers = [leak for leak in leaks if leak.worker >= 0]
     mine = sum(leak.per_s for leak in workers) >= 0.5 * per_s
-    who = (
-        f"{count(len(workers), 'worker')} {'grows' if len(workers) == 1 else 'grow'}"
-        if mine
-        else "the training process grows"
-    )
     hits = limit_hits_per_s(host)
     pressure = mean(host.hosts["psi_memory_some_ratio"][-10:])
     samples = _per_sample(worst)
-    rate_words = f"{size(per_s)} per second" + (f", {size(samples)} per sample" if samples >= 100 else "")
+    loader = worst.loader
     copied = any(leak.copied for leak in workers)
     return Finding(
         key=f"{CODE}:memory:{host.info.name}",
@@ -156,17 +155,29 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
         severity=severity,
         confidence=0.85 if is_sure else 0.6,
         began_ns=int(host.made_ns - worst.rise.growth.span_s * 1e9),
-        texts=Texts(
-            title=f"Memory runs out in about {duration(eta_s)}: {who} by {rate_words}, and {size(room)} of {what} are left.",
-            cause=_cause(mine, copied, worst)
-            + (_end(worst, ends_s) if survives else "")
-            + " When it is gone the kernel kills a worker; before that the page cache shrinks and reading slows down.",
-            advice=_advice(mine, worst),
-        ),
+        rule="memory-runs-out",
+        params={
+            "eta_s": eta_s,
+            "grows": "workers" if mine else "training",
+            "workers": len(workers),
+            "growth_bytes": per_s,
+            "sample_bytes": samples if samples >= LEAST_PER_SAMPLE else None,
+            "left_bytes": room,
+            "of": what,
+            "kept": "by-loop" if not mine else "copied" if copied else "by-worker",
+            "epoch_ends": "later" if not survives else "with-workers" if worst.worker >= 0 else "with-cache",
+            "epoch_s": ends_s,
+            "num_workers": (loader.num_workers or None) if loader is not None else None,
+            "persistent": loader is not None and bool(loader.persistent_workers),
+            **worst.name,
+            **worst.rise.basis,
+            "first_bytes": worst.rise.growth.first,
+            "last_bytes": worst.rise.growth.last,
+        },
         evidence=[
             Evidence(label="growth per second", value=per_s, unit="bytes"),
             Evidence(label="grown so far", value=grown, unit="bytes"),
-            Evidence(label=f"left of {what}", value=room, unit="bytes"),
+            Evidence(label=f"left of {OF[what]}", value=room, unit="bytes"),
             Evidence(label="until it is used up", value=eta_s, unit="s"),
             Evidence(label="growing processes", value=len(leaks), unit="count"),
             Evidence(label="seen for", value=worst.rise.growth.span_s, unit="s"),
@@ -185,50 +196,15 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
     )
 
 
-def _end(worst: _Leak, ends_s: float) -> str:
-    """Return the sentence on an epoch that ends before memory does."""
-    if worst.worker >= 0:
-        return f" The epoch ends in {duration(ends_s)}, before that, and its workers with it."
-    return f" The epoch ends in {duration(ends_s)}, before that: if it is a cache of its samples, it is complete then."
-
-
-def _cause(mine: bool, copied: bool, worst: _Leak) -> str:
-    so_far = worst.rise.basis(f"{worst.name} held", size)
-    if not mine:
-        return f"{so_far} Something in the training loop keeps what it should drop: batches in a list, losses with their graph (use .item()), itertools.cycle(loader)."
-    if copied:
-        return (
-            f"{so_far} Workers that were forked share the dataset's memory until they touch it; reading a Python object changes its"
-            " reference count, so its page is copied into every worker."
-        )
-    return f"{so_far} A worker keeps something of every sample: a cache without a bound, open files, or a decoder that leaks."
-
-
-def _advice(mine: bool, worst: _Leak) -> str:
-    if not mine:
-        return "Keep numbers, not tensors: .item() for losses, .clone() for what must stay; `for batch in loader` instead of itertools.cycle."
-    loader = worst.loader
-    now = f" (now {loader.num_workers})" if loader is not None and loader.num_workers else ""
-    recycle = (
-        " persistent_workers=False ends the workers with each epoch and frees it."
-        if loader and loader.persistent_workers
-        else ""
-    )
-    return (
-        "Keep metadata in NumPy arrays, Arrow or one serialised buffer instead of Python lists and dicts, bound every cache in"
-        f" the dataset, close files. Fewer workers{now} put it off.{recycle}"
-    )
-
-
 def _room(host: HostWindow) -> tuple[float, str]:
-    """Return the bytes of memory that are left, and of what, in words; NaN bytes where not known.
+    """Return the bytes of memory that are left, NaN where not known, and of what: "host" or "container".
 
     It is the host's memory or the control group's, whichever has less left.
     """
-    room, what = host.newest("memory_available_bytes"), "the host's memory"
+    room, what = host.newest("memory_available_bytes"), "host"
     group = host.newest("memory_limit_bytes") - host.newest("memory_used_bytes")
     if group < room or (math.isfinite(group) and not math.isfinite(room)):
-        return group, "the container's memory limit"
+        return group, "container"
     return room, what
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth
-from loaderwatch.detect.text import count, duration
 from loaderwatch.detect.window import WINDOW_S, RankWindow, first_at, one_of
+from loaderwatch.texts import Param
 
 Ints = NDArray[np.int64]
 
@@ -47,13 +47,10 @@ class Rise:
     growth: Growth
     steps: int
 
-    def basis(self, whose: str, said: Callable[[float], str]) -> str:
-        """Return the sentence that says what a forecast is made of; ``whose`` use it is, and how a value of it is said."""
-        rise = self.growth
-        return (
-            f"The forecast is based on {duration(rise.span_s)} of training, {count(self.steps, 'step')}: the least that {whose} rose"
-            f" from {said(rise.first)} to {said(rise.last)}, from step to step."
-        )
+    @property
+    def basis(self) -> dict[str, Param]:
+        """Return the parameters of the sentence that says what a forecast is made of."""
+        return {"seen_s": self.growth.span_s, "steps": self.steps}
 
 
 @dataclass(frozen=True)

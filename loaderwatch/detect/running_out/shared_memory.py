@@ -15,16 +15,19 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
 from loaderwatch.detect.running_out.rise import Ints, clear_growth, is_likely, stretches
-from loaderwatch.detect.text import count, duration, listing, percent, size
+from loaderwatch.detect.text import count
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+from loaderwatch.texts import Text
 
 CODE: Final = "running-out"
 TIGHT_RATIO = 0.8  # of the size; from there on it is a remark
 LEAST_BYTES = 1 << 20
+ENOUGH_TIMES: Final = 1.25
+"""Times what the loaders need that is advised as the size of /dev/shm."""
 WARNING_ETA_S: Final = 1800.0
 CRITICAL_ETA_S: Final = 300.0
 HOST_READING_NS: Final = 1_000_000_000  # least stretch of steps, in ns: one reading of a host lies in it
@@ -71,24 +74,8 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
     loader = most.loader
     fits = needed <= total
     # The prefetch_factor with which the loaders fit, if all of them are lowered alike.
-    factor = max(1, math.floor((loader.prefetch_factor or 2) * TIGHT_RATIO * total / needed))
-    lower = factor < (loader.prefetch_factor or 2)
-    each = listing(
-        [
-            f"{need.loader.name} {need.batches} × {size(need.batch_bytes)}"
-            + (f" on rank {need.rank}" if len(ranks) > 1 else "")
-            for need in sorted(needs, key=lambda need: -need.bytes)
-        ]
-    )
-    advice = (
-        f"Give the container at least {size(1.25 * needed)} (docker run --shm-size, --ipc=host; in Kubernetes an emptyDir with"
-        " medium: Memory on /dev/shm)"
-    )
-    advice += (
-        f", or set prefetch_factor={factor} (now {loader.prefetch_factor or 2}) on {loader.name}."
-        if lower
-        else f", or lower num_workers (now {loader.num_workers}) or the batch size of {loader.name}."
-    )
+    prefetched = loader.prefetch_factor or 2
+    factor = max(1, math.floor(prefetched * TIGHT_RATIO * total / needed))
     return Finding(
         key=f"{CODE}:shm:{host.info.name}",
         code=CODE,
@@ -96,15 +83,30 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
         severity="info" if fits else "warning",
         confidence=0.75 if fits else 0.9,
         began_ns=host.made_ns,
-        texts=Texts(
-            title=f"/dev/shm is too small for what the loaders read ahead: up to {size(needed)} of {size(total)}."
-            if not fits
-            else f"/dev/shm is nearly too small: the loaders may need {size(needed)} of its {size(total)}.",
-            cause=f"Batches on their way from the workers lie in /dev/shm: prefetch_factor × num_workers of each loader, and the one in"
-            f" use: {each}. {percent(used / total) if used >= 0 else 'An unknown part'} of it is taken now. When it is"
-            " full, a worker dies with a bus error or the loader with “unable to write to file”.",
-            advice=advice,
-        ),
+        rule="shared-memory-too-small",
+        params={
+            "fits": fits,
+            "needed_bytes": needed,
+            "total_bytes": total,
+            "needs": [
+                Text(
+                    "loader-needs",
+                    {
+                        "loader": need.loader.name,
+                        "batches": need.batches,
+                        "batch_bytes": need.batch_bytes,
+                        "rank": need.rank if len(ranks) > 1 else None,
+                    },
+                )
+                for need in sorted(needs, key=lambda need: -need.bytes)
+            ],
+            "used_ratio": used / total if used >= 0 else None,
+            "enough_bytes": ENOUGH_TIMES * needed,
+            "prefetch_factor": factor if factor < prefetched else None,
+            "prefetch_factor_now": prefetched,
+            "num_workers": loader.num_workers,
+            "loader": loader.name,
+        },
         evidence=[
             Evidence(label="/dev/shm needed at most", value=needed, unit="bytes"),
             Evidence(label="/dev/shm", value=total, unit="bytes"),
@@ -143,15 +145,17 @@ def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
         severity="info" if not is_sure else "critical" if eta_s <= CRITICAL_ETA_S else "warning",
         confidence=0.85 if is_sure else 0.6,
         began_ns=int(host.made_ns - rise.span_s * 1e9),
-        texts=Texts(
-            title=f"/dev/shm is full in about {duration(eta_s)}: {size(total - used)} of {size(total)} are left, and {size(rise.per_s)} more"
-            " are taken each second.",
-            cause=found.basis("/dev/shm held", size)
-            + f" What the loaders read ahead is {size(needed)} at most: batches that came from workers are kept, or something else writes"
-            " there. When it is full, a worker dies with a bus error or the loader with “unable to write to file”.",
-            advice="Do not keep batches or parts of them: .clone() or .item() what goes into a list. `ls -lS /dev/shm` shows what other programs"
-            " have left there. A larger one (docker run --shm-size, --ipc=host) only puts it off.",
-        ),
+        rule="shared-memory-fills-up",
+        params={
+            "eta_s": eta_s,
+            "left_bytes": total - used,
+            "total_bytes": total,
+            "growth_bytes": rise.per_s,
+            "needed_bytes": needed,
+            **found.basis,
+            "first_bytes": rise.first,
+            "last_bytes": rise.last,
+        },
         evidence=[
             Evidence(label="/dev/shm used", value=used, unit="bytes"),
             Evidence(label="/dev/shm", value=total, unit="bytes"),
