@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.core.facts import StackDump
 
 NEED_NO_ANSWER: Final = (
@@ -27,9 +27,12 @@ class Explanation:
 
     scenario: str
     confidence: float  # 0 to 1
-    because: str
+    because: str = ""
     cause: str = ""
     advice: str = ""
+    rule: str = ""  # the id of the cause; its message has the parts "because", "cause" and "advice"
+    params: dict[str, Param] = field(default_factory=dict)
+    also: list[Text] = field(default_factory=list)
     gain_ceiling_ratio: float | None = None
     remark: bool = False  # whether it may be meant so, whatever it costs
     mild: bool = False  # whether it alerts only where its share is critical, and then as a warning

@@ -7,10 +7,12 @@ from functools import cached_property
 from typing import Any, Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
-from loaderwatch.core.answers import Evidence, GainOf, Severity, Unit
+from loaderwatch.core import answers
+from loaderwatch.core.answers import Evidence, GainOf, Param, Severity, Text, Unit
 from loaderwatch.core.facts import StackDump
-from loaderwatch.texts import SOURCE, Param, Text, is_known, say
+from loaderwatch.texts import SOURCE, is_known, say
 
 SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 
@@ -41,6 +43,7 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     severity: Severity
     rule: str = ""
     params: dict[str, Param] = {}
+    frame: Text | None = None
     texts: Texts = Texts()
     began_ns: int  # UTC
     evidence: list[Evidence] = []
@@ -55,7 +58,8 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One conclusion of a detector over one window: the rule that fits, with the numbers and names that its message needs.
 
-    The sentences stand in the catalogues of ``loaderwatch.texts`` under the rule's id. ``also`` are further observations, each a
+    The sentences stand in the catalogues of ``loaderwatch.texts`` under the rule's id, as its parts ``title``, ``cause`` and ``advice``.
+    A ``frame`` is a title that several rules share. ``also`` are further observations, each a
     message whose ``cause`` and ``advice`` are appended to those of the rule. ``texts`` are the sentences of an old finding that
     has no rule, or of one whose rule this version does not know any more.
 
@@ -72,6 +76,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ended_ns: int | None = None  # None while it goes on
     rule: str = ""  # the id that names the cause: "too-few-workers"
     params: dict[str, Param] = {}
+    frame: Text | None = None
     also: list[Text] = []
     texts: Texts = Texts()
     evidence: list[Evidence] = []
@@ -106,14 +111,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def reworded(finding: Finding, **changes: Any) -> Finding:
     """Return the finding with other fields; ``title``, ``cause`` and ``advice`` are sentences in English."""
     words = {part: changes.pop(part) for part in ("title", "cause", "advice") if part in changes}
-    texts = msgspec.structs.replace(finding.texts, **words)
-    return msgspec.structs.replace(finding, texts=texts, **changes)
+    texts = replace(finding.texts, **words)
+    return replace(finding, texts=texts, **changes)
 
 
 def with_texts(finding: Finding) -> Finding:
     """Return the finding with its sentences in English, for readers of another version, which may not know its rule."""
-    folded = [msgspec.structs.replace(each, texts=Texts(title=each.title)) for each in finding.folded]
-    return msgspec.structs.replace(finding, texts=texts_of(finding, SOURCE), folded=folded)
+    folded = [replace(each, texts=Texts(title=each.title)) for each in finding.folded]
+    return replace(finding, texts=texts_of(finding, SOURCE), folded=folded)
 
 
 def title_of(finding: Finding | Folded, language: str = SOURCE) -> str:
@@ -121,22 +126,24 @@ def title_of(finding: Finding | Folded, language: str = SOURCE) -> str:
     return _said(finding, "title", language)
 
 
-def texts_of(finding: Finding, language: str) -> Texts:
+def texts_of(finding: Finding | answers.Finding, language: str) -> Texts:
     """Return the sentences of a finding in a language."""
     return Texts(*(_part(finding, part, language) for part in ("title", "cause", "advice")))
 
 
-def _part(finding: Finding, part: str, language: str) -> str:
-    also = finding.also if not finding.rule or is_known(finding.rule) else []
-    said = [_said(finding, part, language), *(say(text, language, part) for text in also)]
-    return " ".join(filter(None, said)) if language != "zh" else "".join(said)
+def _part(finding: Finding | answers.Finding, part: str, language: str) -> str:
+    also = finding.also if is_known(finding.rule) or not finding.rule else []
+    said = [_said(finding, part, language), *(say(replace(text, part=part), language) for text in also)]
+    return "".join(said) if language == "zh" else " ".join(filter(None, said))
 
 
-def _said(finding: Finding | Folded, part: str, language: str) -> str:
-    if finding.rule and is_known(finding.rule):
-        return say(Text(finding.rule, finding.params), language, part)
-    text: str = getattr(finding.texts, part)
-    return text
+def _said(finding: Finding | Folded | answers.Finding, part: str, language: str) -> str:
+    if not finding.rule or not is_known(finding.rule):
+        kept: str = getattr(finding.texts if isinstance(finding, Finding | Folded) else finding, part)
+        return kept
+    if part == "title" and finding.frame is not None:
+        return say(finding.frame, language)
+    return say(Text(finding.rule, finding.params, part), language)
 
 
 def warned_s(finding: Finding) -> float | None:

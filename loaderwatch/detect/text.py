@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from loaderwatch.core.answers import Param
+
 
 def percent(ratio: float) -> str:
     """Return a ratio as percent: 0.62 as "62 %"; below 2 % with one digit after the point."""
@@ -97,6 +99,13 @@ def ranks_phrase(ranks: Sequence[int], world_size: int) -> str:
     if len(ranks) == 1:
         return f"Rank {ranks[0]}"
     return f"Ranks {listing([str(rank) for rank in ranks])}"
+
+
+def who(ranks: Sequence[int], world_size: int) -> dict[str, Param]:
+    """Return the parameters of the message ``who``: "Training", "Rank 3", "Ranks 0 and 2", "All 8 ranks"."""
+    several = "both" if len(ranks) == world_size == 2 else "all" if len(ranks) == world_size else "several"
+    kind = "training" if world_size <= 1 else "one" if len(ranks) == 1 else several
+    return {"who": kind, "ranks": list(ranks), "world": world_size}
 
 
 def singular(ranks: Sequence[int], world_size: int) -> bool:

@@ -12,31 +12,21 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeAlias, Union
+from typing import Any, Final
 
-import msgspec
 from fluent.runtime import FluentBundle, FluentResource
 from fluent.runtime.types import FluentNone, FluentType, fluent_number
 
+from loaderwatch.core.answers import Text
 from loaderwatch.texts.formats import FUNCTIONS, listing
 
 LANGUAGES: Final = ("en", "zh")
 SOURCE: Final = "en"
 """The language that every message has; another language's missing message is said in this one."""
 
-Param: TypeAlias = Union[bool, int, float, str, Sequence[Union[int, str, "Text"]], "Text", None]
-"""A value in a message: a number in SI units, a name, a list, a choice between variants, or another text."""
-
 _log: Final = logging.getLogger(__name__)
 _BROKEN_LINE: Final = re.compile(r"\s*\n\s*")
 _BETWEEN_HAN: Final = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\s*\n\s*")
-
-
-class Text(msgspec.Struct, frozen=True):
-    """Something to say, in no language yet: a message's id and the values that it needs."""
-
-    id: str
-    params: dict[str, Param] = {}
 
 
 class Catalogue:
@@ -75,7 +65,7 @@ class Catalogue:
     def _value(self, value: Any) -> Any:
         """Return a parameter as Fluent takes it."""
         if isinstance(value, Text):
-            return self.say(value.id, value.params)
+            return self.say(value.id, value.params, value.part)
         if isinstance(value, str | FluentType):
             return value
         if isinstance(value, bool):
@@ -108,7 +98,7 @@ def is_known(message: str) -> bool:
     return message in catalogue(SOURCE)
 
 
-def say(text: Text, language: str = SOURCE, part: str | None = None) -> str:
+def say(text: Text, language: str = SOURCE) -> str:
     """Return a text in a language. What this language's catalogue does not have is said in English.
 
     A parameter that does not fit is a fault of ours. It is logged, and the id is shown in place of the sentence.
@@ -116,7 +106,7 @@ def say(text: Text, language: str = SOURCE, part: str | None = None) -> str:
     for each in dict.fromkeys((language, SOURCE)):
         if text.id in catalogue(each):
             try:
-                return catalogue(each).say(text.id, text.params, part)
+                return catalogue(each).say(text.id, text.params, text.part)
             except TextError as fault:
                 _log.error("%s", fault)
     return text.id

@@ -22,6 +22,9 @@ UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+ANY_NUMBER: Final[Mapping[str, str]] = {"en": "any number", "zh": "任意多"}
+
+
 def percent(ratio: float) -> str:
     """Return a ratio as percent: 0.62 as "62 %"; below 2 % with one digit after the point."""
     value = float(ratio) * 100
@@ -50,6 +53,12 @@ def duration(seconds: float, language: str = "en") -> str:
     return f"{whole // 3600} {unit['h']} {whole % 3600 // 60} {unit['min']}"
 
 
+def roughly(seconds: float, language: str = "en") -> str:
+    """Return over what time a share was measured: whole seconds, and from 12 s on to five seconds."""
+    rounded = 5 * round(seconds / 5) if seconds > 12 else max(1, round(seconds))
+    return f"{rounded} {UNITS[language]['s']}"
+
+
 def rate(per_second: float) -> str:
     """Return a rate per second, or another number, with the digits that matter: "0.42", "9.1", "24", "1,240"."""
     if per_second < 1:
@@ -57,6 +66,24 @@ def rate(per_second: float) -> str:
     if per_second < 10:
         return f"{per_second:.1f}"
     return f"{per_second:,.0f}"
+
+
+def rate_of(each_s: float, language: str = "en") -> str:
+    """Return the rate per second of what takes so many seconds each: "33", "any number" where it takes none."""
+    return ANY_NUMBER[language] if each_s == 0 else rate(1 / each_s)
+
+
+def cpus(number: float, language: str = "en", noun: str = "CPU") -> str:
+    """Return a number of CPUs, which may be a part of one: "1 CPU", "0.40 CPUs", "7.5 CPUs"."""
+    number = float(number)
+    if not math.isfinite(number):
+        said = UNKNOWN[language]["count"]
+        return f"{said}的 {noun}" if language == "zh" else f"{said} of {noun}s"
+    nearest = round(number)
+    said = str(nearest) if abs(number - nearest) < 0.05 and nearest else rate(number)
+    if language == "zh":
+        return f"{said} 个 {noun}"
+    return f"{said} {noun}" if said == "1" else f"{said} {noun}s"
 
 
 def size(number: float, language: str = "en") -> str:
@@ -109,7 +136,10 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "DURATION": _of(duration),
     "SIZE": _of(size),
     "PERCENT": _same(percent),
+    "ROUGHLY": _of(roughly),
     "RATE": _same(rate),
+    "RATE_OF": _of(rate_of),
+    "CPUS": _of(cpus),
     "DECIMAL": _same(decimal),
     "WHOLE": _same(whole),
     "KNOWN": _same(known),

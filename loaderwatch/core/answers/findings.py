@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from loaderwatch.core.answers.basics import AlertState, Evidence, GainOf, Severity, Stack
+from loaderwatch.core.answers.basics import AlertState, Evidence, GainOf, Param, Severity, Stack, Text
 from loaderwatch.core.answers.comparison import Judgement
 
 
@@ -65,6 +65,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     gain_of: GainOf = "finding"
     stacks: list[Stack]
     folded: list[Folded] = []
+    rule: str = ""  # the id of the cause
+    params: dict[str, Param] = {}
+    frame: Text | None = None
+    also: list[Text] = []
     silenced_until: float | None = None
     recovering: bool = False
     followed: Followed | None = None

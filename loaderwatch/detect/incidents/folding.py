@@ -102,6 +102,7 @@ def _folded(finding: Finding, warned_s: float | None) -> Folded:
         severity=finding.severity,
         rule=finding.rule,
         params=finding.params,
+        frame=finding.frame,
         texts=Texts(title=finding.texts.title),
         began_ns=finding.began_ns,
         evidence=finding.evidence,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.answers import Evidence, Param, Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
@@ -36,7 +36,6 @@ from loaderwatch.detect.window import (
     first_at,
     seconds,
 )
-from loaderwatch.texts import Param
 
 CODE = "running-out"
 SETTLING_NS = 4_000_000_000  # the beginning of a process's life: imports, first touches of memory

@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.answers import Param
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth
 from loaderwatch.detect.window import WINDOW_S, RankWindow, first_at, one_of
-from loaderwatch.texts import Param
 
 Ints = NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
@@ -21,7 +21,6 @@ from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth
 from loaderwatch.detect.running_out.rise import Ints, clear_growth, is_likely, stretches
 from loaderwatch.detect.text import count
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
-from loaderwatch.texts import Text
 
 CODE: Final = "running-out"
 TIGHT_RATIO = 0.8  # of the size; from there on it is a remark

@@ -332,6 +332,10 @@ def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
             )
             for folded in finding.folded
         ],
+        rule=finding.rule,
+        params=finding.params,
+        frame=finding.frame,
+        also=finding.also,
         silenced_until=None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
         recovering=alert.recovering,
     )
