@@ -43,3 +43,8 @@ class Explanation:
     pid: int | None = None
     sample_indices: list[int] = field(default_factory=list)
     stacks: list[StackDump] = field(default_factory=list)
+
+    def said(self, part: str) -> Text | str:
+        """Return one part of the explanation, "because", "cause" or "advice", as a parameter of another message."""
+        words: str = getattr(self, part)
+        return Text(self.rule, self.params, part) if self.rule else words

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from loaderwatch.core.answers import Text
 from loaderwatch.detect.epoch_boundary.fast_forward import only_reads
 from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
@@ -83,7 +84,17 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         severity=worst.severity,
         confidence=cause.confidence,
         began_ns=min(stall.began_ns for stall in stalls),
-        texts=Texts(title=_title(worst, ranks, world, limits), cause=cause.cause, advice=cause.advice),
+        rule=cause.rule,
+        params=cause.params,
+        frame=Text(
+            "joined", {"before": _before(worst, ranks, world, limits), "because": cause.said("because")}
+        ),
+        also=cause.also,
+        texts=Texts(
+            title=f"{_before(worst, ranks, world, limits)}{cause.because}.",
+            cause=cause.cause,
+            advice=cause.advice,
+        ),
         evidence=[*worst.symptoms.evidence(worst.share), *cause.evidence],
         rank=rank.rank if len(ranks) < world or world <= 1 or worst.spiky else None,
         host=rank.host,
@@ -99,19 +110,19 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
     return finding
 
 
-def _title(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
+def _before(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
     who = ranks_phrase([stall.pace.rank.rank] if stall.spiky else ranks, world)
     source = stall.source(limits)
     if stall.spiky:
-        return f"{who} lost {duration(stall.lost_s)} waiting for data{source}: {stall.explanation.because}."
+        return f"{who} lost {duration(stall.lost_s)} waiting for data{source}: "
     one = singular(ranks, world)
     if stall.pace.loader.between_steps:
         return (
             f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
-            f" {'its' if one else 'their'} time between two steps {measured(stall.pace.elapsed_s)}: {stall.explanation.because}."
+            f" {'its' if one else 'their'} time between two steps {measured(stall.pace.elapsed_s)}: "
         )
     return (
         f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
         f" {'its' if one else 'their'} time waiting for data{source} {measured(stall.pace.elapsed_s)}:"
-        f" {stall.explanation.because}."
+        " "
     )

@@ -25,3 +25,6 @@ sample-name = { $stream ->
         [yes] sample { $sample } of its stream
        *[no] dataset[{ $sample }]
     }
+
+# Until all titles are messages: the beginning of a title, and why.
+joined = { $before }{ $because }.

@@ -20,3 +20,5 @@ sample-name = { $stream ->
         [yes] 其流中的样本 { $sample }
        *[no] dataset[{ $sample }]
     }
+
+joined = { $before }{ $because }。
