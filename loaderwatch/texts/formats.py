@@ -25,10 +25,11 @@ UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 ANY_NUMBER: Final[Mapping[str, str]] = {"en": "any number", "zh": "任意多"}
 
 
-def percent(ratio: float) -> str:
-    """Return a ratio as percent: 0.62 as "62 %"; below 2 % with one digit after the point."""
+def percent(ratio: float, language: str = "en") -> str:
+    """Return a ratio as percent: 0.62 as "62 %", in Chinese "62%"; below 2 % with one digit after the point."""
     value = float(ratio) * 100
-    return f"{value:.1f} %" if 0 < value < 2 else f"{value:.0f} %"
+    said = f"{value:.1f}" if 0 < value < 2 else f"{value:.0f}"
+    return f"{said}%" if language == "zh" else f"{said} %"
 
 
 def duration(seconds: float, language: str = "en") -> str:
@@ -135,7 +136,7 @@ def _of(function: Callable[..., str]) -> Callable[[str], Callable[..., str]]:
 FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "DURATION": _of(duration),
     "SIZE": _of(size),
-    "PERCENT": _same(percent),
+    "PERCENT": _of(percent),
     "ROUGHLY": _of(roughly),
     "RATE": _same(rate),
     "RATE_OF": _of(rate_of),

@@ -15,9 +15,9 @@ who = { $who ->
         [all] 全部 { $world } 个 rank
        *[several] rank { $ranks }
     }
-measured = （{ ROUGHLY($elapsed_s) }内的测量）
+measured = （测量时长 { ROUGHLY($elapsed_s) }）
 sample-name = { $stream ->
-        [yes] 其流中的样本 { $sample }
+        [yes] 其数据流中的第 { $sample } 个样本
        *[no] dataset[{ $sample }]
     }
 
