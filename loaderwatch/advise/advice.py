@@ -1,4 +1,4 @@
-"""The order of advice: the worst first, and what several ranks have in common only once."""
+"""The order of advice, and its words: the worst first, and what several ranks have in common only once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.answers import Advice, Severity
+from loaderwatch.core.answers import Advice, Severity, Text
+from loaderwatch.texts import say
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
 """Severities in rising order. "info" is worth knowing, "warning" costs time, "critical" fails or hangs."""
@@ -24,3 +25,9 @@ def by_severity(found: list[Advice]) -> list[Advice]:
             ranks = sorted({*known.ranks, *advice.ranks})
             merged[key] = msgspec.structs.replace(known, ranks=ranks)
     return list(merged.values())
+
+
+def worded(advice: Advice) -> Advice:
+    """Return the advice with its sentences in English, for readers that have no catalogue."""
+    what, why, change = (say(Text(advice.rule, advice.params, part)) for part in ("what", "why", "change"))
+    return msgspec.structs.replace(advice, what=what, why=why, change=change)

@@ -19,7 +19,7 @@ from loaderwatch.advise import (
     threads,
     workers,
 )
-from loaderwatch.advise.advice import by_severity
+from loaderwatch.advise.advice import by_severity, worded
 from loaderwatch.advise.facts import Facts
 from loaderwatch.core.answers import Advice, Finding
 
@@ -43,12 +43,11 @@ def audit(facts: Facts) -> list[Advice]:
     """Return all advice on a configuration, the worst first; empty when there is none."""
     made_at = {loader.info.name: loader.made_at for loader in facts.loaders}
     found = [advice for check in CHECKS for advice in check(facts)]
-    return by_severity(
-        [
-            msgspec.structs.replace(advice, where=advice.where or made_at.get(advice.loader or ""))
-            for advice in found
-        ]
-    )
+    placed = [
+        msgspec.structs.replace(advice, where=advice.where or made_at.get(advice.loader or ""))
+        for advice in found
+    ]
+    return [worded(advice) for advice in by_severity(placed)]
 
 
 def not_told(advice: list[Advice], findings: list[Finding]) -> list[Advice]:

@@ -5,11 +5,11 @@ Both are known from the few samples that ``doctor`` reads.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Final
 
 from loaderwatch.advise.facts import Facts, LoaderFacts
-from loaderwatch.core.answers import Advice
-from loaderwatch.detect.text import duration
+from loaderwatch.core.answers import Advice, Text
 
 MANY_TENSORS: Final = 200
 """Tensors in a batch above which it is dear to hand over.
@@ -30,14 +30,13 @@ def check(facts: Facts) -> list[Advice]:
 
 def _unreadable(loader: LoaderFacts) -> Advice | None:
     probe = loader.probe
+    stream = bool(loader.info.iterable_dataset)
     if probe is not None and probe.unfinished_s is not None:
         return Advice(
             check="sample",
             severity="warning",
-            what=f"Reading the first samples as a worker does had not ended after {duration(probe.unfinished_s)}.",
-            why="The first batch takes at least as long, in each epoch whose workers are new, or never comes.",
-            change=f"Time one sample alone, in a Python prompt: {_alone(loader)}. Look at what it opens, downloads or"
-            " waits for.",
+            rule="sample-unfinished",
+            params={"waited_s": probe.unfinished_s, "stream": stream},
             loader=loader.info.name,
             ranks=[loader.rank],
         )
@@ -45,36 +44,22 @@ def _unreadable(loader: LoaderFacts) -> Advice | None:
         return Advice(
             check="sample",
             severity="critical",
-            what=f"Reading the first samples as a worker does ends the process with {probe.died}.",
-            why="A worker dies in the same way, and the training with it. SIGSEGV and SIGABRT come from a native library"
-            " (often one that was used before the fork), SIGKILL from the memory limit, SIGBUS from a full /dev/shm.",
-            change=f"Read one sample alone with `python -X faulthandler`: {_alone(loader)}. If that works, open the"
-            " library's files and clients in the worker, on first use.",
+            rule="sample-died",
+            params={"died": probe.died, "stream": stream},
             loader=loader.info.name,
             ranks=[loader.rank],
         )
     error = probe.error if probe is not None else None
     if error is None:
         return None
-    change = f"Read one sample alone, in a Python prompt: {_alone(loader)}."
-    if "CUDA" in error and "fork" in error:  # pytorch#77159
-        change = (
-            "Return CPU tensors from the dataset and move the batch to the GPU in the loop; num_workers=0 would hide"
-            " the error and leave the GPU waiting."
-        )
     return Advice(
         check="sample",
         severity="critical",
-        what=f"Reading the first samples as a worker does fails: {error}",
-        why="The first batch raises the same error.",
-        change=change,
+        rule="sample-needs-cuda" if "CUDA" in error and "fork" in error else "sample-fails",  # pytorch#77159
+        params={"error": error, "stream": stream},
         loader=loader.info.name,
         ranks=[loader.rank],
     )
-
-
-def _alone(loader: LoaderFacts) -> str:
-    return "`next(iter(dataset))`" if loader.info.iterable_dataset else "`dataset[0]`"
 
 
 def _delivery(loader: LoaderFacts) -> Advice | None:
@@ -84,25 +69,22 @@ def _delivery(loader: LoaderFacts) -> Advice | None:
     share = max(1, probe.batch) / max(1, probe.samples)
     tensors, arrays, objects = probe.tensors or 0, probe.arrays or 0, probe.objects or 0
     many = [
-        f"{number:,} {noun}"
-        for number, noun, limit in (
-            (tensors, "tensors", MANY_TENSORS),
-            (int(objects * share), "Python objects", MANY_OBJECTS),
+        Text(message, {"number": number})
+        for message, number, limit in (
+            ("batch-tensors", tensors, MANY_TENSORS),
+            ("batch-objects", int(objects * share), MANY_OBJECTS),
         )
         if number > limit
     ]
     if arrays and loader.batch_bytes > LARGE_ARRAYS_BYTES:
-        many.append(f"NumPy arrays of {loader.batch_bytes / 1e6:.0f} MB")
+        many.append(Text("batch-arrays", {"batch_bytes": loader.batch_bytes}))
     if not many:
         return None
     return Advice(
         check="delivery",
         severity="warning",
-        what=f"A batch holds {' and '.join(many)}.",
-        why="The training thread unpacks every batch itself: each tensor costs a file descriptor and a memory map,"
-        " NumPy arrays and Python objects travel through a pipe. More workers or more prefetch do not help there.",
-        change="Stack into few large torch tensors in collate_fn (torch.from_numpy for arrays), encode strings as one"
-        " uint8 tensor, and leave out what the loop does not use.",
+        rule="delivery",
+        params={"parts": reduce(lambda first, more: Text("and-also", {"first": first, "more": more}), many)},
         loader=loader.info.name,
         ranks=[loader.rank],
     )

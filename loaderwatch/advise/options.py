@@ -7,30 +7,16 @@ from typing import Final
 
 from loaderwatch.advise.facts import Facts, LoaderFacts
 from loaderwatch.core.answers import Advice
-from loaderwatch.detect.hang.flight_recorder import SWITCHES
-from loaderwatch.detect.text import duration
 
 TIMEOUT_ROOM: Final = 3.0
 """A timeout shorter than this many times the slowest wait so far turns a hiccup into a crash."""
 
-_EXPLAINED: Final[tuple[tuple[str, str, str], ...]] = (
-    (
-        "persistent_workers option needs num_workers > 0",
-        "With num_workers=0 there are no workers that could persist: batches are loaded on the training thread.",
-        "num_workers of at least 1 to load beside training, or leave persistent_workers out.",
-    ),
-    (
-        "prefetch_factor option could only be specified in multiprocessing",
-        "Only workers read ahead; with num_workers=0 there are none.",
-        "num_workers of at least 1 to load beside training, or leave prefetch_factor out.",
-    ),
-    (
-        "multiprocessing_context can only be used",
-        "The start method is for workers; with num_workers=0 there are none.",
-        "num_workers of at least 1, or leave multiprocessing_context out.",
-    ),
-)
-"""A part of PyTorch's message, why it refuses, and the change."""
+_REFUSALS: Final = {
+    "persistent_workers option needs num_workers > 0": "persistent-workers",
+    "prefetch_factor option could only be specified in multiprocessing": "prefetch-factor",
+    "multiprocessing_context can only be used": "start-method",
+}
+"""A part of PyTorch's message, and the option that it is about."""
 
 
 def refused(facts: Facts) -> list[Advice]:
@@ -39,17 +25,13 @@ def refused(facts: Facts) -> list[Advice]:
     for rank, report in (facts.reports or {}).items():
         if report.refusal is None:
             continue
-        why, change = next(
-            ((why, change) for part, why, change in _EXPLAINED if part in report.refusal),
-            ("PyTorch does not accept these arguments.", "Change what the message names."),
-        )
+        option = next((option for part, option in _REFUSALS.items() if part in report.refusal), "other")
         found.append(
             Advice(
                 check="refused",
                 severity="critical",
-                what=f"DataLoader raises: {report.refusal}",
-                why=why,
-                change=change,
+                rule="refused",
+                params={"error": report.refusal, "option": option},
                 where=report.refused_line,
                 ranks=[rank],
             )
@@ -73,10 +55,7 @@ def _pinning(facts: Facts, loader: LoaderFacts) -> Advice | None:
         return Advice(
             check="pin-memory",
             severity="info",
-            what="pin_memory=False, and the training process uses CUDA.",
-            why="Copies from pageable memory block the training thread until they are done.",
-            change="pin_memory=True in the loader and .to(device, non_blocking=True) in the loop; not .pin_memory()"
-            " inside the loop, which is slower than a plain copy.",
+            rule="pin-memory-off",
             loader=loader.info.name,
             ranks=[loader.rank],
         )
@@ -85,9 +64,7 @@ def _pinning(facts: Facts, loader: LoaderFacts) -> Advice | None:
         return Advice(
             check="pin-memory",
             severity="info",
-            what="pin_memory=True, and there is no GPU here.",
-            why="Without an accelerator PyTorch ignores it; it costs nothing and gives nothing.",
-            change="Nothing, or pin_memory=torch.cuda.is_available() to be rid of the warning.",
+            rule="pin-memory-without-gpu",
             loader=loader.info.name,
             ranks=[loader.rank],
         )
@@ -102,9 +79,8 @@ def _timeout(loader: LoaderFacts) -> Advice | None:
         return Advice(
             check="timeout",
             severity="critical",
-            what=f"timeout={timeout_s:g} with num_workers=0.",
-            why="PyTorch stops with a bare AssertionError at the first iteration: there is no worker to wait for.",
-            change="timeout=0, or num_workers of at least 1.",
+            rule="timeout-without-workers",
+            params={"timeout_s": timeout_s},
             loader=loader.info.name,
             ranks=[loader.rank],
         )
@@ -114,18 +90,16 @@ def _timeout(loader: LoaderFacts) -> Advice | None:
     )
     if not timeout_s < TIMEOUT_ROOM * slowest:
         return None
-    takes = (
-        f"takes about {duration(slowest)} to load"
-        if loader.probe
-        else f"has already taken {duration(slowest)}"
-    )
     return Advice(
         check="timeout",
         severity="critical" if loader.probe is not None and timeout_s < slowest else "warning",
-        what=f"timeout={timeout_s:g} s, and a batch {takes}.",
-        why="The timeout counts for every batch, the first of an epoch included; PyTorch then ends the run with an"
-        " error that names no worker.",
-        change=f"timeout={math.ceil(10 * slowest)}, or 0 and let loaderwatch tell a hang from a slow batch.",
+        rule="timeout-short",
+        params={
+            "timeout_s": timeout_s,
+            "probed": loader.probe is not None,
+            "slowest_s": slowest,
+            "enough_s": math.ceil(10 * slowest),
+        },
         loader=loader.info.name,
         ranks=[loader.rank],
     )
@@ -137,9 +111,8 @@ def _nothing_ahead(loader: LoaderFacts) -> Advice | None:
     return Advice(
         check="prefetch-none",
         severity="critical",
-        what=f"prefetch_factor=0 with {loader.workers} workers.",
-        why="PyTorch accepts it when the loader is made and stops with an AssertionError at the first iteration.",
-        change="prefetch_factor of at least 1; leave it out for 2.",
+        rule="prefetch-none",
+        params={"workers": loader.workers},
         loader=loader.info.name,
         ranks=[loader.rank],
     )
@@ -152,10 +125,8 @@ def _snapshots(loader: LoaderFacts) -> Advice | None:
     return Advice(
         check="snapshots",
         severity="warning" if loader.info.iterable_dataset else "info",
-        what=f"{loader.info.class_name} takes a snapshot with every batch (snapshot_every_n_steps=1).",
-        why="The dataset's state_dict() is pickled and sent along each time; with shuffle buffers in it that costs more"
-        " than the batch.",
-        change="snapshot_every_n_steps = the steps between two checkpoints.",
+        rule="snapshots",
+        params={"loader_class": loader.info.class_name},
         loader=loader.info.name,
         ranks=[loader.rank],
     )
@@ -174,9 +145,7 @@ def flight_recorder(facts: Facts) -> list[Advice]:
         Advice(
             check="flight-recorder",
             severity="info",
-            what="NCCL is in use, and no flight recorder's dump is written when a collective times out.",
-            why="After a hang it names the collective that one rank did not come to; loaderwatch reads the dumps of all ranks.",
-            change=f"{SWITCHES}.",
+            rule="flight-recorder",
             ranks=blind,
         )
     ]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from loaderwatch.advise.facts import LoaderFacts, facts_of
 from loaderwatch.advise.whatif import WhatIf
+from loaderwatch.core.answers import Param, Text
 from loaderwatch.detect.measures.statistics import mean, ratio
-from loaderwatch.detect.text import count, duration
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 from loaderwatch.pipeline.simulation import iteration_s
+from loaderwatch.texts import say
 
 LATELY: Final = 200
 """Steps whose copies to the GPU are looked at."""
@@ -28,8 +29,14 @@ class Estimate:
     change: str
     least_ratio: float
     most_ratio: float
-    rests_on: str
+    rule: str  # the message that says what it rests on
+    params: Mapping[str, Param] = field(default_factory=dict)
     per_epoch_s: float | None = None
+
+    @property
+    def rests_on(self) -> str:
+        """What was measured, in English."""
+        return say(Text(self.rule, dict(self.params)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +66,17 @@ def _persistent_workers(k: _Known) -> Estimate | None:
     if not facts.workers or facts.info.persistent_workers is not False or not _starts_cost(facts):
         return None
     least_s = max(0.0, facts.start_s - k.played.fetch_s)
-    anew = ", made once and not for each epoch" if 2 * facts.rebuilt > facts.starts else ""
     return Estimate(
         "persistent_workers=True",
         ratio(least_s, facts.epoch_s),
         ratio(facts.start_s, facts.epoch_s),
-        f"Workers started anew in {count(facts.starts, 'epoch', 'epochs')}, {duration(facts.start_s)} until the first batch, of"
-        f" {duration(facts.epoch_s)} an epoch. Workers that are kept{anew} still read that batch.",
+        "option-persistent-workers",
+        {
+            "epochs": facts.starts,
+            "start_s": facts.start_s,
+            "epoch_s": facts.epoch_s,
+            "rebuilt": 2 * facts.rebuilt > facts.starts,
+        },
         per_epoch_s=facts.start_s,
     )
 
@@ -79,8 +90,8 @@ def _start_method(k: _Known) -> Estimate | None:
         "multiprocessing_context='fork'",
         0.0,
         ratio(facts.start_s, facts.epoch_s),
-        f"With {facts.info.start_method!r} it takes {duration(facts.start_s)} until the first batch of an epoch. How much of"
-        " that are imports and the pickled dataset, which a forked worker inherits, was not measured.",
+        "option-fork",
+        {"method": facts.info.start_method, "start_s": facts.start_s},
         per_epoch_s=facts.start_s,
     )
 
@@ -101,8 +112,7 @@ def _batch_size(k: _Known) -> Estimate | None:
         f"batch_size={2 * samples}",
         least,
         most,
-        "Twice the samples take a worker twice as long, and the batches read ahead twice the memory. The step takes twice as long at"
-        " worst, and as long as now at best. The model learns from other batches then.",
+        "option-batch-size",
     )
 
 
@@ -117,8 +127,8 @@ def _pin_memory(k: _Known) -> Estimate | None:
         "pin_memory=True",
         0.0,
         min(1.0, ratio(copied_s, k.played.measured_s)),
-        f"From its delivery to the model's first call a batch takes {duration(copied_s)}, the copy to the GPU with it. From pinned memory, with"
-        " .to(device, non_blocking=True), that copy runs beside the model; a thread then copies each batch once more on the host.",
+        "option-pin-memory",
+        {"copied_s": copied_s},
     )
 
 

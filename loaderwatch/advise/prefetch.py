@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 from typing import Final
 
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
-from loaderwatch.core.answers import Advice
+from loaderwatch.core.answers import Advice, Param, Text
 from loaderwatch.detect.measures.gain import prefetch_needed
-from loaderwatch.detect.text import count, duration
 
 TIGHT_RATIO: Final = 0.8
 CONTAINER_SHM_BYTES: Final = 64 * 2**20
 """What Docker and Kubernetes give a container that asks for nothing (pytorch#5040)."""
 MOST_PREFETCH: Final = 32
+ENOUGH_TIMES: Final = 1.5
+"""Times what the batches in flight need that is advised as the size of /dev/shm."""
 
 
 def check(facts: Facts) -> list[Advice]:
@@ -40,15 +42,20 @@ def _jitter(facts: Facts, loader: LoaderFacts) -> Advice | None:
     if wanted <= ahead:
         return None
     more = (wanted - ahead) * workers * loader.batch_bytes
-    memory = f" It takes up to {_size(more)} more shared memory." if math.isfinite(more) else ""
     return Advice(
         check="prefetch",
         severity="warning",
-        what=f"prefetch_factor={ahead} × {count(workers, 'worker')} cover {duration(cushion_s)} of training, but the"
-        f" slowest fetches take {duration(loader.fetch_tail_s)}.",
-        why=f"On average the workers keep up ({duration(loader.fetch_s)} per fetch, {duration(loader.step_s)} per step);"
-        " only their rare slow fetches outlast the batches that lie ready.",
-        change=f"prefetch_factor={wanted}.{memory}",
+        rule="prefetch",
+        params={
+            "prefetch_factor": wanted,
+            "prefetch_factor_now": ahead,
+            "workers": workers,
+            "covered_s": cushion_s,
+            "slowest_s": loader.fetch_tail_s,
+            "fetch_s": loader.fetch_s,
+            "step_s": loader.step_s,
+            "more_bytes": more if math.isfinite(more) else None,
+        },
         loader=loader.info.name,
         ranks=[loader.rank],
     )
@@ -64,58 +71,59 @@ def _shared_memory(facts: Facts, host: HostFacts) -> Advice | None:
     sized = [loader for loader in loaders if math.isfinite(loader.batch_bytes)]
     need = sum(loader.in_flight * loader.batch_bytes for loader in sized)
     if need > TIGHT_RATIO * free:
-        parts = ", ".join(_part(loader) for loader in sized if loader.rank == sized[0].rank)
+        parts = [_part(loader) for loader in sized if loader.rank == sized[0].rank]
         ranks = facts.ranks_on(host.name)
         return Advice(
             check="shared-memory",
             severity="critical" if need > free else "warning",
-            what=f"Batches in flight need up to {_size(need)} of shared memory ({parts}"
-            + (f", times {count(ranks, 'rank')}" if ranks > 1 else "")
-            + f"); /dev/shm on {host.name} has {_size(free)} free of {_size(host.shm_bytes)}.",
-            why="Workers hand batches over in shared memory. When it is full they fail with a bus error or"
-            " 'unable to write to file', often only when the second loader starts.",
-            change=f"Enlarge it to at least {_size(_generous(need))} (docker --shm-size or --ipc=host; in Kubernetes an"
-            f" emptyDir with medium: Memory on /dev/shm), or {_lower(sized, TIGHT_RATIO * free / need)}.",
+            rule="shared-memory-short",
+            params={
+                "needed_bytes": need,
+                "loaders": reduce(
+                    lambda first, more: Text("comma-also", {"first": first, "more": more}), parts
+                ),
+                "ranks": ranks if ranks > 1 else None,
+                "host": host.name,
+                "free_bytes": free,
+                "total_bytes": host.shm_bytes,
+                "enough_bytes": ENOUGH_TIMES * need,
+                **_lower(sized, TIGHT_RATIO * free / need),
+            },
             ranks=sorted({loader.rank for loader in loaders}),
         )
     if not sized and host.shm_bytes <= CONTAINER_SHM_BYTES:
         return Advice(
             check="shared-memory",
             severity="info",
-            what=f"/dev/shm on {host.name} has {_size(host.shm_bytes)}, a container's default.",
-            why="Workers hand batches over in shared memory, and it is shared by all loaders and ranks.",
-            change="Start the container with --shm-size or --ipc=host.",
+            rule="shared-memory-default",
+            params={"host": host.name, "total_bytes": host.shm_bytes},
             ranks=sorted({loader.rank for loader in loaders}),
         )
     return None
 
 
-def _lower(sized: list[LoaderFacts], by: float) -> str:
+def _lower(sized: list[LoaderFacts], by: float) -> dict[str, Param]:
     """Return what to lower so that batches in flight need only the share ``by`` of what they need now."""
     largest = max(sized, key=lambda loader: loader.in_flight * loader.batch_bytes)
-    now, name = largest.info.prefetch_factor or 2, largest.info.name
+    now = largest.info.prefetch_factor or 2
     factor = math.floor(now * by)
-    if 1 <= factor < now:
-        return f"set prefetch_factor={factor} (now {now}) for {name}"
-    return f"lower num_workers (now {largest.workers}) or the batch size of {name}"
+    return {
+        "loader": largest.info.name,
+        "prefetch_factor": factor if 1 <= factor < now else None,
+        "prefetch_factor_now": now,
+        "num_workers": largest.workers,
+    }
 
 
-def _part(loader: LoaderFacts) -> str:
-    ahead = f"{loader.workers} × {loader.info.prefetch_factor or 2}"
-    if loader.in_flight == (loader.info.batches or 0) + 1:
-        ahead = f"all {loader.info.batches}"
-    return f"{loader.info.name}: {ahead} batches of {_size(loader.batch_bytes)}"
-
-
-def _generous(need: float) -> float:
-    return 1.5 * need
-
-
-def _size(size: float) -> str:
-    if size >= 10e9:
-        return f"{size / 1e9:.0f} GB"
-    if size >= 1e9:
-        return f"{size / 1e9:.1f} GB"
-    if size >= 1e6:
-        return f"{size / 1e6:.0f} MB"
-    return f"{size / 1e3:.0f} kB"
+def _part(loader: LoaderFacts) -> Text:
+    return Text(
+        "loader-reads-ahead",
+        {
+            "loader": loader.info.name,
+            "all": loader.in_flight == (loader.info.batches or 0) + 1,
+            "batches": loader.info.batches,
+            "workers": loader.workers,
+            "prefetch_factor": loader.info.prefetch_factor or 2,
+            "batch_bytes": loader.batch_bytes,
+        },
+    )

@@ -13,7 +13,6 @@ from typing import Final
 from loaderwatch.advise.facts import Facts, LoaderFacts
 from loaderwatch.core.answers import Advice
 from loaderwatch.core.facts import LoaderProbe
-from loaderwatch.detect.text import count
 
 OWN_THREADS: Final = 2
 """A worker's main thread, and the one that feeds its result queue."""
@@ -25,7 +24,6 @@ OTHERS_RATIO: Final = 0.25
 
 An idle helper (a client's event loop) is none of these.
 """
-VARIABLES: Final = "OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1"
 
 
 def check(facts: Facts) -> list[Advice]:
@@ -45,17 +43,19 @@ def _threaded(facts: Facts, loader: LoaderFacts) -> Advice | None:
         return None
     limits = (facts.processes[loader.rank].thread_limits if loader.rank in facts.processes else None) or {}
     too_high = [f"{name}={value}" for name, value in limits.items() if value.isdecimal() and int(value) > 1]
-    total = computing * threads
     return Advice(
         check="worker-threads",
         severity="warning",
-        what=f"Each worker computes with {threads} threads: {computing} × {threads} = {total} on {usable:g} usable"
-        f" CPU{'' if usable == 1 else 's'}" + (f" ({', '.join(too_high)})." if too_high else "."),
-        why="Workers are the parallelism already; threads of BLAS, OpenMP or OpenCV inside them fight for the same"
-        " CPUs and can make a fetch many times slower. torch.set_num_threads in the training process does not"
-        " reach workers.",
-        change=f"Start Python with {VARIABLES}, or limit them in worker_init_fn (threadpoolctl.threadpool_limits(1),"
-        f" torch.set_num_threads(1), cv2.setNumThreads(0)) for the {count(loader.workers, 'worker')}.",
+        rule="worker-threads",
+        params={
+            "threads": threads,
+            "computing": computing,
+            "total": computing * threads,
+            "usable_cpus": usable,
+            "of_cpus": None,
+            "limits": ", ".join(too_high) or None,
+            "workers": loader.workers,
+        },
         loader=loader.info.name,
         ranks=[loader.rank],
     )

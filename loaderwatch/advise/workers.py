@@ -6,12 +6,11 @@ import math
 from typing import Final
 
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
-from loaderwatch.core.answers import Advice
+from loaderwatch.core.answers import Advice, Param
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.fetches import taken_from_memory
 from loaderwatch.detect.measures.gain import workers_needed
-from loaderwatch.detect.streams import split_first
-from loaderwatch.detect.text import count, duration, percent
+from loaderwatch.detect.streams import split
 
 SERIAL_STEP_RATIO: Final = 0.1
 """Share of a step, 0 to 1, from which loading on the training thread is worth a word.
@@ -56,25 +55,23 @@ def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
     largest = max(at_once, key=lambda loader: loader.workers)
     if each >= largest.workers:
         return []  # several small loaders; there is no single number to turn
-    measured = math.isfinite(cpu_ratio)
-    per = [count(ranks, "rank"), _split(at_once)] if ranks > 1 else [_split(at_once)]
-    split = f" ({' × '.join(per)})" if len(at_once) > 1 else ""
     names = sorted({loader.info.name for loader in at_once})
     return [
         Advice(
             check="workers-cpus",
             severity="warning" if total >= MUCH_CROWDED * host.usable_cpus else "info",
-            what=f"{count(total, 'worker')}{split} share {_cpus(host)}.",
-            why=(
-                f"Their fetches compute {percent(min(1.0, cpu_ratio))} of the time, so beyond one worker per CPU"
-                if measured
-                else "If they compute while they read, beyond one worker per CPU"
-            )
-            + " each of them only gets slower, and they take CPU from the training process."
-            + _blind(host),
-            change=f"num_workers={each} for {largest.info.name} (now {largest.workers})"
-            + (f" on each of {count(ranks, 'rank')}." if ranks > 1 else ".")
-            + ("" if measured else " Workers that only wait for storage or network may be more than CPUs."),
+            rule="workers-cpus",
+            params={
+                "workers": total,
+                "ranks": ranks if ranks > 1 else None,
+                "split": _split(at_once) if len(at_once) > 1 else None,
+                **cpus(host),
+                "computing_ratio": min(1.0, cpu_ratio) if math.isfinite(cpu_ratio) else None,
+                "quota": _is_quota(host),
+                "num_workers": each,
+                "num_workers_now": largest.workers,
+                "loader": largest.info.name,
+            },
             loader=largest.info.name if len(names) == 1 else None,
             ranks=sorted({loader.rank for loader in at_once}),
         )
@@ -87,15 +84,20 @@ def _split(loaders: list[LoaderFacts]) -> str:
     return " + ".join(str(loader.workers) for loader in loaders if loader.rank == first)
 
 
-def _cpus(host: HostFacts) -> str:
-    usable = f"{host.usable_cpus:g} usable CPU{'' if host.usable_cpus == 1 else 's'}"
-    return usable if host.usable_cpus >= host.cpus else f"{usable} (of {host.cpus})"
+def cpus(host: HostFacts | None) -> dict[str, Param]:
+    """Return the parameters of the message ``usable-cpus``: those that may be used, and of how many where that is not all."""
+    if host is None or not math.isfinite(host.usable_cpus):
+        return {"usable_cpus": None, "of_cpus": None}
+    return {
+        "usable_cpus": host.usable_cpus,
+        "of_cpus": host.cpus if host.usable_cpus < host.cpus else None,
+    }
 
 
-def _blind(host: HostFacts) -> str:
-    if math.isfinite(host.quota_cpus) and host.quota_cpus <= host.usable_cpus and host.quota_cpus < host.cpus:
-        return " The limit is a CPU quota, which os.cpu_count() and PyTorch's own warning do not see."
-    return ""
+def _is_quota(host: HostFacts) -> bool:
+    return (
+        math.isfinite(host.quota_cpus) and host.quota_cpus <= host.usable_cpus and host.quota_cpus < host.cpus
+    )
 
 
 def _serial(facts: Facts, loader: LoaderFacts) -> Advice | None:
@@ -111,15 +113,17 @@ def _serial(facts: Facts, loader: LoaderFacts) -> Advice | None:
         return None
     wanted = workers_needed(loader.fetch_s, loader.step_s) if known_step else 2
     wanted = wanted if most is None else min(wanted, most)
-    step = f" and a step {duration(loader.step_s)}" if known_step else ""
     return Advice(
         check="workers-none",
         severity="warning",
-        what=f"num_workers=0: a batch takes {duration(loader.fetch_s)} to load{step}.",
-        why="Batches are loaded on the training thread, so the model waits for each of them and nothing overlaps.",
-        change=f"num_workers={wanted}, persistent_workers=True"
-        + (f" ({_cpus(host)})." if host is not None and math.isfinite(host.usable_cpus) else ".")
-        + split_first(loader.info),
+        rule="workers-none",
+        params={
+            "fetch_s": loader.fetch_s,
+            "step_s": loader.step_s if known_step else None,
+            "num_workers": wanted,
+            **cpus(host),
+            **split(loader.info),
+        },
         loader=loader.info.name,
         ranks=[loader.rank],
     )
@@ -159,9 +163,7 @@ def _one_cpu(facts: Facts, host: HostFacts) -> Advice | None:
     return Advice(
         check="affinity",
         severity="warning",
-        what=f"The training process may run on 1 of {host.cpus} CPUs, and its workers inherit that.",
-        why="An affinity mask of one CPU comes from Slurm's --cpus-per-task=1 or from an OpenMP setting"
-        " (OMP_PLACES, GOMP_CPU_AFFINITY, KMP_AFFINITY); all workers then take turns on that CPU.",
-        change="Give the task more CPUs (srun --cpus-per-task, --cpu-bind=none) or unset those variables.",
+        rule="affinity",
+        params={"cpus": host.cpus},
         ranks=sorted({loader.rank for loader in loaders}),
     )

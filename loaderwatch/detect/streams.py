@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loaderwatch.core.answers import Param
 from loaderwatch.core.facts import LoaderInfo
 
 
@@ -28,3 +29,14 @@ def split_first(loader: LoaderInfo) -> str:
         f" First split the rows by torch.utils.data.get_worker_info() in __iter__: nothing in {loader.dataset_class or 'the dataset'}"
         f" does that, so {now}."
     )
+
+
+def split(loader: LoaderInfo) -> dict[str, Param]:
+    """Return the parameters of the message ``split-first``, a sentence for advice that raises a loader's workers."""
+    splits = loader.splits_by_worker
+    needed = "unknown" if splits is None else "missing"
+    return {
+        "split": "not-needed" if not loader.iterable_dataset or splits else needed,
+        "copies": copies(loader),
+        "dataset": loader.dataset_class or None,
+    }

@@ -96,6 +96,20 @@ def size(number: float, language: str = "en") -> str:
     return f"{number:.0f} B" if math.isfinite(number) else UNKNOWN[language]["bytes"]
 
 
+def rough_size(number: float) -> str:
+    """Return bytes as "640 kB", "14 MB", "1.7 GB", "28 GB": what is computed from sizes that differ from batch to batch."""
+    number = float(number)
+    for unit, scale, digits in (("GB", 1e10, 0), ("GB", 1e9, 1), ("MB", 1e6, 0)):
+        if number >= scale:
+            return f"{number / (1e9 if unit == 'GB' else 1e6):.{digits}f} {unit}"
+    return f"{number / 1e3:.0f} kB"
+
+
+def megabytes(number: float) -> str:
+    """Return bytes as whole megabytes: "200 MB"."""
+    return f"{float(number) / 1e6:.0f} MB"
+
+
 def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
     """Return items as "a", "a and b" or "a, b and c"; of more than ``limit`` items the rest is a number."""
     chinese = language == "zh"
@@ -127,6 +141,11 @@ def whole(number: float) -> str:
     return f"{float(number):.0f}"
 
 
+def plain(number: float) -> str:
+    """Return a number with the digits that it has, and no more: "4", "2.5"."""
+    return f"{float(number):g}"
+
+
 def known(value: object) -> str:
     """Return "yes", or "no" for a value that is missing or no number. Variants choose by it."""
     unknown = isinstance(value, FluentNone) or (isinstance(value, float) and not math.isfinite(value))
@@ -155,6 +174,9 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "COUNT": _same(counted),
     "DECIMAL": _same(decimal),
     "WHOLE": _same(whole),
+    "PLAIN": _same(plain),
+    "ROUGH_SIZE": _same(rough_size),
+    "MEGABYTES": _same(megabytes),
     "KNOWN": _same(known),
 }
 """The functions of catalogues by their names; each is made for a language."""

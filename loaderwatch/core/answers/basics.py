@@ -53,13 +53,18 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """One piece of advice on a configuration. ``check`` is its heading in docs/doctor.md."""
+    """One piece of advice on a configuration. ``check`` is its heading in docs/doctor.md.
+
+    ``rule`` is the id of its message, whose parts with ``params`` are ``what``, ``why`` and ``change``; these are in English here.
+    """
 
     check: str
     severity: Severity
-    what: str  # what is configured, with its numbers
-    why: str
-    change: str
+    rule: str = ""
+    params: dict[str, Param] = {}
+    what: str = ""  # what is configured, with its numbers
+    why: str = ""
+    change: str = ""
     loader: str | None = None  # the loader's name
     where: str | None = None  # file and line of the loader's construction, where that is known
     ranks: list[int] = []

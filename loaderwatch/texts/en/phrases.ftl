@@ -28,3 +28,22 @@ sample-name = { $stream ->
 
 # Until all titles are messages: the beginning of a title, and why.
 joined = { $before }{ $because }.
+
+# The class of the dataset; unknown where nothing is known of it.
+dataset-name = { KNOWN($dataset) ->
+        [yes] { $dataset }
+       *[no] the dataset
+    }
+# A sentence for advice that raises a loader's workers, see detect/streams.py. $copies is how often each row comes today.
+split-first = { $split ->
+        [unknown] { " " }Each worker of an IterableDataset reads all of it unless __iter__ splits it by torch.utils.data.get_worker_info(): without
+            that every row would come once per worker.
+        [missing] { " " }First split the rows by torch.utils.data.get_worker_info() in __iter__: nothing in { dataset-name } does that, so { $copies ->
+                [1] every row would come once per worker
+               *[other] every row comes { $copies } times already, and the steps count all of them
+            }.
+       *[not-needed] { "" }
+    }
+# The environment variables that make PyTorch write dumps when a NCCL collective times out.
+flight-recorder-switches = TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_DUMP_TEMP_FILE=/some/folder/rank_ in the job's environment
+    (TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE in older versions of PyTorch)

@@ -22,3 +22,22 @@ sample-name = { $stream ->
     }
 
 joined = { $before }{ $because }。
+
+dataset-name = { KNOWN($dataset) ->
+        [yes] { $dataset }
+       *[no] 数据集
+    }
+split-first = { $split ->
+        [unknown] IterableDataset 的每个 worker 都会读取全部数据，除非 __iter__ 用 torch.utils.data.get_worker_info() 划分：
+            不划分的话，每个 worker 都会把每行各给一遍。
+        [missing] 先在 __iter__ 里用 torch.utils.data.get_worker_info() 划分数据行：{ KNOWN($dataset) ->
+                [yes] { $dataset }{ " " }
+               *[no] 数据集
+            }里没有这样做，所以{ $copies ->
+                [1] 每行都会由每个 worker 各给一遍
+               *[other] 每行现在已经重复出现 { $copies } 次，而且都计入了步数
+            }。
+       *[not-needed] { "" }
+    }
+flight-recorder-switches = 在作业的环境变量里设 TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1
+    TORCH_FR_DUMP_TEMP_FILE=/some/folder/rank_（旧版 PyTorch 用 TORCH_NCCL_TRACE_BUFFER_SIZE 和 TORCH_NCCL_DEBUG_INFO_TEMP_FILE）
