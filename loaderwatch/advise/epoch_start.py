@@ -44,7 +44,7 @@ def _restarting(facts: Facts, loader: LoaderFacts) -> Advice | None:
         params={
             "start": start,
             "workers": loader.workers,
-            "start_s": loader.start_s,
+            "start_s": loader.start_s if measured else None,
             "epoch_ratio": min(1.0, share) if math.isfinite(share) else None,
             "rebuilt": 2 * loader.rebuilt > loader.starts,
             "method": info.start_method,

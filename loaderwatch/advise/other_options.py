@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Final
 
 from loaderwatch.advise.facts import LoaderFacts, facts_of
 from loaderwatch.advise.whatif import WhatIf
-from loaderwatch.core.answers import Param, Text
+from loaderwatch.core.answers import Text
 from loaderwatch.detect.measures.statistics import mean, ratio
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 from loaderwatch.pipeline.simulation import iteration_s
@@ -29,14 +29,13 @@ class Estimate:
     change: str
     least_ratio: float
     most_ratio: float
-    rule: str  # the message that says what it rests on
-    params: Mapping[str, Param] = field(default_factory=dict)
+    basis: Text  # what it rests on
     per_epoch_s: float | None = None
 
     @property
     def rests_on(self) -> str:
-        """What was measured, in English."""
-        return say(Text(self.rule, dict(self.params)))
+        """What it rests on, in English."""
+        return say(self.basis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +69,15 @@ def _persistent_workers(k: _Known) -> Estimate | None:
         "persistent_workers=True",
         ratio(least_s, facts.epoch_s),
         ratio(facts.start_s, facts.epoch_s),
-        "option-persistent-workers",
-        {
-            "epochs": facts.starts,
-            "start_s": facts.start_s,
-            "epoch_s": facts.epoch_s,
-            "rebuilt": 2 * facts.rebuilt > facts.starts,
-        },
+        Text(
+            "option-persistent-workers",
+            {
+                "epochs": facts.starts,
+                "start_s": facts.start_s,
+                "epoch_s": facts.epoch_s,
+                "rebuilt": 2 * facts.rebuilt > facts.starts,
+            },
+        ),
         per_epoch_s=facts.start_s,
     )
 
@@ -90,8 +91,7 @@ def _start_method(k: _Known) -> Estimate | None:
         "multiprocessing_context='fork'",
         0.0,
         ratio(facts.start_s, facts.epoch_s),
-        "option-fork",
-        {"method": facts.info.start_method, "start_s": facts.start_s},
+        Text("option-fork", {"method": facts.info.start_method, "start_s": facts.start_s}),
         per_epoch_s=facts.start_s,
     )
 
@@ -112,7 +112,7 @@ def _batch_size(k: _Known) -> Estimate | None:
         f"batch_size={2 * samples}",
         least,
         most,
-        "option-batch-size",
+        Text("option-batch-size"),
     )
 
 
@@ -127,8 +127,7 @@ def _pin_memory(k: _Known) -> Estimate | None:
         "pin_memory=True",
         0.0,
         min(1.0, ratio(copied_s, k.played.measured_s)),
-        "option-pin-memory",
-        {"copied_s": copied_s},
+        Text("option-pin-memory", {"copied_s": copied_s}),
     )
 
 

@@ -91,6 +91,7 @@ IMPORTS_LATE: dict[str, tuple[set[str], str]] = {
 """Modules that import some of ours inside functions: which, and why."""
 
 OF_MANY = {
+    "advise/test_words.py",
     "agent/test_other_torch.py",
     "cli/test_main.py",
     "core/test_wire_properties.py",
@@ -207,6 +208,7 @@ TESTED_BY: dict[str, str] = {
     "server/store/facts.py": "unit/server/store/test_attempts.py",
     "server/tls.py": "integration/test_server_tls.py",
     "server/window/replay.py": "integration/test_replay.py",
+    "texts/formats.py": "unit/advise/test_words.py",
     "streamer/flight_recorder.py": "integration/test_flight.py",
     "streamer/outbox/files.py": "unit/streamer/outbox/test_outbox.py",
     "streamer/stack_moments/slow_loops.py": "integration/test_streamer_stacks.py",

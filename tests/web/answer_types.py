@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import types
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, get_args, get_origin
 
@@ -25,6 +26,8 @@ HEAD: Final = """\
  * The answers of the HTTP API, for the type checker. Made from loaderwatch/core/answers/ by `make types`: change them there.
  *
 """
+PARAM: Final = get_args(typing.get_type_hints(answers.Text)["params"])[1]
+"""A value in a message. It may be a text, which has such values itself, so it needs a name of its own."""
 WIDTH: Final = 120
 LINE: Final = " * "
 
@@ -35,6 +38,8 @@ def script() -> str:
     for name, value in vars(answers).items():
         if get_origin(value) is Literal:
             lines += _wrapped(name, [f'"{word}"' for word in get_args(value)], "|", "")
+        elif name == "Param":
+            lines += _wrapped(name, _parts(PARAM), "|", "")
         elif (
             isinstance(value, type)
             and issubclass(value, msgspec.Struct)
@@ -62,18 +67,26 @@ def _wrapped(name: str, parts: list[str], between: str, braces: str) -> list[str
 def _type(hint: Any) -> str:
     if hint in PLAIN:
         return PLAIN[hint]
+    if hint == PARAM:
+        return "Param"
     origin = get_origin(hint)
-    if origin is list:
+    if origin is dict:
+        return f"Object<string, {_type(get_args(hint)[1])}>"
+    if origin in (list, Sequence):
         inner = _type(get_args(hint)[0])
         return f"({inner})[]" if "|" in inner and not inner.endswith("]") else f"{inner}[]"
     if origin is Literal:
         alias = next((name for name, value in vars(answers).items() if value == hint), None)
         return alias or "|".join(f'"{word}"' for word in get_args(hint))
     if origin in (types.UnionType, typing.Union):
-        return "|".join(dict.fromkeys(_type(part) for part in get_args(hint)))
+        return "|".join(_parts(hint))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return hint.__name__
     raise TypeError(f"no JavaScript type is known for {hint!r}; add it to {__file__}")
+
+
+def _parts(union: Any) -> list[str]:
+    return list(dict.fromkeys(_type(part) for part in get_args(union)))
 
 
 if __name__ == "__main__":

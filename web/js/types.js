@@ -1,20 +1,22 @@
 /**
  * The answers of the HTTP API, for the type checker. Made from loaderwatch/core/answers/ by `make types`: change them there.
  *
- * @typedef {{check: string, severity: Severity, what: string, why: string, change: string, loader: string|null,
- *   where: string|null, ranks: number[]}} Advice
+ * @typedef {{check: string, severity: Severity, rule: string, params: Object<string, Param>, what: string, why: string,
+ *   change: string, loader: string|null, where: string|null, ranks: number[]}} Advice
  * @typedef {"firing"|"acknowledged"|"silenced"|"resolved"} AlertState
  * @typedef {"finished"|"crashed"|"lost"} AttemptStatus
  * @typedef {"device"|"nvml"|"loop"|"mixed"} Clock
  * @typedef {"waiting"|"turns"|"even"|"apart"|"unknown"|"standing"} CouplingState
  * @typedef {{label: string, value: number|string|null, unit: Unit}} Evidence
  * @typedef {"finding"|"run"} GainOf
+ * @typedef {boolean|number|string|(number|string|Text)[]|Text|null} Param
  * @typedef {"stands"|"moving"|"ended"|"crashed"|"unknown"} PlaceState
  * @typedef {"data_wait_ratio"|"step_s"|"gpu_utilization_ratio"} RankMeasure
  * @typedef {"live"|"finished"|"crashed"|"lost"} RankStatus
  * @typedef {"live"|"finished"|"hung"|"crashed"|"lost"} RunStatus
  * @typedef {"info"|"warning"|"critical"} Severity
  * @typedef {{rank: number, worker: number, pid: number, taken_at: number, text: string, why: string}} Stack
+ * @typedef {{id: string, params: Object<string, Param>, part: string|null}} Text
  * @typedef {"ratio"|"s"|"count"|"bytes"|"index"|"text"|"per_s"} Unit
  * @typedef {{severity: VerdictSeverity, title: string, advice: string, finding_id: string|null}} Verdict
  * @typedef {"ok"|"info"|"warning"|"critical"} VerdictSeverity
@@ -44,7 +46,8 @@
  *   confidence: number, rank: number|null, host: string|null, worker: number|null, pid: number|null,
  *   sample_indices: number[], began_at: number, ended_at: number|null, title: string, cause: string, advice: string,
  *   evidence: Evidence[], lost_s: number|null, gain_ceiling_ratio: number|null, gain_of: GainOf, stacks: Stack[],
- *   folded: Folded[], silenced_until: number|null, recovering: boolean, followed: Followed|null}} Finding
+ *   folded: Folded[], rule: string, params: Object<string, Param>, frame: Text|null, also: Text[],
+ *   silenced_until: number|null, recovering: boolean, followed: Followed|null}} Finding
  * @typedef {{key: string, code: string, scenario: string, severity: Severity, title: string, evidence: Evidence[],
  *   began_at: number, warned_s: number|null}} Folded
  * @typedef {{run_id: string, name: string, measure: "steps_per_s"|"samples_per_s", before_per_s: number,
@@ -107,8 +110,8 @@
  *   goodput_ratio: number|null, lost_s: number|null, lost_clock: Clock, lost_records: number, simulated_gpu: boolean,
  *   epochs: number|null, progress: Progress|null, verdict: Verdict, loaders: Loader[], groups: RankGroup[],
  *   ranks: RankRow[]}} Summary
- * @typedef {{change: string, least_ratio: number, most_ratio: number, per_epoch_s: number|null,
- *   rests_on: string}} LoaderOption
+ * @typedef {{change: string, least_ratio: number, most_ratio: number, per_epoch_s: number|null, rests_on: string,
+ *   basis: Text|null}} LoaderOption
  * @typedef {{num_workers: number, prefetch_factor: number, in_order: boolean, steps_per_s: number, least_per_s: number,
  *   most_per_s: number, gain_ratio: number, memory_bytes: number|null}} LoaderSetting
  * @typedef {{rank: number, loader: number, name: string, measured_per_s: number, today: LoaderSetting,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from loaderwatch.core.answers.basics import Text
+
 
 class LoaderSetting(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a loader and the speed that they would give: ``steps_per_s`` between ``least_per_s`` and ``most_per_s``."""
@@ -21,7 +23,8 @@ class LoaderSetting(msgspec.Struct, frozen=True, kw_only=True):
 class LoaderOption(msgspec.Struct, frozen=True, kw_only=True):
     """An option of a loader, and the shares of the run's time that it saves at least and at most; below 0 where it costs some.
 
-    ``per_epoch_s`` is what it saves of an epoch at most, null for what acts on each batch; ``rests_on`` says what was measured.
+    ``per_epoch_s`` is what it saves of an epoch at most, null for what acts on each batch; ``rests_on`` says what was measured:
+    ``basis`` in English.
     """
 
     change: str
@@ -29,6 +32,7 @@ class LoaderOption(msgspec.Struct, frozen=True, kw_only=True):
     most_ratio: float
     per_epoch_s: float | None
     rests_on: str
+    basis: Text | None = None  # None from a server of an older version
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,10 +14,13 @@ from types import ModuleType
 from typing import Any, Final
 from unittest import mock
 
+import pytest
+
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.other_options import Estimate
 from loaderwatch.core.answers import Advice
 from loaderwatch.core.facts import LoaderProbe
+from loaderwatch.texts import LANGUAGES, catalogue
 from tests.unit.advise import test_audit, test_other_options
 from tests.unit.advise.test_audit import facts, one, report
 
@@ -174,6 +177,15 @@ def words() -> str:
 
 def test_words_are_as_reviewed() -> None:
     assert words() == GOLDEN.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_says_all_of_it(language: str) -> None:
+    spoken = catalogue(language)
+    assert all(
+        spoken.say(each.rule, each.params, part) for each in advice() for part in ("what", "why", "change")
+    )
+    assert all(spoken.say(each.basis.id, each.basis.params) for each in estimates())
 
 
 if __name__ == "__main__":
