@@ -8,20 +8,26 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 from unittest import mock
 
+import numpy as np
 import pytest
 
 from loaderwatch.advise.audit import audit
+from loaderwatch.advise.comparison.compare import comparison
+from loaderwatch.advise.comparison.measures import MEASURES
 from loaderwatch.advise.other_options import Estimate
-from loaderwatch.core.answers import Advice
+from loaderwatch.core.answers import Advice, Comparison
 from loaderwatch.core.facts import LoaderProbe
 from loaderwatch.texts import LANGUAGES, catalogue
 from tests.unit.advise import test_audit, test_other_options
+from tests.unit.advise.comparison import test_compare, test_followed
+from tests.unit.advise.comparison.test_compare import observed, process, run
 from tests.unit.advise.test_audit import facts, one, report
 
 GOLDEN: Final = Path(__file__).with_name("words.txt")
@@ -165,6 +171,28 @@ def estimates() -> list[Estimate]:
     return [each for found in results(test_other_options, "estimates_of") for each in found]
 
 
+def comparisons() -> Iterator[list[str]]:
+    """The words of each comparison, and of what a run gained that followed a finding."""
+    for compared in [*results(test_compare, "comparison"), *more_comparisons()]:
+        yield [
+            compared.title,
+            *(f"    note: {note}" for note in compared.notes),
+            *(f"    {each.label}: {each.said}" for each in compared.measures),
+        ]
+    for gained in results(test_followed, "followed"):
+        if gained is not None:
+            yield [gained.sentence]
+
+
+def more_comparisons() -> Iterator[Comparison]:
+    """Those that no other test has."""
+    every = {name: np.full(40, 2.0) for name in MEASURES}
+    yield comparison(replace(observed("a", 12.0), values=every), replace(observed("b", 12.0), values=every))
+    unknown = [process(batch_size=None)]
+    yield comparison(observed("a", 2e4), observed("b", 0.0123, processes=unknown))
+    yield comparison(observed("a", 12.0, run=run("a", state="hung", seconds=3.6)), observed("b", 1e4))
+
+
 def words() -> str:
     """Every advice and every estimate once, in the order of the cases."""
     blocks = [
@@ -172,6 +200,7 @@ def words() -> str:
         for each in advice()
     ]
     blocks += [f"{each.change}\n    {each.rests_on}\n" for each in estimates()]
+    blocks += ["\n".join(lines) + "\n" for lines in comparisons()]
     return "\n".join(dict.fromkeys(blocks))
 
 
