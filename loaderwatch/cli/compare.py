@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.advise.comparison.compare import comparison, signed
+from loaderwatch.advise.comparison.compare import comparison
 from loaderwatch.advise.comparison.condition import parse
 from loaderwatch.advise.comparison.measures import MEASURES
 from loaderwatch.cli.flags import add_data_dir
@@ -22,6 +22,7 @@ from loaderwatch.core.printable import one_line
 from loaderwatch.detect.text import count, percent
 from loaderwatch.server.recordings.observed import observed
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.texts.formats import signed
 
 _ABOUT: Final = f"""Compares run B with run A over the whole of each but its beginning: what changed in the configuration, and
 what in speed, waits and epoch boundaries, each with a 95 % interval and whether that is more than noise. Measures:

@@ -146,6 +146,18 @@ def plain(number: float) -> str:
     return f"{float(number):g}"
 
 
+def three_digits(number: float) -> str:
+    """Return a number with three digits, and never as a power of ten: "0.42", "12.1", "1,240"."""
+    number = float(number)
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"
+
+
+def signed(ratio: float, language: str = "en") -> str:
+    """Return a change with its sign, as a percentage: "+12 %"."""
+    ratio = float(ratio)
+    return f"{'-' if ratio < 0 else '+'}{percent(abs(ratio), language)}"
+
+
 def known(value: object) -> str:
     """Return "yes", or "no" for a value that is missing or no number. Variants choose by it."""
     unknown = isinstance(value, FluentNone) or (isinstance(value, float) and not math.isfinite(value))
@@ -177,6 +189,8 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "PLAIN": _same(plain),
     "ROUGH_SIZE": _same(rough_size),
     "MEGABYTES": _same(megabytes),
+    "THREE_DIGITS": _same(three_digits),
+    "SIGNED": _of(signed),
     "KNOWN": _same(known),
 }
 """The functions of catalogues by their names; each is made for a language."""

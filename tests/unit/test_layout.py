@@ -30,7 +30,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"core", "detect", "advise", "server"},
     "demo": {"core", ""},
     "supervisor": {"core"},
-    "cli": {"core", "agent", "streamer", "supervisor", "detect", "advise", "server", "report", "demo", ""},
+    "cli": {
+        "core",
+        "agent",
+        "streamer",
+        "supervisor",
+        "texts",
+        "detect",
+        "advise",
+        "server",
+        "report",
+        "demo",
+        "",
+    },
 }
 """Which parts a part may import, besides itself. "" is the package's own ``__init__``."""
 

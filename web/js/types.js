@@ -36,7 +36,7 @@
  * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, began_at: number, seconds: number,
  *   world_size: number, steps: number|null}} ComparedRun
  * @typedef {{a: ComparedRun, b: ComparedRun, title: string, judgement: Judgement, notes: string[], settings: Setting[],
- *   measures: Difference[]}} Comparison
+ *   measures: Difference[], title_text: Text|null, note_texts: Text[]}} Comparison
  * @typedef {{measure: string, label: string, unit: Unit, a: Estimate|null, b: Estimate|null, change: number|null,
  *   change_low: number|null, change_high: number|null, judgement: Judgement, said: string}} Difference
  * @typedef {{mean: number, low: number|null, high: number|null, values: number}} Estimate

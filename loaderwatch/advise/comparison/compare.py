@@ -10,19 +10,12 @@ from typing import Final
 from loaderwatch.advise.comparison.measures import MEASURES, SAMPLES, SPEED, Measure
 from loaderwatch.advise.comparison.noise import Mean, difference, mean_of
 from loaderwatch.advise.comparison.settings import changed, loaders_of
-from loaderwatch.core.answers import ComparedRun, Comparison, Difference, Estimate, Judgement
+from loaderwatch.core.answers import ComparedRun, Comparison, Difference, Estimate, Judgement, Param, Text
 from loaderwatch.core.facts import GpuInfo, HostInfo, ProcessInfo
 from loaderwatch.detect.measures.statistics import Floats
-from loaderwatch.detect.text import percent
+from loaderwatch.texts import say
 
 _SHORT_S: Final = 60.0
-_SAID: Final[dict[Judgement, str]] = {
-    "better": "more than noise: better",
-    "worse": "more than noise: worse",
-    "changed": "more than noise",
-    "noise": "not more than noise",
-    "unknown": "too little was measured to tell",
-}
 
 
 @dataclass(frozen=True)
@@ -60,12 +53,15 @@ def comparison(a: Observed, b: Observed) -> Comparison:
         if name in ours or name in theirs
     ]
     speed = speed_of(a, b)
+    title, notes = _title(speed), _notes(a, b)
     return Comparison(
         a=a.run,
         b=b.run,
-        title=_title(speed),
+        title=say(title),
+        title_text=title,
         judgement="unknown" if speed is None else speed.judgement,
-        notes=_notes(a, b),
+        notes=[say(note) for note in notes],
+        note_texts=notes,
         settings=changed((a.processes, a.hosts, a.gpus), (b.processes, b.hosts, b.gpus)),
         measures=measures,
     )
@@ -93,7 +89,7 @@ def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> 
             judgement = _judged(measure, change, low, high)
     return Difference(
         measure=name,
-        label=measure.label,
+        label=say(Text("compared-measure", {"measure": name})),
         unit=measure.unit,
         a=_estimate(a),
         b=_estimate(b),
@@ -101,7 +97,7 @@ def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> 
         change_low=low,
         change_high=high,
         judgement=judgement,
-        said=_SAID[judgement],
+        said=say(Text("comparison-judged", {"judgement": judgement})),
     )
 
 
@@ -124,42 +120,43 @@ def _estimate(of: Mean | None) -> Estimate | None:
     )
 
 
-def _title(speed: Difference | None) -> str:
+def _title(speed: Difference | None) -> Text:
     if speed is None or speed.a is None or speed.b is None or speed.change is None:
-        return "Too little is known of the speed of these runs to compare it."
-    unit = "samples/s" if speed.measure == SAMPLES else "steps/s"
-    values = f"{three_digits(speed.a.mean)} → {three_digits(speed.b.mean)} {unit}"
+        return Text("speed-not-known")
+    params: dict[str, Param] = {
+        "a_per_s": speed.a.mean,
+        "b_per_s": speed.b.mean,
+        "unit": unit_of(speed),
+        "by_ratio": abs(speed.change),
+        "low_ratio": speed.change_low,
+        "high_ratio": speed.change_high,
+    }
     if speed.change_low is None or speed.change_high is None:
-        return f"Too little was measured to compare the speed: {values}."
-    between = f"95 % interval {signed(speed.change_low)} to {signed(speed.change_high)}"
+        return Text("speed-hardly-measured", params)
     if speed.judgement == "noise":
-        return f"No difference in speed beyond noise: {values} ({between})."
-    if speed.change > 0:
-        return f"B is {percent(speed.change)} faster than A: {values} ({between})."
-    return f"B is {percent(-speed.change)} slower than A: {values} ({between})."
+        return Text("speed-is-the-same", params)
+    return Text("speed-rose" if speed.change > 0 else "speed-fell", params)
 
 
-def three_digits(per_second: float) -> str:
-    """Return a speed with three digits, and never as a power of ten: "0.42", "12.1", "1,240"."""
-    return f"{per_second:.3g}" if per_second < 999.5 else f"{per_second:,.0f}"
+def unit_of(speed: Difference) -> str:
+    """Return what is counted per second: "samples" or "steps"."""
+    return "samples" if speed.measure == SAMPLES else "steps"
 
 
-def signed(change: float) -> str:
-    """Return a change with its sign, as a percentage: "+12 %"."""
-    return f"{'-' if change < 0 else '+'}{percent(abs(change))}"
-
-
-def _notes(a: Observed, b: Observed) -> list[str]:
+def _notes(a: Observed, b: Observed) -> list[Text]:
     notes = []
     ours, theirs = a.samples_of_a_step, b.samples_of_a_step
     if ours != theirs:
-        sizes = f"{ours or 'not known'} in A, {theirs or 'not known'} in B"
-        notes.append(f"Samples of a step: {sizes}. Compare samples per second, not steps.")
+        notes.append(
+            Text("compared-samples-differ", {"a_samples": ours or None, "b_samples": theirs or None})
+        )
     if a.run.world_size != b.run.world_size:
-        notes.append(f"Ranks: {a.run.world_size} in A, {b.run.world_size} in B.")
+        notes.append(
+            Text("compared-ranks-differ", {"a_ranks": a.run.world_size, "b_ranks": b.run.world_size})
+        )
     for name, one in (("A", a.run), ("B", b.run)):
         if one.seconds < _SHORT_S:
-            notes.append(f"{name} was measured for {one.seconds:.0f} s only.")
+            notes.append(Text("compared-run-is-short", {"run": name, "measured_s": one.seconds}))
         if one.state in ("live", "hung"):
-            notes.append(f"{name} still runs; its numbers go on changing.")
+            notes.append(Text("compared-run-goes-on", {"run": name}))
     return notes

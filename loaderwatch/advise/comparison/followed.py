@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from loaderwatch.advise.comparison.advised import advised_in
-from loaderwatch.advise.comparison.compare import Observed, speed_of, three_digits
+from loaderwatch.advise.comparison.compare import Observed, speed_of, unit_of
 from loaderwatch.advise.comparison.measures import SAMPLES
 from loaderwatch.advise.comparison.settings import PROCESS
-from loaderwatch.core.answers import Difference, Finding, Followed, Setting
+from loaderwatch.core.answers import Difference, Finding, Followed, Param, Setting, Text
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo
+from loaderwatch.texts import say
 
 _TOLD: Final = ("better", "worse", "noise")
 """The judgements of a speed of which both runs have enough values."""
@@ -71,9 +72,11 @@ def _promised(before_per_s: float, ceiling_ratio: float | None) -> float | None:
 def _sentence(
     found: Difference, before_per_s: float, after_per_s: float, promised_per_s: float | None
 ) -> str:
-    unit = "samples/s" if found.measure == SAMPLES else "steps/s"
-    before, after = three_digits(before_per_s), three_digits(after_per_s)
-    said = f"followed: {before} → {after} {unit}"
-    if promised_per_s is not None:
-        said = f"followed: {before} → {after} {unit}, promised at most {three_digits(promised_per_s)}"
-    return f"{said}; {found.said}" if found.judgement == "noise" else said
+    params: dict[str, Param] = {
+        "a_per_s": before_per_s,
+        "b_per_s": after_per_s,
+        "unit": unit_of(found),
+        "promised_per_s": promised_per_s,
+        "judgement": found.judgement,
+    }
+    return say(Text("advice-followed", params))

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from loaderwatch.core.answers.basics import RunStatus, Unit
+from loaderwatch.core.answers.basics import RunStatus, Text, Unit
 
 Judgement: TypeAlias = Literal["better", "worse", "changed", "noise", "unknown"]
 """Of a difference: more than noise (``changed`` where neither is better), not more than noise, or too little measured."""
@@ -63,8 +63,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     a: ComparedRun
     b: ComparedRun
-    title: str
+    title: str  # ``title_text`` in English
     judgement: Judgement  # of the speed
-    notes: list[str]  # what to know before the numbers are believed
+    notes: list[str]  # what to know before the numbers are believed: ``note_texts`` in English
     settings: list[Setting]
     measures: list[Difference]
+    title_text: Text | None = None  # None from a server of an older version
+    note_texts: list[Text] = []

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, get_args
 from unittest import mock
 
 import numpy as np
@@ -22,7 +22,7 @@ from loaderwatch.advise.audit import audit
 from loaderwatch.advise.comparison.compare import comparison
 from loaderwatch.advise.comparison.measures import MEASURES
 from loaderwatch.advise.other_options import Estimate
-from loaderwatch.core.answers import Advice, Comparison
+from loaderwatch.core.answers import Advice, Comparison, Judgement, Text
 from loaderwatch.core.facts import LoaderProbe
 from loaderwatch.texts import LANGUAGES, catalogue
 from tests.unit.advise import test_audit, test_other_options
@@ -215,6 +215,11 @@ def test_every_language_says_all_of_it(language: str) -> None:
         spoken.say(each.rule, each.params, part) for each in advice() for part in ("what", "why", "change")
     )
     assert all(spoken.say(each.basis.id, each.basis.params) for each in estimates())
+    compared = [*results(test_compare, "comparison"), *more_comparisons()]
+    texts = [text for each in compared for text in (each.title_text, *each.note_texts)]
+    texts += [Text("compared-measure", {"measure": name}) for name in MEASURES]
+    texts += [Text("comparison-judged", {"judgement": judgement}) for judgement in get_args(Judgement)]
+    assert all(spoken.say(text.id, text.params) for text in texts)
 
 
 if __name__ == "__main__":
