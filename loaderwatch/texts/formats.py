@@ -106,6 +106,16 @@ def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
     return f"{('、' if chinese else ', ').join(items[:-1])}{' 和 ' if chinese else ' and '}{items[-1]}"
 
 
+def listing_of(words: str, language: str = "en", limit: int = 4) -> str:
+    """Return words or numbers that spaces separate as a listing, for one that may be longer than usual."""
+    return listing(str(words).split(), language, int(limit))
+
+
+def counted(number: float) -> str:
+    """Return a whole number with a comma between thousands: "6,000,000"."""
+    return f"{int(number):,}"
+
+
 def decimal(number: float, digits: int = 1) -> str:
     """Return a number with so many digits after the point: "12.5"."""
     return f"{float(number):.{int(digits)}f}"
@@ -140,6 +150,8 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "RATE": _same(rate),
     "RATE_OF": _of(rate_of),
     "CPUS": _of(cpus),
+    "LISTING": _of(listing_of),
+    "COUNT": _same(counted),
     "DECIMAL": _same(decimal),
     "WHOLE": _same(whole),
     "KNOWN": _same(known),
