@@ -25,10 +25,11 @@ UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 ANY_NUMBER: Final[Mapping[str, str]] = {"en": "any number", "zh": "任意多"}
 
 
-def percent(ratio: float) -> str:
-    """Return a ratio as percent: 0.62 as "62 %"; below 2 % with one digit after the point."""
+def percent(ratio: float, language: str = "en") -> str:
+    """Return a ratio as percent: 0.62 as "62 %"; below 2 % with one digit after the point. Chinese has no space before the sign."""
     value = float(ratio) * 100
-    return f"{value:.1f} %" if 0 < value < 2 else f"{value:.0f} %"
+    sign = "%" if language == "zh" else " %"
+    return f"{value:.1f}{sign}" if 0 < value < 2 else f"{value:.0f}{sign}"
 
 
 def duration(seconds: float, language: str = "en") -> str:
@@ -145,7 +146,7 @@ def _of(function: Callable[..., str]) -> Callable[[str], Callable[..., str]]:
 FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "DURATION": _of(duration),
     "SIZE": _of(size),
-    "PERCENT": _same(percent),
+    "PERCENT": _of(percent),
     "ROUGHLY": _of(roughly),
     "RATE": _same(rate),
     "RATE_OF": _of(rate_of),
