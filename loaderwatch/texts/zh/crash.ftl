@@ -62,8 +62,12 @@ dead-process = { $process ->
            *[no] { " " }
         }
     }
+that-sample = { $stream ->
+        [yes] { "" }
+       *[no] { " " }
+    }{ sample-name }
 was-reading = { KNOWN($sample) ->
-        [yes] 当时它正在读 { sample-name }。
+        [yes] 当时它正在读{ that-sample }。
        *[no] { "" }
     }
 memory-at-death = { KNOWN($free_bytes) ->
@@ -107,12 +111,12 @@ ended-by-signal =
     .advice = { who-sent-it }
 native-code-crashed =
     .because = { dead-process }{ KNOWN($sample) ->
-            [yes] 在读 { sample-name } 时
+            [yes] 在读{ that-sample } 时
            *[no] { "" }
         }崩溃（{ $signal }）
     .cause = worker 中的原生代码崩溃：解码器、扩展，或两个互不兼容的库。{ was-reading }
     .advice = 设 num_workers=0 并启用 faulthandler，单独读{ KNOWN($sample) ->
-            [yes] { " " }{ sample-name }
+            [yes] { that-sample }
            *[no] 它手上的样本
         }；更新调用栈上出现的那个库。
 worker-vanished =
