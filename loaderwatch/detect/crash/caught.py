@@ -12,14 +12,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.crash.evidence import dead_worker
 from loaderwatch.detect.crash.killed import killed_worker
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.text import duration, ranks_phrase
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
 
 CODE: Final = "caught-error"
@@ -84,70 +84,43 @@ def _finding(window: RunWindow, rank: RankWindow, rows: NDArray[np.intp]) -> Fin
     began_ns = int(ends["request_ns"][rows[0]])
     since_s = (rank.made_ns - began_ns) / 1e9
     training = [loader.name for loader in rank.process.loaders if loader.role == "train"]
-    name = training[0] if len(training) == 1 else "its loader"
-    died = bool(np.isin(ends["ended_by"][rows], _DIED).any())
-    explanation = _died(window, rank) if died else _raised()
-    what = (
-        f"a worker of {name} has died {rows.size} times in a row"
-        if died
-        else f"{name} has raised an error {rows.size} times in a row"
-    )
-    who = ranks_phrase([rank.rank], window.world_size)
+    params: dict[str, Param] = {
+        "loader": training[0] if len(training) == 1 else None,
+        "failures": int(rows.size),
+        "stands": stands,
+        "since_s": since_s,
+    }
+    died = _died(window, rank) if np.isin(ends["ended_by"][rows], _DIED).any() else None
+    rule = "worker-death-caught" if died is not None else "loader-error-caught"
+    frame = {
+        **who([rank.rank], window.world_size),
+        "stands": stands,
+        "because": Text(rule, params, "because"),
+    }
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,
-        scenario=explanation.scenario,
+        scenario="S22" if died is None else "S37",
         severity="critical" if stands else "warning",
-        confidence=explanation.confidence,
+        confidence=0.8 if died is None else 0.9,
         began_ns=began_ns,
-        texts=Texts(
-            title=(
-                f"{who} gets no further: {what}, and the script catches the error and tries again."
-                if stands
-                else f"{who} goes on after errors: {what}, and the script catches the error and begins another pass."
-            ),
-            cause=(
-                f"No pass has come to its end for {duration(since_s)}, and hardly a training step has ended."
-                if stands
-                else f"No pass has come to its end for {duration(since_s)}: what comes after the error is never trained on."
-            )
-            + f" {explanation.cause}",
-            advice=f"Log the error and let it end the run, or bound the number of tries. {explanation.advice}",
-        ),
+        rule=rule,
+        params=params,
+        frame=Text("error-caught-again-and-again", frame),
+        also=[] if died is None else [Text(died.rule, died.params), *died.also],
         evidence=[
             Evidence(label="failures in a row", value=int(rows.size), unit="count"),
             Evidence(label="it has taken", value=since_s, unit="s"),
         ],
         rank=rank.rank,
         host=rank.host,
-        worker=explanation.worker,
-        pid=explanation.pid,
-        sample_indices=list(explanation.sample_indices),
+        worker=died.worker if died is not None else None,
+        pid=died.pid if died is not None else None,
+        sample_indices=died.sample_indices if died is not None else [],
         lost_s=since_s if stands else None,
     )
 
 
 def _died(window: RunWindow, rank: RankWindow) -> Explanation:
     worker = dead_worker(rank)
-    pid = worker.pid if worker is not None else None
-    died = killed_worker(rank, window.hosts.get(rank.host), pid, "")
-    return Explanation(
-        "S37",
-        0.9,
-        "",
-        died.cause,
-        died.advice,
-        worker=died.worker,
-        pid=died.pid,
-        sample_indices=died.sample_indices,
-    )
-
-
-def _raised() -> Explanation:
-    return Explanation(
-        "S22",
-        0.8,
-        "",
-        "What is raised reaches the script alone: nothing else knows its text.",
-        "It is the dataset's as a rule, or that of the collate function.",
-    )
+    return killed_worker(rank, window.hosts.get(rank.host), worker.pid if worker is not None else None, "")

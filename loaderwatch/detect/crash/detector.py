@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.core.ending import SIGKILL
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.crash import failed_sample, full_disk, late_sample
@@ -26,11 +26,10 @@ from loaderwatch.detect.crash.evidence import (
 )
 from loaderwatch.detect.crash.killed import killed_worker, oom_kills
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.running_out.descriptors import NEARLY_RATIO, open_by
-from loaderwatch.detect.text import size
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE = "crashed"
@@ -99,14 +98,14 @@ def _known_reason(rank: RankWindow, host: HostWindow | None) -> Explanation | No
         return killed_worker(rank, host, int(by_signal["pid"]), by_signal["signal"])
     kills = oom_kills(host)
     if not text and kills > 0 and rank.process.exit_code in (None, -SIGKILL):
-        return killed_worker(rank, host, None, "Killed", "the training process")
+        return killed_worker(rank, host, None, "Killed", "training")
     spawned = any(loader.start_method in _AGAIN for loader in multi)
     if _delivered(rank) or workers_began(rank) or not spawned:
         gone = _GONE.search(text)
         if gone is not None:
             return killed_worker(rank, host, int(gone["pid"].split(",")[0]), "Killed" if kills else "")
         if multi and _CUT.match(text) and kills:  # while it handed over a batch
-            return killed_worker(rank, host, None, "Killed", "a worker")
+            return killed_worker(rank, host, None, "Killed")
     if _delivered(rank) or not multi:
         return None
     return _start_up(rank, text, multi[0])
@@ -122,76 +121,41 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> Explanation | 
 
     An error that a running worker raised is the dataset's own, except for CUDA's.
     """
-    method = loader.start_method or "the default start method"
-    again = method in _AGAIN
-    what = f"before the first batch, while {loader.name} started its workers ({method})"
+    again = loader.start_method in _AGAIN
     starting = could_not_start(rank) and not _CAUGHT.search(text)
+    params: dict[str, Param] = {"loader": loader.name, "method": loader.start_method or None}
     if starting and _PICKLE.search(text):
-        return Explanation(
-            "S42",
-            0.9,
-            f"{what}: something in the loader cannot be pickled",
-            "With spawn and forkserver a worker is a new process, and dataset, collate_fn, sampler and worker_init_fn are pickled"
-            " for it. Lambdas, local functions, locks, open files and HDF5 handles cannot be.",
-            "Move lambdas and local functions to module level, open files inside the worker (drop them in __getstate__), or use"
-            ' multiprocessing_context="fork" if no threads and no CUDA run yet.',
-        )
+        return Explanation("S42", 0.9, rule="loader-cannot-be-pickled", params=params)
     if _CUDA.search(text) and (starting or _CAUGHT.search(text)):
-        return Explanation(
-            "S42",
-            0.9,
-            f"before the first batch, in the workers of {loader.name} ({method}): CUDA was used before the fork",
-            "A forked worker inherits CUDA's state but cannot use it (pytorch#40403).",
-            'Return CPU tensors from the dataset and move them in the training loop, or use multiprocessing_context="spawn".',
-        )
+        return Explanation("S42", 0.9, rule="cuda-used-before-fork", params=params)
     if starting and _DAEMON.search(text):
-        return Explanation(
-            "S42",
-            0.9,
-            f"{what}: this process may not have children",
-            "It is itself a daemonic worker of some pool, and those may not start processes.",
-            "Use num_workers=0 inside pools, or start this process with daemon=False.",
-        )
+        return Explanation("S42", 0.9, rule="daemonic-process", params=params)
     if (starting and _GUARD.search(text)) or (_GONE.search(text) and again):
-        return Explanation(
-            "S42",
-            0.85,
-            f"{what}: the workers died while they imported the script",
-            f"With {method} each worker imports the script again. Without a guard it trains there too, tries to start workers of its"
-            " own and ends.",
-            'Put what trains under `if __name__ == "__main__":`, and look at the first traceback in the job\'s log.',
-        )
+        return Explanation("S42", 0.85, rule="no-main-guard", params=params)
     error = uncaught(rank.process)
     if not starting or error is None:
         return None
-    return Explanation(
-        "S42",
-        0.5,
-        what,
-        f"The process ended before any batch was delivered ({error[:200]}).",
-        "Read the traceback in the job's log; with num_workers=0 the same error shows the line in your own code.",
-    )
+    params["error"] = error[:200]
+    return Explanation("S42", 0.5, rule="error-while-starting-workers", params=params)
 
 
 def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[LoaderInfo]) -> Explanation:
     total = host.newest("shm_total_bytes") if host is not None else math.nan
-    holds = f" It holds {size(total)}." if total > 0 else ""
     ahead = max((loader.num_workers or 0) * (loader.prefetch_factor or 2) for loader in loaders)
     sizes = known(
         np.where(rank.table("fetches")["bytes"] > 0, rank.table("fetches")["bytes"], np.nan).astype(
             np.float64
         )
     )
-    need = (
-        f" Up to {ahead + 1} batches of {size(float(sizes.max()))} lie there at a time." if sizes.size else ""
-    )
     return Explanation(
         "S39",
         0.9,
-        "because /dev/shm is full",
-        f"Workers hand batches over in shared memory.{holds}{need}",
-        "Give the container more (docker run --shm-size=8g or --ipc=host; in Kubernetes an emptyDir with medium: Memory on"
-        " /dev/shm), or lower prefetch_factor, num_workers or the batch size.",
+        rule="shared-memory-full",
+        params={
+            "shm_bytes": total if total > 0 else None,
+            "ahead": ahead + 1,
+            "batch_bytes": float(sizes.max()) if sizes.size else None,
+        },
     )
 
 
@@ -199,15 +163,14 @@ def _descriptors(rank: RankWindow) -> Explanation:
     rows = rank.table("processes")
     main = rows["worker"] == -1
     fds, limit = known(rows["fds"][main]), known(rows["fd_limit"][main])
-    numbers = f" It last had {fds[-1]:.0f} open" if fds.size else ""
-    numbers += f", and may have {limit[-1]:.0f}." if fds.size and limit.size else "." if numbers else ""
     return Explanation(
         "S40",
         0.9,
-        "because it ran out of file descriptors",
-        f"Every tensor that comes from a worker keeps a descriptor open as long as it lives.{numbers}",
-        "Do not keep batches: .clone() or .item() what goes into a list. Raise `ulimit -n`, or use"
-        " torch.multiprocessing.set_sharing_strategy('file_system').",
+        rule="descriptors-exhausted",
+        params={
+            "open": float(fds[-1]) if fds.size else None,
+            "limit": float(limit[-1]) if limit.size else None,
+        },
     )
 
 
@@ -222,17 +185,14 @@ def _full_worker(rank: RankWindow) -> Explanation | None:
             return Explanation(
                 "S40",
                 0.8,
-                f"because worker {worker} ran out of file descriptors",
-                f"The dataset opens files or connections in this worker and does not close them. It last had {fds[-1]:.0f} of {limit[-1]:.0f} open, and could not hand over its batch.",
-                "Close what __getitem__ opens (`with open(…)`, image.close()), or keep a bounded number of handles per worker. Raising"
-                " `ulimit -n` only puts it off.",
+                rule="worker-descriptors-exhausted",
+                params={"worker": worker, "open": float(fds[-1]), "limit": float(limit[-1])},
                 worker=worker,
             )
     return None
 
 
 def _finding(window: RunWindow, rank: RankWindow, reason: Explanation) -> Finding:
-    who = f"Rank {rank.rank}" if len(window.ranks) > 1 else "Training"
     kills = oom_kills(window.hosts.get(rank.host))
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
@@ -241,7 +201,13 @@ def _finding(window: RunWindow, rank: RankWindow, reason: Explanation) -> Findin
         severity="critical",
         confidence=reason.confidence,
         began_ns=rank.made_ns,
-        texts=Texts(title=f"{who} died {reason.because}.", cause=reason.cause, advice=reason.advice),
+        rule=reason.rule,
+        params=reason.params,
+        frame=Text(
+            "training-died",
+            {"rank": rank.rank if len(window.ranks) > 1 else None, "because": reason.said("because")},
+        ),
+        also=reason.also,
         evidence=[
             Evidence(label="last words", value=(rank.process.exit or "none")[:300], unit="text"),
             *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),

@@ -7,7 +7,6 @@ import re
 from typing import Final
 
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.text import size
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
@@ -18,11 +17,6 @@ _OF_A_LOADER: Final = re.compile(
 )
 FULL_SHM_RATIO: Final = 0.9
 
-ADVICE = (
-    "Keep fewer checkpoints (save_total_limit=2 in transformers, save_top_k in Lightning, or delete the oldest after each save), or"
-    " make room there now. A save that does not fit ends training with “No space left on device” and may leave a broken file."
-)
-
 
 def of_its_error(rank: RankWindow, host: HostWindow | None, text: str) -> Explanation | None:
     """Explain a death in the training process's own writing; None where it was something else, or /dev/shm was full."""
@@ -30,19 +24,17 @@ def of_its_error(rank: RankWindow, host: HostWindow | None, text: str) -> Explan
     if not cut and (not _FULL.search(text) or _OF_A_LOADER.search(text) or _may_be_shm(rank, host)):
         return None
     path = host.info.filling_disk if host is not None else None
-    where = f"the disk at {path}" if path else "a disk"
     left = host.newest("filling_disk_free_bytes") if host is not None else math.nan
     return Explanation(
         "S56",
         0.9 if path or not cut else 0.7,
-        f"because {where} {'is' if path or not cut else 'seems to be'} full: what it saved could not be written",
-        (
-            "The training process was writing a file, and there was no room for the rest of it."
-            if not cut
-            else "torch.save could not write its file to the end."
-        )
-        + (f" {size(left)} were left when it was last looked at." if math.isfinite(left) else ""),
-        ADVICE + " Look at the newest file before you resume from it.",
+        rule="disk-full",
+        params={
+            "path": path or None,
+            "sure": bool(path) or not cut,
+            "cut": cut,
+            "left_bytes": left if math.isfinite(left) else None,
+        },
     )
 
 

@@ -15,10 +15,6 @@ _ERROR: Final = re.compile(r"uncaught SampleTimeout\b")
 _WORDS: Final = re.compile(
     r".*SampleTimeout: (?P<what>.+? than .+?)\. (?P<rest>.*?)(?: Look at| Give that|$)", re.DOTALL
 )
-_ADVICE: Final = (
-    'Look at what that line waits for. sample_timeout may be larger, and on_timeout="skip" leaves such samples out of their batches'
-    " where they can be interrupted."
-)
 
 
 def of_its_error(rank: RankWindow, text: str) -> Explanation | None:
@@ -31,11 +27,11 @@ def of_its_error(rank: RankWindow, text: str) -> Explanation | None:
     return Explanation(
         "",
         0.95,
-        f"because {words['what']}"
-        if words
-        else "because a sample took longer than its loader's sample_timeout",
-        words["rest"] if words else "attach(sample_timeout=…) ended the training for it.",
-        _ADVICE,
+        rule="sample-took-too-long",
+        params={
+            "error_says": words["what"] if words else None,
+            "error_adds": words["rest"] if words else None,
+        },
         worker=int(rows["worker"][-1]) if rows["worker"].size and rows["worker"][-1] >= 0 else None,
         sample_indices=indices,
     )
@@ -45,15 +41,16 @@ def of_its_signal(rank: RankWindow, pid: int) -> Explanation:
     """Explain the death of a worker that the timer's signal ended while the training loop was elsewhere."""
     worker = worker_of(rank, pid)
     index = sample_at_death(worker)
-    who = f"worker {worker.worker} (pid {pid})" if worker is not None else f"a worker (pid {pid})"
-    what = "a sample" if index is None else f"sample {index}"
     return Explanation(
         "",
         0.9,
-        f"because {what} took longer than its loader's sample_timeout in {who}",
-        "The sample could not be interrupted, so its worker was ended: it was in code that does not return to Python, or in one"
-        " that catches everything. The line stands in the job's log.",
-        _ADVICE,
+        rule="worker-ended-at-slow-sample",
+        params={
+            "process": "worker",
+            "worker": worker.worker if worker is not None else None,
+            "pid": pid,
+            "sample": index,
+        },
         worker=worker.worker if worker is not None else None,
         pid=pid,
         sample_indices=[] if index is None else [index],

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Verdict
+from loaderwatch.core.answers import Evidence, Param, Text, Verdict, VerdictSeverity
 from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
@@ -26,9 +26,9 @@ from loaderwatch.detect.crash.evidence import (
     stopped,
     uncaught,
 )
-from loaderwatch.detect.finding import Finding, Occurrence, Texts, warned_s
-from loaderwatch.detect.text import count, duration, listing, size
+from loaderwatch.detect.finding import Finding, Occurrence, warned_s
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+from loaderwatch.texts import say
 
 CODE: Final = "crashed"
 _EXIT_CODE: Final = re.compile(r"exit code ")
@@ -42,43 +42,11 @@ _SAME_MOMENT_NS: Final = 3_000_000_000
 The process died in it.
 """
 
-_DOING: Final = {
-    "iter": "while its workers were started (inside iter(loader))",
-    "wait": "while waiting for data",
-    "step": "in the body of the loop",
-    "h2d": "while copying a batch to the GPU",
-    "forward": "in the forward pass",
-    "backward": "in the backward pass",
-    "optimizer": "in the optimizer's step",
-    "teardown": "while the epoch's iterator was taken down",
-}
-
-_ERROR_IN: Final = {"iter": _DOING["iter"], "wait": _DOING["wait"]}
-"""Words for where an error that ended its epoch was raised; one in the loop's body needs none."""
-
-_NO_TRACE: Final = (
-    "Look at the last lines of its stderr: a Python error leaves its traceback there. If there is none, it was ended "
-    "from outside: `dmesg -T` on its host and the job scheduler's log tell by whom."
-)
-
-_WHO_KILLED: Final = (
-    "SIGKILL came from outside: `dmesg -T` on its host and the job scheduler's log tell from whom."
-)
-
-_NATIVE: Final = (
-    "Look at the last lines of its stderr: a fault in native code raised this signal. With PYTHONFAULTHANDLER=1 the next run "
-    "prints its stack there."
-)
-
-_OTHER_SIGNAL: Final = (
-    "A person, a program or the job scheduler sent this signal; the scheduler's log tells which."
-)
-
-_CHOSEN: Final = "The script chose this exit code, with sys.exit() or os._exit(): its last lines in the job's log may say why."
-
-_BY_HAND: Final = "Somebody pressed Ctrl-C, or a program sent SIGINT: nothing failed."
-
-_BY_REQUEST: Final = "A person, a program or the job scheduler asked the training to stop: nothing failed."
+_EXIT_ALONE: Final = re.compile(r"exit code (?P<code>-?\d+)")
+_DOING: Final = ("iter", "wait", "step", "h2d", "forward", "backward", "optimizer", "teardown")
+"""Phases of a step that have words of their own."""
+_ERROR_IN: Final = ("iter", "wait")
+"""Where an error that ended its epoch was raised; one in the loop's body needs no words."""
 
 _FAULTS: Final = tuple(
     getattr(signal, name)
@@ -116,8 +84,8 @@ def unexplained_death(
     told = [each.finding for each in occurrences if each.finding.code == CODE]
     if any((finding.key, finding.pid) != (key, first.process.pid) for finding in told):
         return None
-    verdict = crash_verdict(window, [each for each in occurrences if each.finding.code != CODE])
-    if verdict.finding_id is not None or verdict.severity == "info":
+    death = _judged(window, [each for each in occurrences if each.finding.code != CODE])
+    if isinstance(death, Verdict):
         return None
     return Finding(
         key=key,
@@ -126,7 +94,8 @@ def unexplained_death(
         severity="critical",
         confidence=_CONFIDENCE,
         began_ns=first.made_ns,
-        texts=Texts(title=verdict.title, cause=_cause(first.process), advice=verdict.advice),
+        rule=death.id,
+        params=death.params,
         evidence=[
             Evidence(label="last words", value=(first.process.exit or "none")[:300], unit="text"),
             *output_evidence(first.process),
@@ -143,10 +112,16 @@ def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdi
     It is the detectors' word if they know why, else when and where the process died. A run that hung until it
     died was most likely killed for that, so its verdict is the hang.
     """
+    judged = _judged(window, occurrences)
+    return _verdict("critical", judged) if isinstance(judged, Text) else judged
+
+
+def _judged(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict | Text:
+    """Return the verdict; where nobody knows why the process died, the words for its death alone."""
     known = next((each for each in occurrences if each.finding.code == CODE), None)
     if known is not None:
         before_s = warned_s(known.finding)
-        warned = "" if before_s is None else f" This was warned of {duration(before_s)} before."
+        warned = "" if before_s is None else f" {say(Text('death-was-warned-of', {'before_s': before_s}))}"
         return Verdict(
             severity="critical",
             title=f"{known.finding.title}{warned}",
@@ -158,13 +133,13 @@ def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdi
         key=lambda rank: (last_sign_ns(rank), rank.rank),
     )
     if not ended:
-        return Verdict(severity="critical", title="A training process crashed.", advice=_NO_TRACE)
+        return Text("some-process-crashed")
     # A launcher stops the other ranks once one has ended, with an exit code too. They may have stood still for longer than that one.
     unasked = [rank for rank in ended if not stopped(rank.process)]
     first = next((rank for rank in unasked if died(rank.process)), (unasked or ended)[0])
     hang = next((each for each in occurrences if _lasted_until(each, last_sign_ns(first))), None)
     if hang is not None:
-        goes_on = f"{_who(first, window)} ended at {_clock(first)} without going on."
+        goes_on = say(Text("ended-in-hang", {**_who(first, window), "clock": _clock(first)}))
         return Verdict(
             severity="critical",
             title=f"{hang.finding.title} {goes_on}",
@@ -174,11 +149,8 @@ def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdi
     request = _request(ended)
     if request is not None:
         return request
-    return Verdict(
-        severity="critical",
-        title=_title(first, window, ended),
-        advice=_advice(first, window.hosts.get(first.host)),
-    )
+    rule, params = _advice(first, window.hosts.get(first.host))
+    return Text(rule, {**_words(first, window, ended), **params})
 
 
 def _request(ended: Sequence[RankWindow]) -> Verdict | None:
@@ -193,8 +165,18 @@ def _request(ended: Sequence[RankWindow]) -> Verdict | None:
     if not asked or len(asked) + len(silent) < len(ended):
         return None
     first = (by_hand or asked)[0]
-    title = f"Stopped by {stopped(first.process)}{_where(first)}."
-    return Verdict(severity="info", title=title, advice=_BY_HAND if by_hand else _BY_REQUEST)
+    params: dict[str, Param] = {
+        "by": stopped(first.process),
+        "where": _where(first),
+        "by_hand": bool(by_hand),
+    }
+    return _verdict("info", Text("run-was-stopped", params))
+
+
+def _verdict(severity: VerdictSeverity, text: Text) -> Verdict:
+    """Return the verdict with the title and the advice of a message."""
+    title, advice = (say(Text(text.id, text.params, part)) for part in ("title", "advice"))
+    return Verdict(severity=severity, title=title, advice=advice)
 
 
 def died(process: ProcessInfo) -> bool:
@@ -220,50 +202,50 @@ def ending(process: Ended) -> str | None:
     return f"exit code {process.exit_code}" if process.exit_code > 0 else signal_name(-process.exit_code)
 
 
-def _cause(process: ProcessInfo) -> str:
-    if process.exit:
-        return f"Its last words: {process.exit[:300]}."
-    how = ending(process)
-    return (
-        f"{how} ended it."
-        if how
-        else "It vanished without a word, as SIGKILL and crashes of native code leave it."
-    )
-
-
 def _lasted_until(hang: Occurrence, died_ns: int) -> bool:
     if hang.finding.code != "hung" or hang.finding.severity == "info" or hang.opened_ns > died_ns:
         return False
     return hang.closed_ns is None or hang.closed_ns >= died_ns - _SAME_MOMENT_NS
 
 
-def _who(rank: RankWindow, window: RunWindow) -> str:
+def _who(rank: RankWindow, window: RunWindow) -> dict[str, Param]:
+    """Return the parameters of the message ``crashed-process``."""
     world = max(len(window.ranks), rank.process.world_size)
-    who = f"Rank {rank.rank}" if world > 1 else "The training process"
-    return f"{who} (pid {rank.process.pid}{f' on {rank.host}' if len(window.hosts) > 1 else ''})"
+    return {
+        "rank": rank.rank if world > 1 else None,
+        "pid": rank.process.pid,
+        "host": rank.host if len(window.hosts) > 1 else None,
+    }
 
 
 def _clock(rank: RankWindow) -> str:
     return time.strftime("%H:%M:%S %Z", time.localtime(last_sign_ns(rank) / 1e9))
 
 
-def _title(rank: RankWindow, window: RunWindow, ended: Sequence[RankWindow]) -> str:
-    how = _last_words(rank)
-    who, how, span = _who(rank, window), f" ({how})" if how else "", rank.span
-    doing = "" if span is None or span.phase == "outside" or span.epoch is None else _doing(span)
-    title = (  # a sentence in one piece can be said in another language
-        f"{who} crashed{how} at {_clock(rank)} in step {_steps(span)} of epoch {span.epoch}, {doing}."
-        if span is not None and doing
-        else f"{who} crashed{how} at {_clock(rank)}{_where(rank)}."
-    )
-    others = sum(not stopped(one.process) for one in ended) - (not stopped(rank.process))
-    return f"{title} {count(others, 'other rank')} crashed too." if others else title
+def _words(rank: RankWindow, window: RunWindow, ended: Sequence[RankWindow]) -> dict[str, Param]:
+    """Return what the title and the cause say of a process that died: who, how, when and where."""
+    how = ending(rank.process)
+    return {
+        **_who(rank, window),
+        "how": _last_words(how),
+        "clock": _clock(rank),
+        "where": _where(rank),
+        "others": sum(not stopped(one.process) for one in ended) - (not stopped(rank.process)),
+        "last_words": rank.process.exit[:300] if rank.process.exit else None,
+        "ended_by": _exit_code(how) if how else None,
+    }
 
 
-def _last_words(rank: RankWindow) -> str:
+def _last_words(how: str | None) -> Text | str | None:
     """Return one line on how the process ended, as its agent wrote it down, else as the kernel knows."""
-    lines = (ending(rank.process) or "").strip().splitlines()
-    return _shortened(lines[-1].strip()) if lines else ""
+    lines = (how or "").strip().splitlines()
+    return _exit_code(_shortened(lines[-1].strip())) if lines else None
+
+
+def _exit_code(how: str) -> Text | str:
+    """Return an exit code as a message, and other ends as they are."""
+    alone = _EXIT_ALONE.fullmatch(how)
+    return how if alone is None else Text("exit-code", {"exit_code": int(alone["code"])})
 
 
 def _shortened(text: str) -> str:
@@ -271,37 +253,39 @@ def _shortened(text: str) -> str:
     return line if len(line) <= _EXIT_LENGTH else line[: _EXIT_LENGTH - 1] + "…"
 
 
-def _where(rank: RankWindow) -> str:
+def _where(rank: RankWindow) -> Text | None:
+    """Return where in its script a process died; None where that is not known."""
     span = rank.span
     if span is None:
-        return ""
+        return None
     if span.phase == "outside":
         return _outside(rank, span)
-    epoch, doing = "" if span.epoch is None else f" of epoch {span.epoch}", _doing(span)
-    return f" in step {_steps(span)}{epoch}{f', {doing}' if doing else ''}"
+    return Text("place-in-step", {"step": _steps(span), "epoch": span.epoch, **_doing(span)})
 
 
-def _doing(span: SpanInfo) -> str:
-    """Return what a process was doing in a step; "" where that is not known."""
+def _doing(span: SpanInfo) -> dict[str, Param]:
+    """Return the parameters for what a process was doing in a step."""
     if span.phase == "user":
-        return f"in the phase {span.phase_name!r}" if span.phase_name else ""
-    if span.phase == "wait" and span.awaited_worker is not None and span.awaited_worker >= 0:
-        return f"while waiting for data (worker {span.awaited_worker}'s batch)"
-    return _DOING.get(span.phase, "")
+        return {"doing": "phase", "phase": repr(span.phase_name)} if span.phase_name else {"doing": None}
+    worker = span.awaited_worker
+    return {
+        "doing": span.phase if span.phase in _DOING else None,
+        "awaited": worker if worker is not None and worker >= 0 else None,
+    }
 
 
-def _outside(rank: RankWindow, span: SpanInfo) -> str:
-    """Return where a process outside all loops died, in words.
+def _outside(rank: RankWindow, span: SpanInfo) -> Text:
+    """Return where a process outside all loops died.
 
     An error inside a loop has ended that loop's epoch before.
     """
-    step = f" in step {_steps(span)}"
+    step: dict[str, Param] = {"step": _steps(span)}
     left = left_epoch(rank)
     if left is not None:
         if left.loader is not None and left.loader.role == "eval":
-            return f"{step}, in the pass over {left.loader.name}"
-        doing = _ERROR_IN.get(left.phase)
-        return f"{step}, in epoch {left.epoch}{f', {doing}' if doing else ''}"
+            return Text("place-in-pass", {**step, "loader": left.loader.name})
+        doing = left.phase if left.phase in _ERROR_IN else None
+        return Text("place-in-left-epoch", {**step, "epoch": left.epoch, "doing": doing, "awaited": None})
     ends = rank.table("epoch_ends")
     of_training = [
         row
@@ -309,10 +293,10 @@ def _outside(rank: RankWindow, span: SpanInfo) -> str:
         if (loader := loader_of(rank, number)) is None or loader.role == "train"
     ]
     if not of_training:
-        return " before its first epoch" if not span.steps else f"{step}, outside its training loops"
+        return Text("place-outside-loops", step) if span.steps else Text("place-before-first-epoch")
     last = of_training[-1]
-    over = "after" if ends["ended_by"][last] == EndedBy.EXHAUSTED else "after it had left"
-    return f" after step {_steps(span)}, {over} epoch {int(ends['epoch'][last])}"
+    exhausted = bool(ends["ended_by"][last] == EndedBy.EXHAUSTED)
+    return Text("place-after-epoch", {**step, "exhausted": exhausted, "epoch": int(ends["epoch"][last])})
 
 
 def _steps(span: SpanInfo) -> int:
@@ -320,51 +304,45 @@ def _steps(span: SpanInfo) -> int:
     return span.steps or span.step or 0
 
 
-def _advice(rank: RankWindow, host: HostWindow | None) -> str:
-    parts = []
+def _advice(rank: RankWindow, host: HostWindow | None) -> tuple[str, dict[str, Param]]:
+    """Return the rule for a death of an unknown cause, by what is known of it, and what its advice needs."""
+    params: dict[str, Param] = {"gone": 0, "gone_workers": None}
     gone = [worker for worker in rank.workers if not worker.alive]
     living = [worker for worker in rank.workers if worker.alive]
     if gone and living:  # workers that died together with their training process say nothing
-        names = listing([f"{worker.worker} (pid {worker.pid})" for worker in gone])
-        parts.append(
-            f"{'Worker' if len(gone) == 1 else 'Workers'} {names} died before it: look for what ended them."
-        )
+        params["gone"] = len(gone)
+        params["gone_workers"] = [
+            Text("worker-with-pid", {"worker": worker.worker, "pid": worker.pid}) for worker in gone
+        ]
     error = uncaught(rank.process)
     if error is not None:  # the process itself said why it died; kernel log and memory tell no more
-        return " ".join([*parts, f"Read the traceback in the job's log: {_shortened(error)}"])
+        return "uncaught-error", {**params, "error": _shortened(error)}
     code = rank.process.exit_code
     if _EXIT_CODE.match(ending(rank.process) or ""):
-        return " ".join([*parts, _CHOSEN])
+        return "exit-code-chosen", params
     if not rank.process.exit and code is not None and code != -SIGKILL:
-        return " ".join([*parts, _NATIVE if -code in _FAULTS else _OTHER_SIGNAL])
-    look = _NO_TRACE if code is None else _WHO_KILLED
-    short, memory = _memory(rank, host)
-    parts += [memory, look] if short else [look, memory]
-    return " ".join(part for part in parts if part)
+        return "fault-in-native-code" if -code in _FAULTS else "signal-was-sent", params
+    params.update(_memory(rank, host))
+    params["look"] = Text("look-at-stderr" if code is None else "look-who-killed")
+    return "process-vanished" if code is None else "process-was-killed", params
 
 
-def _memory(rank: RankWindow, host: HostWindow | None) -> tuple[bool, str]:
-    """Return whether memory was short, and a sentence on it; "" when nothing is known.
+def _memory(rank: RankWindow, host: HostWindow | None) -> dict[str, Param]:
+    """Return whether memory was short, and the figures; they are unknown when nothing is known.
 
     Only SIGKILL can come from the kernel's out-of-memory killer.
     """
-    held = _last(rank.table("processes"), "rss_bytes", rank.process.pid)
-    if host is None:
-        return False, ""
-    free, total = _last(host.hosts, "memory_available_bytes"), _last(host.hosts, "memory_total_bytes")
+    free = total = None
+    if host is not None:
+        free, total = (_last(host.hosts, f"memory_{name}_bytes") for name in ("available", "total"))
     if free is None or not total:
-        return False, ""
-    left = f"{size(free)} of the host's {size(total)} were free"
-    mine = f", it held {size(held)} itself" if held is not None else ""
-    if free < _MEMORY_SHORT * total:
-        return True, (
-            f"Memory was short: {left}{mine}. The kernel's out-of-memory killer is likely; fewer workers, a smaller "
-            "prefetch_factor or a dataset that does not copy itself into each worker need less."
-        )
-    return (
-        False,
-        f"Memory was not short on the host: {left}{mine}; a limit of the container or job may be lower.",
-    )
+        return {"short": False, "free_bytes": None}
+    return {
+        "short": free < _MEMORY_SHORT * total,
+        "free_bytes": free,
+        "host_bytes": total,
+        "held_bytes": _last(rank.table("processes"), "rss_bytes", rank.process.pid),
+    }
 
 
 def _last(columns: Mapping[str, Any], name: str, pid: int | None = None) -> float | None:

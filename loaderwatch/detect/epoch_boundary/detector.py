@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.answers import Evidence, Param, Severity, Text
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.epoch_boundary.causes import (
     dropped_early,
@@ -21,14 +21,14 @@ from loaderwatch.detect.epoch_boundary.causes import (
     rebuilt,
 )
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import NEWEST_EPOCHS, Limits
 from loaderwatch.detect.measures.boundaries import Boundary, boundaries
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import takes_from_several
 from loaderwatch.detect.measures.progress import wait_limit_s
 from loaderwatch.detect.measures.statistics import median
-from loaderwatch.detect.text import duration, percent, ranks_phrase, singular
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 CODE = "epoch-boundary"
@@ -166,12 +166,24 @@ def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Findin
     worst = max(tolls, key=lambda toll: toll.lost_s)
     world = max(len(window.ranks), worst.rank.process.world_size)
     ranks = window.standing_for(sorted(toll.rank.rank for toll in tolls))
-    one = singular(ranks, world)
     parts, cause = parts_of(worst.paid), worst.cause
     saved_s = min(cause.saved_s, worst.cost_s)  # what the device hid is not lost, so it cannot be saved
-    place = "making iterators" if cause.scenario == "S32" else "at epoch boundaries"
-    if takes_from_several(worst.rank, limits):
-        place += f" of {worst.loader.name}"
+    per_iterator = cause.scenario == "S32"
+    frame = Text(
+        "time-lost-at-epoch-boundaries",
+        {
+            **who(ranks, world),
+            "share_ratio": worst.epoch_share,
+            "place": "making-iterators" if per_iterator else "at-boundaries",
+            "loader": worst.loader.name if takes_from_several(worst.rank, limits) else None,
+            "because": cause.said("because"),
+        },
+    )
+    cost: dict[str, Param] = {
+        "lost_s": worst.lost_s,
+        "each_s": worst.cost_s,
+        "per": "iterator" if per_iterator else "epoch",
+    }
     return Finding(
         key=f"{CODE}:{worst.loader.loader}",
         code=CODE,
@@ -179,13 +191,10 @@ def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Findin
         severity=worst.severity,
         confidence=cause.confidence,
         began_ns=worst.paid[0].request_ns,
-        texts=Texts(
-            title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} {percent(worst.epoch_share)} of"
-            f" {'its' if one else 'their'} time {place}: {cause.because}.",
-            cause=f"{cause.cause} It has cost {duration(worst.lost_s)} so far, {duration(worst.cost_s)} per"
-            f" {'iterator' if cause.scenario == 'S32' else 'epoch'}.",
-            advice=cause.advice,
-        ),
+        rule=cause.rule,
+        params=cause.params,
+        frame=frame,
+        also=[*cause.also, Text("epoch-boundaries-have-cost", cost)],
         evidence=[
             Evidence(label="share of the time", value=worst.epoch_share, unit="ratio"),
             Evidence(label="boundaries seen", value=len(worst.paid), unit="count"),

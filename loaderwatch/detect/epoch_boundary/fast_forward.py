@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import SLOWEST, slowness_of
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.text import duration, rate
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 CODE = "fast-forward"
@@ -121,8 +120,6 @@ def _finding(window: RunWindow, rank: RankWindow, loader: LoaderInfo, limits: Li
     done = int(steps["batch"][skipped[-1]]) + 1
     left = loader.batches - done if loader.batches is not None and loader.batches > done else None
     eta_s = left / per_s if left is not None and ended_ns is None else None
-    eta = f"; at most {duration(eta_s)} more until the epoch ends" if eta_s is not None else ""
-    going = "is fast-forwarding" if ended_ns is None else "fast-forwarded"
     return Finding(
         key=f"{CODE}:{loader.loader}",
         code=CODE,
@@ -131,14 +128,14 @@ def _finding(window: RunWindow, rank: RankWindow, loader: LoaderInfo, limits: Li
         confidence=0.8,
         began_ns=began_ns,
         ended_ns=ended_ns,
-        texts=Texts(
-            title=f"Training {going} {loader.name}: {done:,} batches were read and thrown away, {rate(per_s)}/s, before any training"
-            f" step{eta}.",
-            cause="Batches are delivered, but the loop does nothing with them: so does a resume that skips what was already seen by"
-            " reading it again. It is progress, not a hang.",
-            advice="To resume without reading it all: skip in the sampler (no sample is loaded then), as accelerate's skip_first_batches does"
-            " for map-style datasets, use a StatefulDataLoader, or with transformers set ignore_data_skip=True, which starts the epoch anew.",
-        ),
+        rule="resume-reads-again",
+        params={
+            "loader": loader.name,
+            "over": ended_ns is not None,
+            "batches": done,
+            "batches_per_s": per_s,
+            "eta_s": eta_s,
+        },
         evidence=[
             Evidence(label="batches thrown away", value=done, unit="count"),
             Evidence(label="batches per second", value=per_s, unit="per_s"),

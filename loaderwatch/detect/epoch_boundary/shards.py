@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
 from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.text import count, duration, listing, measured, percent, rate
+from loaderwatch.detect.text import listing
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "input-bound"
@@ -70,13 +70,8 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
     after_s = iteration_with(fetch_s, workers, now.mean_step_s)
     gain = gain_ratio(now.iteration_s, after_s)
     never = [worker for worker in shares.exhausted if not shares.batches.get(worker)]
-    dealt = listing([f"{shares.batches.get(worker, 0)}" for worker in range(workers)], limit=16)
-    who = (
-        f"worker {shares.exhausted[0]} has"
-        if len(shares.exhausted) == 1
-        else f"workers {listing([str(worker) for worker in shares.exhausted], limit=8)} have"
-    )
-    rank_words = f" of rank {rank.rank}" if rank.process.world_size > 1 else ""
+    delivered = [str(shares.batches.get(worker, 0)) for worker in range(workers)]
+    world = max(1, rank.process.world_size)
     return Finding(
         key=f"{CODE}:{pace.loader.loader}:steady",
         code=CODE,
@@ -84,19 +79,28 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         severity="critical" if now.share >= limits.input_critical_ratio else "warning",
         confidence=0.95,
         began_ns=int(now.request_ns[0]),
-        texts=Texts(
-            title=f"Only {reading} of {count(workers, 'worker')}{rank_words} still {'reads' if reading == 1 else 'read'}, and the loop"
-            f" loses {percent(now.share)} of its time waiting for data {measured(now.elapsed_s)}: {who} nothing left.",
-            cause=f"{pace.loader.name} reads an iterable dataset, whose shards are dealt out to the workers once per epoch. The workers"
-            f" delivered {dealt} batches{' lately' if not never else ''}; {who} been idle for {duration(shares.idle_s)}, so"
-            f" {rate(1 / now.iteration_s)} batches/s are all that is left.",
-            advice=_advice(rank, workers),
-        ),
+        rule="workers-out-of-shards",
+        params={
+            "loader": pace.loader.name,
+            "rank": rank.rank if world > 1 else None,
+            "world": world,
+            "workers": workers,
+            "reading": reading,
+            "share_ratio": now.share,
+            "elapsed_s": now.elapsed_s,
+            "exhausted": " ".join(map(str, shares.exhausted)),
+            "exhausted_count": len(shares.exhausted),
+            "delivered": " ".join(delivered),
+            "lately": not never,
+            "idle_s": shares.idle_s,
+            "batches_per_s": 1 / now.iteration_s,
+            "shards": workers * world,
+        },
         evidence=[
             Evidence(label="data wait", value=now.share, unit="ratio"),
             Evidence(label="workers that read", value=reading, unit="count"),
             Evidence(label="workers", value=workers, unit="count"),
-            Evidence(label="batches by worker", value=dealt, unit="text"),
+            Evidence(label="batches by worker", value=listing(delivered, limit=16), unit="text"),
             Evidence(label="idle for", value=shares.idle_s, unit="s"),
             *([Evidence(label="fetch time of a worker", value=fetch_s, unit="s")] if fetch_s > 0 else []),
         ],
@@ -107,17 +111,6 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         else None,
         lost_s=now.lost_s,
         gain_ceiling_ratio=gain,
-    )
-
-
-def _advice(rank: RankWindow, workers: int) -> str:
-    world = rank.process.world_size
-    each = f"at least {workers} shards of equal size"
-    if world > 1:
-        each = f"a multiple of {workers * world} shards ({workers} workers × {world} ranks) of equal size"
-    return (
-        f"Give every worker the same amount: {each}, or resample shards. With datasets 5.0, shuffle() can leave all data to worker"
-        " 0: check num_shards afterwards. More workers would only idle as well."
     )
 
 
