@@ -95,6 +95,11 @@ def size(number: float, language: str = "en") -> str:
     return f"{number:.0f} B" if math.isfinite(number) else UNKNOWN[language]["bytes"]
 
 
+def mebibytes(number: float) -> str:
+    """Return bytes in MiB, as tools that limit memory count them: "24 MiB"."""
+    return f"{rate(float(number) / 2**20)} MiB"
+
+
 def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
     """Return items as "a", "a and b" or "a, b and c"; of more than ``limit`` items the rest is a number."""
     chinese = language == "zh"
@@ -135,6 +140,7 @@ def _of(function: Callable[..., str]) -> Callable[[str], Callable[..., str]]:
 FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "DURATION": _of(duration),
     "SIZE": _of(size),
+    "MEBIBYTES": _same(mebibytes),
     "PERCENT": _same(percent),
     "ROUGHLY": _of(roughly),
     "RATE": _same(rate),

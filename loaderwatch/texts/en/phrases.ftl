@@ -28,3 +28,22 @@ sample-name = { $stream ->
 
 # Until all titles are messages: the beginning of a title, and why.
 joined = { $before }{ $because }.
+
+# A line of code, as stacks name it.
+code-line = { $file }:{ $line } in { $function }
+# What a process waits for that another process or machine gives.
+awaited = { $awaited ->
+        [child] a child process
+        [pipe] a pipe
+        [network] the network
+       *[answer] an answer
+    }
+# What to do about waits for another process or machine, within a step or between two.
+need-no-answer = Do it on a background thread, less often, or many at once: logs, metrics and uploads need no answer before the next step. Keep
+    connections open and give each a timeout. Of environments or services that a step needs, ask for the next answer before this one is used.
+# $worker is unknown where the training thread reads.
+found-at-work =
+    .cause = { KNOWN($worker) ->
+            [yes] Worker { $worker }
+           *[no] The training thread
+        } was found at work at { $line }, see its stack.
