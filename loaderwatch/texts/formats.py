@@ -110,6 +110,11 @@ def megabytes(number: float) -> str:
     return f"{float(number) / 1e6:.0f} MB"
 
 
+def mebibytes(number: float) -> str:
+    """Return bytes in MiB, as tools that limit memory count them: "24 MiB"."""
+    return f"{rate(float(number) / 2**20)} MiB"
+
+
 def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
     """Return items as "a", "a and b" or "a, b and c"; of more than ``limit`` items the rest is a number."""
     chinese = language == "zh"
@@ -178,6 +183,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "DURATION": _of(duration),
     "SIZE": _of(size),
     "PERCENT": _of(percent),
+    "MEBIBYTES": _same(mebibytes),
     "ROUGHLY": _of(roughly),
     "RATE": _same(rate),
     "RATE_OF": _of(rate_of),

@@ -10,9 +10,9 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame
+from loaderwatch.detect.input_bound.words import code_line, giver
+from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import by_a_clock, median, quantile, spread, total
-from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import distinct
 
 LIMITED_S = 0.3
@@ -47,19 +47,21 @@ def time_limits(s: Symptoms) -> Explanation | None:
     if alike.mean() < ALIKE_RATIO:
         return None
     dump = asked[-1]
-    frame = user_frame(main_frames(dump))
+    frames = main_frames(dump)
     each = limited_s.size / took_s.size
     return Explanation(
         scenario="S22",
         confidence=0.92,  # more than S02 has: the first of them come after the first shortage
-        because=f"{percent(each)} of the fetches take {duration(limit_s)}, all nearly alike, the quick ones {duration(quick_s)}"
-        if times.max() < 1.5
-        else f"{percent(each)} of the fetches take {duration(limit_s)} or that several times, the quick ones {duration(quick_s)}",
-        cause=f"A worker waits for {awaited(main_frames(dump), dump.wchan or '')} there and computes nothing. A time limit takes as long each time:"
-        " a request is not answered, and another try is, when the limit has passed."
-        + (f" Worker {dump.worker} was found waiting at {frame}, see its stack." if frame else ""),
-        advice="Log which host, key or file is not answered, and leave it alone for a while once that is known. A shorter limit, or another"
-        " source that is asked beside the first one, makes each such wait shorter. More workers only wait side by side.",
+        rule="requests-time-out",
+        params={
+            "limited_ratio": each,
+            "limit_s": limit_s,
+            "once": bool(times.max() < 1.5),
+            "quick_s": quick_s,
+            "awaited": giver(frames, dump.wchan or ""),
+            "worker": dump.worker,
+            "line": code_line(user_frame(frames)),
+        },
         gain_ceiling_ratio=s.gain(max(s.step_s, quick_s / max(1, s.workers))),
         evidence=known_evidence(
             ("fetches that took as long as a time limit", int(limited_s.size), "count"),
@@ -92,9 +94,7 @@ def live_source(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S08",
         confidence=0.92,
-        because=f"its source hands out a batch every {duration(s.batch_s / s.workers)}, by a clock, and the model takes each at once",
-        cause="The worker computes nothing and waits for the next row of a stream, and one that is late is made up for: a live source has no more"
-        " to give. A limit of so many requests a second looks the same.",
-        advice="If the source is live, nothing is lost. If it is a limit, raise it, or ask for more rows in each request. More workers get no more.",
+        rule="live-source",
+        params={"each_s": s.batch_s / s.workers},
         remark=True,
     )

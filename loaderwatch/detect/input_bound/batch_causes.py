@@ -8,18 +8,16 @@ The collector's own clock (``gc.callbacks``) proves it.
 
 from __future__ import annotations
 
-import math
-
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.cpu_causes import neighbours
 from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.limits import COLLECTOR_PART
 from loaderwatch.detect.measures.stacks import chooses_samples, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, ratio, total
-from loaderwatch.detect.text import count, duration, percent, rate
 
 COLLATE_RATIO = 0.5  # of a fetch: joining the samples costs more than reading all of them
 COLLATE_FLOOR_S = 0.005  # seconds of a batch on an idle host
@@ -30,15 +28,6 @@ PIN_CPU_RATIO = (
 )
 RARE_SNAPSHOTS = 50  # steps between snapshots, from which on they are too rare to slow every batch
 READING_RATIO = 0.5  # of the time between two batches; a thread that reads for less has mostly other work
-CHOOSE_AT_ONCE = (
-    "Choose the samples of many batches at once, or of the next epoch in a thread. Workers do not help: a sampler runs in the"
-    " training process whatever their number."
-)
-COLLECTOR_ADVICE = (
-    "In worker_init_fn call gc.collect() and gc.freeze(), so that what the dataset holds is not walked again, or gc.disable()"
-    " where samples leave no reference cycles; take gc.collect() out of __getitem__ and collate_fn; hold metadata in NumPy or"
-    " Arrow instead of lists and dictionaries. More workers do not help."
-)
 
 
 def collate(s: Symptoms) -> Explanation | None:
@@ -48,18 +37,20 @@ def collate(s: Symptoms) -> Explanation | None:
     share = ratio(total(fetches.collate_s[s.lately]), total(fetches.fetch_s[s.lately]))
     if not (share >= COLLATE_RATIO and collate_s >= COLLATE_FLOOR_S * s.reader_slowness):
         return None
-    many = f" {rate(s.samples)} samples" if math.isfinite(s.samples) else " the samples"
     after_s = max(s.step_s, (fetch_s - collate_s) / workers)
     return Explanation(
         scenario="S12",
         confidence=0.9,
-        because=f"collate_fn takes {duration(collate_s)} of the {duration(fetch_s)} that a worker needs for a batch",
-        cause=f"Reading{many} takes {duration(fetch_s - collate_s)}, joining them in collate_fn {duration(collate_s)}"
-        f" ({percent(share)} of a fetch). It runs in the {count(workers, 'worker')}, so nothing of it shows in the training"
-        " process.",
-        advice="Make collate_fn cheap: allocate the batch once and copy into it (torch.stack of equal shapes), no Python loop over"
-        " elements, pad to a few bucketed lengths, tokenize ahead of time or a whole batch at once (__getitems__). More workers"
-        f" only spread the cost, and a larger batch makes it worse.{neighbours(s.cpus)}",
+        rule="slow-collate",
+        params={
+            "collate_s": collate_s,
+            "fetch_s": fetch_s,
+            "read_s": fetch_s - collate_s,
+            "collate_ratio": share,
+            "samples": s.samples,
+            "workers": workers,
+            "others_cpus": s.cpus.others if neighbours(s.cpus) else None,
+        },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("collate time of a batch", collate_s, "s"),
@@ -81,10 +72,13 @@ def collector(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S25",
         confidence=0.95,
-        because=f"Python's garbage collector takes {duration(each_s)} of the {duration(fetch_s)} that a worker needs for a batch",
-        cause=f"{percent(share)} of what the {count(s.workers, 'worker')} do is collecting garbage: a full collection walks every"
-        " container the worker holds, the dataset's metadata included.",
-        advice=COLLECTOR_ADVICE,
+        rule="garbage-collector-in-workers",
+        params={
+            "collected_s": each_s,
+            "fetch_s": fetch_s,
+            "collected_ratio": share,
+            "workers": s.workers,
+        },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=[
             Evidence(label="collector's time in a fetch", value=each_s, unit="s"),
@@ -107,10 +101,8 @@ def sampler(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S15",
         confidence=0.96,  # above that of no workers, as which it is told while nothing was fetched yet
-        because=f"the sampler takes {duration(choosing_s)} to choose the samples of a batch, reading them {duration(read_s)}",
-        cause=f"{percent(choosing_s / wait_s)} of the wait is neither reading nor joining samples: the sampler computes before it gives the"
-        " next indices.",
-        advice=CHOOSE_AT_ONCE,
+        rule="slow-sampler",
+        params={"choosing_s": choosing_s, "choosing_ratio": choosing_s / wait_s, "read_s": read_s},
         gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - choosing_s)),
         evidence=[
             Evidence(label="choosing the samples of a batch", value=choosing_s, unit="s"),
@@ -128,11 +120,8 @@ def sampler_beside_workers(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S15",
         confidence=0.9,
-        because=f"batches lie ready, but the sampler takes the training thread {duration(s.wait_s)} to choose the samples of another",
-        cause=f"Workers are ahead ({rate(s.ready)} batches ready on average), yet each next() takes {duration(s.wait_s)}, of it"
-        f" {percent(s.wait_cpu_ratio)} CPU time of the training thread: it also asks the sampler for the indices of a later batch, and"
-        " that computes.",
-        advice=CHOOSE_AT_ONCE,
+        rule="slow-sampler-beside-workers",
+        params={"wait_s": s.wait_s, "ready": s.ready, "cpu_ratio": s.wait_cpu_ratio},
         gain_ceiling_ratio=s.gain(s.step_s),
     )
 
@@ -146,16 +135,16 @@ def collector_of_the_loop(s: Symptoms) -> Explanation | None:
         return None
     each_s = ratio(collected_s, pace.wait_s.size)
     dump = s.between_steps
-    frame = user_frame(main_frames(dump))
     return Explanation(
         scenario="S25",
         confidence=0.95,
-        because=f"Python's garbage collector takes {duration(each_s)} of the {duration(s.wait_s)} in which the model waits for its next"
-        f" batch{f', lately at {frame}' if frame else ''}",
-        cause=f"{percent(share)} of that time is a full collection, which walks every container that the process holds, a replay buffer of"
-        " Python objects included.",
-        advice="Take gc.collect() out of the loop, or call gc.freeze() once after setup and gc.collect(1) every few hundred steps. Hold what"
-        " grows in arrays or tensors.",
+        rule="garbage-collector-in-loop",
+        params={
+            "collected_s": each_s,
+            "wait_s": s.wait_s,
+            "collected_ratio": share,
+            "line": code_line(user_frame(main_frames(dump))),
+        },
         gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - each_s)),
         evidence=[
             Evidence(label="collector's time in a wait", value=each_s, unit="s"),
@@ -171,15 +160,11 @@ def collector_pause(s: Symptoms) -> Explanation | None:
     fetch_s = worst.fetch_s or worst.wait_s
     if not worst.collected_s >= COLLECTOR_PART * fetch_s:
         return None
-    who = f"worker {worst.worker}" if worst.worker is not None else "a worker"
     return Explanation(
         scenario="S25",
         confidence=0.9,
-        because=f"Python's garbage collector stopped {who} for {duration(worst.collected_s)} in the middle of a batch",
-        cause=f"The longest wait was for {who}, which took {duration(fetch_s)} for its batch, {duration(worst.collected_s)} of it in the"
-        " garbage collector: a full collection walks every container the worker holds, the dataset's metadata included. No"
-        " sample is to blame.",
-        advice=COLLECTOR_ADVICE,
+        rule="garbage-collector-pause",
+        params={"worker": worst.worker, "collected_s": worst.collected_s, "fetch_s": fetch_s},
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         worker=worst.worker,
         evidence=[
@@ -196,19 +181,17 @@ def snapshots(s: Symptoms) -> Explanation | None:
     every = s.loader.snapshot_every_n_steps
     if every is not None and every >= RARE_SNAPSHOTS:
         return None
-    how_often = "with every batch" if every in (None, 1) else f"every {every} batches"
-    steps = (
-        f"snapshot_every_n_steps {every}" if every is not None else "snapshot_every_n_steps (1 unless set)"
-    )
     return Explanation(
         scenario="S19",
         confidence=0.9,
-        because=f"its {STATEFUL} ships the dataset's state {how_often}, and unpacking takes the training thread"
-        f" {duration(s.wait_s)} per batch",
-        cause=f"A worker pickles the state of dataset and sampler {how_often} ({steps}) and the training thread unpacks it:"
-        f" batches lie ready, yet each next() takes {duration(s.wait_s)}, of it {percent(s.wait_cpu_ratio)} CPU time.",
-        advice=f"Set {steps.split(' (')[0]} → the number of steps between checkpoints: state_dict() is only needed there. Keep"
-        " shuffle buffers and caches out of the dataset's state_dict(). More workers or more prefetch will not help.",
+        rule="dataset-snapshots",
+        params={
+            "loader": STATEFUL,
+            "every": every,
+            "often": every in (None, 1),
+            "wait_s": s.wait_s,
+            "cpu_ratio": s.wait_cpu_ratio,
+        },
         gain_ceiling_ratio=s.gain(s.step_s),
     )
 
@@ -218,12 +201,8 @@ def unpacking(s: Symptoms) -> Explanation:
     return Explanation(
         scenario="S13",
         confidence=0.85,
-        because=f"batches lie ready, but unpacking one takes the training thread {duration(s.wait_s)}",
-        cause=f"Workers are ahead ({rate(s.ready)} batches ready on average), yet each next() takes {duration(s.wait_s)}"
-        f" of which {percent(s.wait_cpu_ratio)} is CPU time of the training thread: it unpickles the batch. Many small tensors, strings,"
-        " NumPy arrays or Python objects in a batch do this.",
-        advice="Return a few large torch tensors per batch: stack in collate_fn, turn NumPy arrays into tensors with"
-        " torch.from_numpy, encode strings as uint8 tensors, leave metadata out. More workers or more prefetch will not help.",
+        rule="slow-unpacking",
+        params={"wait_s": s.wait_s, "ready": s.ready, "cpu_ratio": s.wait_cpu_ratio},
         gain_ceiling_ratio=s.gain(s.step_s),
     )
 
@@ -241,13 +220,13 @@ def pin_thread(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S16",
         confidence=0.9,
-        because=f"{rate(s.ready)} batches lie ready, but the thread that pins their memory passes one on only every"
-        f" {duration(s.iteration_s)}",
-        cause=f"Workers are ahead ({rate(s.ready)} batches ready on average) and next() uses hardly any CPU, yet takes"
-        f" {duration(s.wait_s)}: the one thread that unpacks batches and copies them into page-locked memory cannot"
-        f" keep up. It uses {percent(machine.pin_cpu_ratio)} of a CPU.",
-        advice="Return fewer and larger tensors per batch (one flat tensor is pinned in one call), give the batch its own"
-        " pin_memory(), send uint8 instead of float32, and leave pin_memory off for validation. More workers will not help.",
+        rule="slow-pinning",
+        params={
+            "ready": s.ready,
+            "iteration_s": s.iteration_s,
+            "wait_s": s.wait_s,
+            "cpu_ratio": machine.pin_cpu_ratio,
+        },
         gain_ceiling_ratio=s.gain(s.step_s),
         evidence=known_evidence(
             ("CPU use of the thread that pins memory", machine.pin_cpu_ratio, "ratio"),
@@ -260,18 +239,19 @@ def works_itself(s: Symptoms) -> Explanation | None:
     reader = s.loader.reader
     if reader is None or (not s.pace.workers and not s.mean_fetch_s < READING_RATIO * s.iteration_s):
         return None
-    ready = (
-        f"{rate(s.ready)} batches lie ready on average when it asks for one"
-        if s.pace.workers
-        else f"a batch is read in {duration(s.mean_fetch_s)}"
-    )
     return Explanation(
         scenario="S54",
         confidence=0.8,
-        because=f"the thread that reads {s.loader.name} ahead ({reader}) hands a batch on only every {duration(s.iteration_s)}",
-        cause=f"The loop waits {duration(s.wait_s)} for a batch of the thread {reader}, although {ready}: what takes the time is what"
-        f" the thread does with each batch before it hands it on. A step takes {duration(s.step_s)}.",
-        advice=f"Move what {reader} does with a batch into the dataset or collate_fn, so that DataLoader workers do it side by side,"
-        " or let several threads do it. A faster loader, more workers or a deeper queue do not help.",
+        rule="slow-reader-thread",
+        params={
+            "loader": s.loader.name,
+            "reader": reader,
+            "has_workers": bool(s.pace.workers),
+            "ready": s.ready,
+            "fetch_s": s.mean_fetch_s,
+            "iteration_s": s.iteration_s,
+            "wait_s": s.wait_s,
+            "step_s": s.step_s,
+        },
         gain_ceiling_ratio=s.gain(s.step_s),
     )

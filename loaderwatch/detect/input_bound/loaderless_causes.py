@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, TIMER_FUNCTIONS, waits_in
-from loaderwatch.detect.explanation import NEED_NO_ANSWER, Explanation
+from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.input_bound.words import code_line, giver
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
     Frame,
-    awaited,
     in_forward,
     in_model,
     main_frames,
@@ -22,7 +21,6 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
 )
 from loaderwatch.detect.measures.statistics import by_a_clock, median
-from loaderwatch.detect.text import duration, rate, rate_of
 from loaderwatch.detect.window import seconds
 
 FEW_SHOWN: Final = 2  # stacks of a model at work
@@ -77,38 +75,28 @@ def between_steps(s: Symptoms) -> Explanation | None:
     dump = s.between_steps
     frames = main_frames(dump)
     frame = user_frame(frames)
-    speed = f"{rate(1 / s.iteration_s)} iterations/s, the model could take {rate_of(s.step_s)}"
-    found = Explanation(
+    source = None
+    if waits_on_queue(frames):
+        rule = "queue-between-steps"
+    elif frame is not None and _saves(s.pace.rank.passing_stacks.get(BETWEEN_STEPS, []), frame):
+        rule = "save-between-steps"
+    elif dump is not None and waits_in(ANSWER_FUNCTIONS, dump.wchan):
+        rule, source = "answer-between-steps", giver(frames, dump.wchan or "")
+    else:
+        rule = "script-between-steps"
+    return Explanation(
         scenario="S01",
         confidence=0.5 if frame is None else 0.8,
-        because=f"lately at {frame}; {speed}" if frame is not None else speed,
-        cause=f"No DataLoader is iterated. From a step of the optimizer to the model's next call the script takes"
-        f" {duration(s.wait_s)}, and the model stands still meanwhile. A step takes {duration(s.step_s)}.",
+        rule=rule,
+        params={
+            "line": code_line(frame),
+            "iteration_s": s.iteration_s,
+            "step_s": s.step_s,
+            "wait_s": s.wait_s,
+            "awaited": source,
+        },
         gain_ceiling_ratio=s.gain(max(s.step_s, 0.0)),
         stacks=[] if dump is None else [dump],
-    )
-    if waits_on_queue(frames):
-        return replace(
-            found,
-            cause=f"{found.cause} It waits on a queue: whoever fills it does not keep up.",
-            advice="Fill the queue from several processes, or make each entry cheaper to make. Threads share one interpreter, and compute"
-            " in turn.",
-        )
-    if frame is not None and _saves(s.pace.rank.passing_stacks.get(BETWEEN_STEPS, []), frame):
-        return replace(
-            found,
-            advice="Save less often, or asynchronously: copy the state first, and write it in another thread.",
-        )
-    if dump is not None and waits_in(ANSWER_FUNCTIONS, dump.wchan):
-        return replace(
-            found,
-            cause=f"{found.cause} It waits there for {awaited(frames, dump.wchan or '')}.",
-            advice=NEED_NO_ANSWER,
-        )
-    return replace(
-        found,
-        advice="If a batch is made there, let others make it while the model works: move that code into a Dataset and iterate a"
-        " DataLoader with num_workers, or fill a queue from a background process. If it is logging or a save, do it less often or in the background.",
     )
 
 

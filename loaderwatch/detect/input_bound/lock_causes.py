@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.facts import LOCK_WAIT, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
@@ -23,9 +23,9 @@ from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.input_bound.turns import Turns, turns_of
+from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack, waits_for_lock
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.text import count, duration, percent, rate
 
 LOCKED_RATIO = 0.35  # of the time that a worker waits for a lock; of two that take turns it is half
 ONE_AT_WORK = (0.5, 1.5)  # workers that work at a time, where one holds what all need
@@ -58,9 +58,9 @@ class Looks:
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """How the workers wait for their lock, in words, with a stack of one that does where there is any."""
+    """How the workers wait for their lock, as a message, with a stack of one that does where there is any."""
 
-    how: str
+    how: Text
     dump: StackDump | None
     evidence: list[Evidence]
     kept: bool = False  # by one worker at a time, for many samples
@@ -71,24 +71,18 @@ def shared_lock(s: Symptoms) -> Explanation | None:
     found = (_in_kernel(s) or _by_keeping(s) or _by_trying(s) or _by_asking(s)) if s.workers > 1 else None
     if found is None:
         return None
-    frame = user_frame(main_frames(found.dump))
-    where = f" at {frame}" if frame else ""
-    line = (
-        f"Worker {found.dump.worker} was found waiting{where}, see its stack."
-        if found.dump
-        else "The stacks of the workers show the line."
-    )
     return Explanation(
         scenario="S49",
         confidence=0.92,  # more than S02 has: what was seen of a lock comes seconds after the first shortage
-        because=f"its {s.workers} workers wait for a lock that they share{where}, and one works at a time",
-        cause=f"A worker needs {duration(s.fetch_s)} for a batch and the model {duration(s.step_s)} for a step. {found.how}",
-        advice="Let go of the lock sooner: a transaction that stays open over many samples keeps all other workers out until it is committed. Or"
-        f" give each worker a file of its own. {line} More workers only wait in the same queue."
-        if found.kept
-        else "Give each worker a handle or connection of its own (open it in worker_init_fn or at the first sample), hold the lock for"
-        " less, or open read-only (SQLite: file:…?mode=ro), and write many rows in one transaction."
-        f" {line} More workers only wait in the same queue.",
+        rule="lock-held-long" if found.kept else "shared-lock",
+        params={
+            "workers": s.workers,
+            "fetch_s": s.fetch_s,
+            "step_s": s.step_s,
+            "how": found.how,
+            "worker": found.dump.worker if found.dump else None,
+            "line": code_line(user_frame(main_frames(found.dump))),
+        },
         gain_ceiling_ratio=s.gain(max(s.step_s, s.fetch_s / s.workers**2)),
         evidence=[
             *found.evidence,
@@ -109,17 +103,18 @@ def locked_out(s: Symptoms) -> Explanation | None:
     if not waits >= LOCKED_OUT_RATIO:
         return None
     dump = usual_stack(s.passing_stacks(LOCK_WAIT))
-    frame = user_frame(main_frames(dump))
     longest_s = max(spike.fetch_s or 0.0 for spike in s.spikes)
     return Explanation(
         scenario="S49",
         confidence=0.9,
-        because=f"all {s.workers} workers stand still at the same moments{f', at {frame}' if frame else ''}, {count(len(s.spikes), 'time')}"
-        f" so far, for up to {duration(longest_s)}",
-        cause=f"No sample is to blame: they wake up together, and {percent(waits)} of the looks meanwhile found them in a lock or asleep"
-        " between two tries, as in SQLite's busy handler: somebody else holds what all of them need.",
-        advice="See who writes there (`lslocks`). Keep a writer's transactions short, with SQLite use journal_mode=WAL, or read from a copy."
-        " More workers only wait as well.",
+        rule="locked-out",
+        params={
+            "workers": s.workers,
+            "line": code_line(user_frame(main_frames(dump))),
+            "times": len(s.spikes),
+            "longest_s": longest_s,
+            "locked_ratio": waits,
+        },
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         evidence=known_evidence(
             ("moments in which all workers stood still", len(s.spikes), "count"),
@@ -140,8 +135,7 @@ def _in_kernel(s: Symptoms) -> _Wait | None:
     if not (waits >= LOCKED_RATIO and ONE_AT_WORK[0] <= at_work <= ONE_AT_WORK[1]):
         return None
     return _Wait(
-        f"{percent(waits)} of the time a worker stands in the kernel and waits for a lock: about {rate(at_work)} of {s.workers} work"
-        " at any moment. A multiprocessing.Lock, a file lock, one database connection or HDF5's global lock does this.",
+        Text("lock-in-kernel", {"waiting_ratio": waits, "at_work": at_work, "workers": s.workers}),
         next(
             (dump for dump in reversed(s.passing_stacks(LOCK_WAIT)) if waits_in(LOCK_FUNCTIONS, dump.wchan)),
             None,
@@ -164,16 +158,16 @@ def _by_trying(s: Symptoms) -> _Wait | None:
     turns = _turns(s)
     if not (looks.goes_around or 2 * len(in_lock) > len(asleep) or turns.taken):
         return None
-    seen = f", which {looks.holders} workers were seen to hold in turn" if looks.goes_around else ""
-    how = (
-        f"{percent(sleeping)} of the time a worker sleeps between two tries to get a lock{seen}. SQLite's busy handler,"
-        " filelock and loops around fcntl wait like this, and the lock lies free until one of them wakes up."
+    how = Text(
+        "lock-tried-for",
+        {
+            "sleeping_ratio": sleeping,
+            "holders": looks.holders if looks.goes_around else None,
+            "slice_s": turns.slice_s if turns.taken else None,
+            "together_ratio": turns.together_ratio,
+            "own_ratio": turns.own_ratio,
+        },
     )
-    if turns.taken:
-        how += (
-            f" What one gets done the others lack, as with one lock or one limit for all: in {duration(turns.slice_s)} they get the same done"
-            f" together within {percent(turns.together_ratio)}, and would by chance within {percent(turns.own_ratio)}."
-        )
     return _Wait(
         how,
         usual_stack(in_lock or asleep),  # who has the lock may sleep as well
@@ -193,8 +187,7 @@ def _by_keeping(s: Symptoms) -> _Wait | None:
         return None
     dumps = [dump for dump in s.passing_stacks(LOCK_WAIT) if waits_in(TIMER_FUNCTIONS, dump.wchan)]
     return _Wait(
-        f"In {percent(looks.kept_out_ratio)} of the looks one worker has a file lock and is at work, and most of the others sleep between two"
-        " tries to get it, as in SQLite's busy handler, filelock or a loop around fcntl.",
+        Text("lock-kept", {"kept_out_ratio": looks.kept_out_ratio}),
         usual_stack(dumps),
         known_evidence(
             ("looks that found one worker with the lock and others asleep", looks.kept_out_ratio, "ratio")
@@ -213,8 +206,7 @@ def _by_asking(s: Symptoms) -> _Wait | None:
     if not 2 * len(in_lock) > len(asking):
         return None
     return _Wait(
-        f"{percent(waiting)} of the time a worker waits for another process to hand it the lock, as that of a multiprocessing.Manager or a"
-        " server of locks. Whoever has it lets the others wait for as long as it reads.",
+        Text("lock-asked-for", {"waiting_ratio": waiting}),
         usual_stack(in_lock),
         known_evidence(("share of the time that a worker waits for an answer", waiting, "ratio")),
     )

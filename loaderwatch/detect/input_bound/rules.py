@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import AT_WORK, StackDump
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound import (
@@ -27,6 +28,7 @@ from loaderwatch.detect.input_bound import (
     worker_causes,
 )
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
+from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.measures.stacks import Frame, loop_over_loader, main_frames, user_frame, usual_stack
 
 Rule = Callable[[Symptoms], Explanation | None]
@@ -108,6 +110,10 @@ def explain(symptoms: Symptoms) -> Explanation:
     dump = None if found.stacks else usual_stack(_at_work(symptoms))
     if dump is None:
         return found
+    if found.rule:
+        line = code_line(_line(dump))
+        at_work = Text("found-at-work", {"worker": dump.worker if dump.worker >= 0 else None, "line": line})
+        return replace(found, also=[at_work], stacks=[dump])
     who = "The training thread" if dump.worker < 0 else f"Worker {dump.worker}"
     return replace(
         found,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.spikes import Spike
@@ -19,7 +19,6 @@ from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES
 from loaderwatch.detect.measures.gain import prefetch_needed
 from loaderwatch.detect.measures.statistics import median
-from loaderwatch.detect.text import count, duration, listing, rate, sample_name
 
 RECURRING_RATIO = 0.5
 """Share of the long waits that are for samples of others of them, from which on those samples are to blame."""
@@ -40,22 +39,22 @@ def blocks(s: Symptoms) -> Explanation | None:
     if size is None or not (s.loader.iterable_dataset or _each_reads_them(s, size)):
         return None
     each_s, tail_s = s.mean_fetch_s / s.workers, _tail_s(s.spikes)
-    advice = (
-        "No sample is to blame. Read the next block while this one is handed out: in a thread of the dataset, or, for a shuffle buffer,"
-        " take one sample and read one. Smaller blocks make shorter stops that come more often."
-    )
     prefetch = prefetch_needed(_cushion_needed_s(s), s.step_s, s.workers)
-    if each_s > s.step_s:
-        advice += f" On average a batch takes the workers {duration(each_s)}, for steps of {duration(s.step_s)}: that stays."
-    elif prefetch <= MOST_BURST_PREFETCH:
-        advice += f" prefetch_factor={prefetch} bears it as well.{_memory(s, prefetch)}"
+    bears = "prefetch" if prefetch <= MOST_BURST_PREFETCH else "nothing"
     return Explanation(
         scenario="S33",
         confidence=0.92,  # above that of a slow sample, which the first block is told as
-        because=f"every {size} samples a worker stops to read for up to {duration(tail_s)}",
-        cause=f"The slow samples lie {size} apart in what a worker reads. There the dataset reads a whole block (a shuffle buffer that is"
-        f" filled anew, a row group, a shard) and then hands it out from memory: a usual batch takes {duration(s.typical_fetch_s)}.",
-        advice=advice,
+        rule="slow-blocks",
+        params={
+            "block": size,
+            "tail_s": tail_s,
+            "usual_s": s.typical_fetch_s,
+            "then": "stays" if each_s > s.step_s else bears,
+            "each_s": each_s,
+            "step_s": s.step_s,
+            "prefetch_factor": prefetch,
+            "memory_bytes": _memory_bytes(s, prefetch),
+        },
         gain_ceiling_ratio=s.gain(max(s.without_spikes_s, each_s)),
         worker=s.longest.worker if s.workers == 1 else None,
         evidence=[*_evidence(s), Evidence(label="samples read at once", value=size, unit="count")],
@@ -80,21 +79,23 @@ def jitter(s: Symptoms) -> Explanation | None:
     if s.mean_fetch_s > workers * s.step_s:
         return None  # no cushion lasts where the workers are slower on average
     cushion_s = now * workers * s.step_s
-    if prefetch > now:
-        advice = f"Set prefetch_factor={prefetch} (now {now}).{_memory(s, prefetch)}"
-        passing = " in_order=False (torch 2.6 or newer) takes no memory, but changes the order."
-    else:
-        advice = f"Find out why some fetches take {duration(tail_s)}."
-        passing = " in_order=False (torch 2.6 or newer) lets others pass them."
     return Explanation(
         scenario="S21",
         confidence=0.85,
-        because=f"{count(len(spikes), 'slow fetch', 'slow fetches')} of up to {duration(tail_s)} outlasted the"
-        f" {duration(cushion_s)} of batches read ahead",
-        cause=f"On average the workers keep up, but now and then a fetch takes up to {duration(tail_s)}, and the prefetched"
-        f" batches last only {duration(cushion_s)} (prefetch_factor {now} × {count(workers, 'worker')} ×"
-        f" {duration(s.step_s)} per step).",
-        advice=advice + (passing if blocked else "") + _slowest(s, indices),
+        rule="uneven-fetches",
+        params={
+            "slow_fetches": len(spikes),
+            "tail_s": tail_s,
+            "cushion_s": cushion_s,
+            "prefetch_factor_now": now,
+            "workers": workers,
+            "step_s": s.step_s,
+            "raise": prefetch > now,
+            "prefetch_factor": prefetch,
+            "memory_bytes": _memory_bytes(s, prefetch),
+            "pass": blocked,
+            "named": _slowest(s, indices) or None,
+        },
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         sample_indices=indices[:MOST_INDICES],
         evidence=[*_evidence(s), Evidence(label="read ahead", value=cushion_s, unit="s")],
@@ -105,31 +106,25 @@ def slow_sample(s: Symptoms) -> Explanation:
     """Explain S20: slow samples hold up the batches behind them."""
     worst, spikes, indices = s.longest, s.spikes, _indices(s.spikes)
     ready = sum(spike.ready for spike in spikes)
-    who = f"worker {worst.worker}" if worst.worker is not None else "a worker"
     took_s = worst.sample_s or worst.fetch_s or worst.wait_s
-    stream, several = s.loader.iterable_dataset, len(indices) > 1
-    if worst.sample_index is not None:
-        what = f"{sample_name(worst.sample_index, stream)} took {duration(took_s)} in {who}"
-        named = [sample_name(index, stream) for index in indices]
-        look = f"Look at {listing(named)}: shorten, cache or skip {'them' if several else 'it'}."
-    else:
-        what = f"one batch took {duration(took_s)} in {who}"
-        look = "Look at the samples of the batches named here: shorten, cache or skip the long ones."
-    behind = " while finished batches waited behind it" if ready else ""
-    others = f", the slowest of {len(indices)} slow samples" if several else ""
-    passing = (
-        " With torch 2.6 or newer in_order=False lets ready batches pass a slow one (the order then changes)."
-        if s.workers > 1 and s.loader.in_order is not False
-        else ""
-    )
+    several = len(indices) > 1
+    could_pass = s.workers > 1 and s.loader.in_order is not False
     return Explanation(
         scenario="S20",
         confidence=0.7 if worst.sample_index is None or not ready else 0.8 if several else 0.9,
-        because=f"{what}{others}{behind}",
-        cause=f"Batches are delivered in order, so {'each' if several else 'one'} slow sample holds up all that are ready:"
-        f" {what}, a usual batch takes {duration(s.typical_fetch_s)}. Meanwhile no new work is handed out, and the other"
-        " workers go idle.",
-        advice=f"{look}{passing} More workers do not help against such {'samples' if several else 'a sample'}.",
+        rule="slow-sample",
+        params={
+            "sample": worst.sample_index,
+            "stream": bool(s.loader.iterable_dataset),
+            "worker": worst.worker,
+            "took_s": took_s,
+            "usual_s": s.typical_fetch_s,
+            "several": several,
+            "slow_samples": len(indices),
+            "named": _named(s, indices),
+            "behind": ready > 0,
+            "pass": could_pass,
+        },
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         worker=worst.worker,
         pid=worst.pid,
@@ -191,19 +186,22 @@ def _cushion_needed_s(s: Symptoms) -> float:
     return tail_s
 
 
-def _memory(s: Symptoms, prefetch: int) -> str:
-    """Return a sentence about the /dev/shm that a prefetch_factor needs; an empty one where that is little or not known."""
+def _memory_bytes(s: Symptoms, prefetch: int) -> float | None:
+    """Return the bytes of /dev/shm that a prefetch_factor needs; None where that is little or not known."""
     needed = prefetch * s.workers * median(s.pace.fetches.bytes)
-    return f" It needs about {rate(needed / 2**20)} MiB of /dev/shm." if needed >= 2**19 else ""
+    return needed if needed >= 2**19 else None
 
 
-def _slowest(s: Symptoms, indices: Sequence[int]) -> str:
-    """Return a sentence that names the slowest samples; an empty one where they are not known."""
-    if not indices:
-        return ""
+def _slowest(s: Symptoms, indices: Sequence[int]) -> list[Text]:
+    """Return the names of the slowest samples; none where they are not known."""
     slowest = sorted(s.spikes, key=lambda spike: -(spike.sample_s or 0.0))
-    named = [index for index in _indices(slowest) if index in indices][:MOST_NAMED]
-    return f" The slowest were {listing([sample_name(index, s.loader.iterable_dataset) for index in named])}."
+    return _named(s, [index for index in _indices(slowest) if index in indices][:MOST_NAMED])
+
+
+def _named(s: Symptoms, indices: Sequence[int]) -> list[Text]:
+    """Return the names of samples."""
+    stream = bool(s.loader.iterable_dataset)
+    return [Text("sample-name", {"sample": index, "stream": stream}) for index in indices]
 
 
 def _recurring(spikes: Sequence[Spike]) -> int:

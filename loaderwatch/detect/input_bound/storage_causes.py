@@ -17,11 +17,11 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
+from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.machine import RECENT_NS, written_per_s
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
-from loaderwatch.detect.text import count, duration, percent, rate, size
 
 AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo for a small crop reaches eight
 AMPLIFIED_BYTES = 256 * 1024  # read for one sample
@@ -71,20 +71,20 @@ def slowed_down(s: Symptoms) -> Explanation | None:
     ago_s = (s.pace.rank.made_ns - change.at_ns) / 1e9
     cap = machine.read_bytes_per_s if machine.read_bytes_per_s > 0.5 * change.bytes_per_s_after else math.nan
     held_at = cap if math.isfinite(cap) else change.bytes_per_s_after
-    held = f" Reading is held at about {size(held_at)}/s." if held_at > 0 else ""
     after_s = max(s.step_s, change.before_s / workers)
-    who = "all workers" if workers > 1 else "the worker"
     found = Explanation(
         scenario="S10",
         confidence=0.92,
-        because=f"for {duration(ago_s)} now, fetches have taken {rate(factor)} times as long in {who} at once"
-        f" ({duration(change.before_s)} → {duration(change.after_s)}), and nobody computes more",
-        cause=f"Fetches went from {duration(change.before_s)} to {duration(change.after_s)} in {who} at the same moment,"
-        f" while the batches stayed as large and the CPUs idle ({percent(change.cpu_ratio)} of the reading time is"
-        f" computing): the storage gives less than before.{held} Burst credits that are used up, a throughput cap or a"
-        " neighbour on a shared file system look like this.",
-        advice="Look at the volume's burst balance and limits (IOPS and MB/s): provision more of them, copy the data to a local"
-        " disk, or read fewer and larger pieces. It recovers by itself when credits refill. More workers share the same cap.",
+        rule="storage-slowed-down",
+        params={
+            "workers": workers,
+            "ago_s": ago_s,
+            "factor": factor,
+            "before_s": change.before_s,
+            "after_s": change.after_s,
+            "cpu_ratio": change.cpu_ratio,
+            "held_bytes": held_at if held_at > 0 else None,
+        },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("fetch before the change", change.before_s, "s"),
@@ -104,16 +104,15 @@ def slowed_down(s: Symptoms) -> Explanation | None:
 
 def _answers_slower(found: Explanation, dump: StackDump) -> Explanation:
     """Return the finding as S08: workers wait for answers from the network, not for a disk."""
-    frame = user_frame(main_frames(dump))
     return replace(
         found,
         scenario="S08",
-        cause="Fetches have become slower in all workers at the same moment, while the batches stayed as large and the CPUs idle: what they"
-        " ask over the network answers slower than before, or is asked in another way."
-        + (f" Worker {dump.worker} was found waiting for it at {frame}, see its stack." if frame else ""),
-        advice="See what changed there: a limit of requests, retries, a cache that expired, a service under load. A request that is written"
-        " in pieces waits some 40 ms for each without TCP_NODELAY. Ask for many samples at once; more workers help as far as the service"
-        " serves them side by side.",
+        rule="answers-slowed-down",
+        params={
+            **found.params,
+            "worker": dump.worker,
+            "line": code_line(user_frame(main_frames(dump))),
+        },
         stacks=[dump],
     )
 
@@ -126,12 +125,8 @@ def stops(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S10",
         confidence=0.85,
-        because=f"all {s.workers} workers stand still at the same moments, {count(len(s.spikes), 'time')} so far, for up to"
-        f" {duration(longest_s)}, and nobody computes",
-        cause="No sample is to blame: no worker computes meanwhile, and they go on together. The storage or the server behind them stops"
-        " now and then for everybody.",
-        advice="Look at what they read from at these times: pauses of a server, limits, a mount that is reached anew. A larger"
-        " prefetch_factor bears short stops, a local copy all. More workers stand still as well.",
+        rule="storage-stops",
+        params={"workers": s.workers, "times": len(s.spikes), "longest_s": longest_s},
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         evidence=known_evidence(
             ("moments in which all workers stood still", len(s.spikes), "count"),
@@ -158,15 +153,14 @@ def amplification(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S11",
         confidence=0.85,
-        because=f"the workers read {size(each)} for each sample of {size(one)}, {rate(factor)} times what is used",
-        cause=f"For each sample of {size(one)} the workers read {size(each)} ({size(read_per_s)}/s in all), {rate(factor)} times what ends"
-        f" up in a batch, and spend {percent(s.fetch_cpu_ratio)} of the time computing on it. Random access into large"
-        " compressed chunks, row groups or archives does this: a whole block is read and unpacked for one sample. So does a file"
-        " that is read from its beginning to reach one row.",
-        advice="Make what is stored as large as what is read: one sample per chunk (or chunks of a batch), an uncompressed or LZ4"
-        " container, or read chunks in sequence and shuffle in a buffer (Hugging Face: flatten_indices() or"
-        " to_iterable_dataset().shuffle()). In a file of lines, keep where each begins and seek there. If the files are large photos or"
-        " recordings, cut or shrink them once ahead of time.",
+        rule="read-amplification",
+        params={
+            "read_bytes": each,
+            "used_bytes": one,
+            "rate_bytes": read_per_s,
+            "factor": factor,
+            "cpu_ratio": s.fetch_cpu_ratio,
+        },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("read per sample", each, "bytes"),
@@ -209,12 +203,8 @@ def thrashing_cache(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S09",
         confidence=0.93,
-        because=f"{size(from_storage)}/s come from storage again in every epoch, because the page cache cannot hold the dataset",
-        cause=f"This is not the first epoch, yet the workers still read {size(from_storage)}/s from storage, and"
-        f" {size(refaults)}/s of that had been in memory and was evicted. The dataset is larger than the memory that is"
-        " left for the page cache, and reading it in random order evicts what is needed next: it will not get faster.",
-        advice="Give the job more memory (a container's limit counts its page cache), use fewer workers if they take the memory,"
-        " store the samples smaller, or pack them into shards that are read in sequence with a shuffle buffer.",
+        rule="page-cache-too-small",
+        params={"read_bytes": from_storage, "evicted_bytes": refaults},
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
             ("read from storage per second", from_storage, "bytes"),
@@ -240,11 +230,8 @@ def warming_cache(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S09",
         confidence=0.5,
-        because=f"waits are getting shorter ({duration(early_s)} → {duration(late_s)}), as in a first epoch on cold storage",
-        cause="This is the first epoch, and reading gets faster as it goes on: the page cache fills. If the dataset fits into"
-        " memory, the next epoch will be fast.",
-        advice="Wait for the second epoch. If that one waits as long, the dataset does not fit into memory: stage it on a local disk"
-        " or pack it into shards that are read in sequence.",
+        rule="page-cache-fills",
+        params={"early_s": early_s, "late_s": late_s},
     )
 
 
@@ -266,10 +253,8 @@ def fills_cache(s: Symptoms) -> Explanation | None:
     return Explanation(
         scenario="S09",
         confidence=0.5,
-        because=f"in its first epoch it writes {size(each)} for each sample that it reads, as into a cache",
-        cause="If later epochs read what is written now, they will be quick.",
-        advice="Wait for the second epoch. To save the first one, fill the cache before training, on all CPUs. If it is no cache, see what is"
-        " written for each sample.",
+        rule="dataset-fills-cache",
+        params={"written_bytes": each},
         evidence=known_evidence(
             ("written for each sample", each, "bytes"), ("a sample in a batch", used, "bytes")
         ),
@@ -294,16 +279,15 @@ def cold_first_epoch(s: Symptoms) -> Explanation | None:
     if min(of_each) < FEW_COLD or not ratio(float(slow.sum()), float(then.sum())) >= COLD_RATIO:
         return None
     since_s = median(fetches.fetch_s[~then])
-    quick = f", and {duration(since_s)} since" if math.isfinite(since_s) else ""
     return Explanation(
         scenario="S09",
         confidence=0.6,
-        because=f"in the first epoch nearly every batch took about {duration(cold_s)} to read{quick}, as from cold storage",
-        cause=f"{percent(float(slow.sum()) / float(then.sum()))} of the batches up to then took as long, in every worker, so no"
-        " sample is to blame: what is read for the first time comes from storage (or fills a cache of the dataset's own),"
-        " and is in memory afterwards.",
-        advice="If the next epochs stay quick, there is nothing to do; to save the first one, stage the data on a local disk or"
-        " read it once before training. If they wait as long, the dataset does not fit into memory.",
+        rule="first-epoch-was-cold",
+        params={
+            "cold_s": cold_s,
+            "since_s": since_s,
+            "slow_ratio": float(slow.sum()) / float(then.sum()),
+        },
         evidence=known_evidence(
             ("fetch in the first epoch, median of the slow ones", cold_s, "s"),
             ("fetch since, median", since_s, "s"),

@@ -47,3 +47,21 @@ split-first = { $split ->
 # The environment variables that make PyTorch write dumps when a NCCL collective times out.
 flight-recorder-switches = TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_DUMP_TEMP_FILE=/some/folder/rank_ in the job's environment
     (TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE in older versions of PyTorch)
+# A line of code, as stacks name it.
+code-line = { $file }:{ $line } in { $function }
+# What a process waits for that another process or machine gives.
+awaited = { $awaited ->
+        [child] a child process
+        [pipe] a pipe
+        [network] the network
+       *[answer] an answer
+    }
+# What to do about waits for another process or machine, within a step or between two.
+need-no-answer = Do it on a background thread, less often, or many at once: logs, metrics and uploads need no answer before the next step. Keep
+    connections open and give each a timeout. Of environments or services that a step needs, ask for the next answer before this one is used.
+# $worker is unknown where the training thread reads.
+found-at-work =
+    .cause = { KNOWN($worker) ->
+            [yes] Worker { $worker }
+           *[no] The training thread
+        } was found at work at { $line }, see its stack.

@@ -41,3 +41,16 @@ split-first = { $split ->
     }
 flight-recorder-switches = 在作业的环境变量里设 TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1
     TORCH_FR_DUMP_TEMP_FILE=/some/folder/rank_（旧版 PyTorch 用 TORCH_NCCL_TRACE_BUFFER_SIZE 和 TORCH_NCCL_DEBUG_INFO_TEMP_FILE）
+code-line = { $file }:{ $line }（{ $function }）
+awaited = { $awaited ->
+        [child] 一个子进程
+        [pipe] 一个管道
+        [network] 网络
+       *[answer] 一个应答
+    }
+need-no-answer = 放到后台线程去做、减少次数，或者攒多条一起做：日志、指标和上传不需要在下一步之前得到应答。保持连接不断开，并给每个连接设超时。如果一步必须用到某个环境或服务，请在用当前应答之前就先请求下一个。
+found-at-work =
+    .cause = { KNOWN($worker) ->
+            [yes] worker { $worker } { "" }
+           *[no] 训练线程
+        }工作时停在 { $line }，见其堆栈。

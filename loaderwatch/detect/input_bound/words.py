@@ -1,0 +1,26 @@
+"""Names and choices that the messages about data waits share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Final
+
+from loaderwatch.core.answers import Text
+from loaderwatch.detect.measures.stacks import Frame, awaited
+
+_GIVERS: Final = {"a child process": "child", "a pipe": "pipe", "the network": "network"}
+
+
+def code_line(frame: Frame | None) -> Text | None:
+    """Return a line of code as a parameter of a message; None where no line is known."""
+    if frame is None:
+        return None
+    return Text(
+        "code-line", {"file": PurePath(frame.file).name, "line": frame.line, "function": frame.function}
+    )
+
+
+def giver(frames: Sequence[Frame], wchan: str) -> str:
+    """Return what a process waits for, as the message ``awaited`` chooses by it: "child", "pipe", "network" or "answer"."""
+    return _GIVERS.get(awaited(frames, wchan), "answer")
