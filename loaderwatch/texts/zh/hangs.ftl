@@ -19,8 +19,12 @@ loader-hangs = { KNOWN($rank) ->
        *[nobody] { hang-missing }，{ $because }。
     }
 hang-in-sample = { KNOWN($sample) ->
-        [yes] 在 { sample-name } 上
+        [yes] 在{ hang-sample } 上
        *[no] { "" }
+    }
+hang-sample = { $stream ->
+        [yes] { sample-name }
+       *[no] { " " }{ sample-name }
     }
 hang-missing = { $phase ->
         [iter] iter({ hang-loader }) 已有 { DURATION($age_s) }没有返回
@@ -84,7 +88,7 @@ stands-alone = { $stands ->
        *[still] { stands-who }{ stands-where }已停住 { DURATION($age_s) }{ stands-because }{ stands-clears }。
     }
 stands-who = { KNOWN($rank) ->
-        [yes] rank { $rank }
+        [yes] rank { $rank }{ " " }
        *[no] 训练
     }
 stands-where = { $place ->
@@ -159,7 +163,7 @@ does-not-end = { KNOWN($rank) ->
        *[no] 脚本
     }已结束，但进程不退出：这 { DURATION($age_s) }以来它一直{ $waits ->
         [worker] 在等 { hang-loader } 的 worker { $worker }（pid { $pid }）退出，但它一直不退出{ $in_sample ->
-                [yes] ：它正在处理 { sample-name }{ KNOWN($at) ->
+                [yes] ：它正在处理{ hang-sample }{ KNOWN($at) ->
                     [yes] ，位于 { $at }
                    *[no] { "" }
                 }
