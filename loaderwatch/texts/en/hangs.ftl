@@ -236,3 +236,46 @@ library-outlives-script =
     .advice = Python has taken down its modules already, and a library does not end: `gdb -p { $pid } -batch -ex bt` shows which. Often it is an
         exchange or a stream that is still under way: wait for all of it, and end it (dist.destroy_process_group()), before the last line of
         the script.
+
+## Ranks have left an epoch, and others wait for them
+
+# $waiting are the ranks that wait in $place, $waits how many they are; $gone are those that have left, $leaves how many they are.
+# $at_line: whether $left_place, where one of these stands, is a line of code. $why and $meets say what decided so, and what to do.
+ranks-stop-after-different-epochs =
+    .title = { $waits ->
+            [one] Rank { $waiting } has begun epoch { $epoch } and waits
+           *[other] Ranks { $waiting } have begun epoch { $epoch } and wait
+        } in { $place } for { $leaves ->
+            [one] rank { $gone }, which has not: it left after epoch { $left_epoch } and { $ended ->
+                [yes] has ended
+               *[no] stands { left-stands-there }
+            }
+           *[other] ranks { $gone }, which have not: they left after epoch { $left_epoch } and { $ended ->
+                [yes] have ended
+               *[no] stand { left-stands-there }
+            }
+        }.
+    .cause = Until then the ranks had the same number of batches. { $why } Nobody will come until the collective times out.
+    .advice = { $meets }
+left-stands-there = { $at_line ->
+        [yes] at { $left_place }
+       *[no] in { $left_place }
+    }
+# $more: whether the rank $rank may have more than these $batches; it is in batch $batch of $epoch.
+unequal-batches-per-rank =
+    .title = Rank { $rank } has { $more ->
+            [yes] { $batches } or more batches
+           *[no] { $batches } batches
+        } in epoch { $epoch }, rank { $left_rank } has { $left_batches }: { $waits ->
+            [one] rank { $rank } waits
+           *[other] ranks { $waiting } wait
+        } in { $place } for { $leaves ->
+            [one] rank { $left_rank }, which has
+           *[other] ranks { $gone }, which have
+        } left the epoch.
+    .cause = Every step needs all ranks, but they do not have the same number of batches. Rank { $rank } is in batch
+        { $batch } of epoch { $epoch }; rank { $left_rank } ended epoch { $left_epoch } after { $left_batches }
+        and now stands { left-stands-there }. Nobody will come until the collective times out.
+    .advice = Give every rank the same number of batches: DistributedSampler with drop_last=True, equal shards for an
+        IterableDataset, or wrap the loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or
+        filter batches on one rank only.
