@@ -35,18 +35,18 @@ loader-waited-for =
     .cause = { $evaluates ->
             [yes] 评估
            *[no] 训练循环
-        }等 { hang-awaited } 已等了 { DURATION($waited_s) }{ KNOWN($usual_s) ->
+        }等 { hang-awaited }已等了 { DURATION($waited_s) }{ KNOWN($usual_s) ->
             [yes] ；它平时 99% 的等待在 { DURATION($usual_s) }内结束
            *[no] { "" }
         }。它等的东西此后毫无动静。
 hang-awaited = { $phase ->
         [wait] { KNOWN($batch) ->
-            [yes] { hang-loader } 的批次 { $batch }
+            [yes] { hang-loader } 的批次 { $batch }{ " " }
            *[no] { hang-loader } 的一个批次
         }
-        [iter] iter({ hang-loader })
+        [iter] iter({ hang-loader }){ " " }
         [teardown] { hang-loader } 的 epoch 结束
-       *[next] next({ hang-loader })
+       *[next] next({ hang-loader }){ " " }
     }
 process-stands-at =
     .cause = { KNOWN($worker) ->
