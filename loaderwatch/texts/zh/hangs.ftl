@@ -95,7 +95,16 @@ stands-where = { $place ->
         [line] { "" }在 { $at }{ " " }
         [outside] 在循环之外的代码里
         [named-phase] 在阶段“{ $phase }”里
-       *[phase] 在 { $phase } 阶段
+       *[phase] 在{ stands-phase }
+    }
+stands-phase = { $phase ->
+        [step] 训练步里
+        [forward] 前向里
+        [backward] 反向里
+        [optimizer] 优化器步里
+        [user] 它自己的代码里
+        [h2d] 拷贝批次时
+       *[other] { " " }{ $phase } 阶段
     }
 stands-because = { KNOWN($because) ->
         [yes] ，{ $because }
