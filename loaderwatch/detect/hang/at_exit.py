@@ -7,13 +7,13 @@ Python waits at its end for all threads that are no daemons, ``multiprocessing``
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.answers import Evidence, Param, Severity, Text
 from loaderwatch.core.facts import AT_END, SpanInfo, StackDump
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
-from loaderwatch.detect.hang.awaited import name_of
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.hang.awaited import loader_name, name_of
 from loaderwatch.detect.hang.excuses import ALONE_FACTOR, serves
 from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
@@ -38,36 +38,20 @@ from loaderwatch.detect.measures.stacks import (
     waits_for_child,
     waits_for_thread,
 )
-from loaderwatch.detect.text import duration, listing, sample_name
 from loaderwatch.detect.window import RankWindow
 
 CODE: Final = "hung"
-_THREADS: Final = (
-    "Python ends only when all threads have ended that are no daemons: give what the thread waits for a timeout, tell it to end before the"
-    " script does, or start it with daemon=True."
-)
-_CHILDREN: Final = (
-    "multiprocessing waits at the end for every child: `ps --ppid {pid}` shows them, and `py-spy dump --pid` where one stands. Join each"
-    " with a timeout and terminate() it then."
-)
-_NATIVE: Final = (
-    "Python has taken down its modules already, and a library does not end: `gdb -p {pid} -batch -ex bt` shows which. Often it is an exchange or a"
-    " stream that is still under way: wait for all of it, and end it (dist.destroy_process_group()), before the last line of the script."
-)
-_WORKERS: Final = (
-    " At the end a worker is ended by SIGTERM, so this one handles, ignores or blocks that signal, or is in a wait that no signal ends: leave"
-    " SIGTERM as it is in worker_init_fn and in the dataset."
-)
 
 
 @dataclass(frozen=True)
 class _Awaited:
     """What a process waits for at its end."""
 
-    text: str  # as the object of "waits for"; "" if only its own line is known
+    waits: str  # what it is, for the title; "library" and "function" if only its own line is known
     works: bool | None  # whether that gets on; None: not known
-    advice: str
-    moves: str = ""  # what is said where that gets on
+    rule: str
+    params: dict[str, Param]  # of the rule
+    title: dict[str, Param] = field(default_factory=dict)
     scenario: str = "S53"
     worker: SpanInfo | None = None
     dump: StackDump | None = None  # of that worker
@@ -88,7 +72,10 @@ def finding(item: Stuck) -> Finding:
         severity=_severity(item, awaited),
         confidence=0.85 if awaited.works is False else 0.5,
         began_ns=span.since_ns,
-        texts=Texts(title=_title(item, frames, awaited), cause=_cause(item, awaited), advice=awaited.advice),
+        rule=awaited.rule,
+        params=awaited.params,
+        frame=_title(item, awaited),
+        also=[_cause(awaited), *([Text("worker-outlives-sigterm")] if worker is not None else [])],
         evidence=[
             Evidence(label="no progress for", value=item.age_s, unit="s"),
             Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),
@@ -137,30 +124,23 @@ def _awaited(item: Stuck, frames: Sequence[Frame], dump: StackDump | None) -> _A
         worker = _worker_left(rank)
         if worker is not None:
             return _for_worker(item, worker)
+    where = user_frame(frames)
+    at: Param = str(where) if where is not None else None
+    pid: dict[str, Param] = {"pid": span.pid}
     if waits_for_child(frames):
         works = children_work(rank, span.pid, _since_ns(item))
-        where = user_frame(frames)
-        text = f"a child process that does not end{f', at {where}' if where is not None else ''}"
-        return _Awaited(text, works, _CHILDREN.format(pid=span.pid), moves="A child of it is still at work.")
-    if waits_for_thread(frames) and user_frame(frames) is None:
-        return _Awaited(
-            _threads(thread_places(dump.text) if dump is not None else []),
-            threads_work(rank, span.pid, _since_ns(item)),
-            _THREADS,
-            moves="A thread of it is still woken again and again, as one at work is.",
-        )
-    advice = (
-        _NATIVE.format(pid=span.pid) if NATIVE in frames else blocked(span, "the training process").advice
-    )
-    return _Awaited("", False, advice)
-
-
-def _threads(places: Sequence[Frame]) -> str:
-    """Return the threads in words; which of several are no daemons is not known."""
-    lines = listing([str(place) for place in places])
-    if len(places) > 1:
-        return f"a thread that does not end; its threads stand at {lines}"
-    return f"a thread that does not end{f', at {lines}' if lines else ''}"
+        return _Awaited("child", works, "child-outlives-script", pid, {"at": at})
+    if waits_for_thread(frames) and where is None:
+        lines = [str(place) for place in thread_places(dump.text)] if dump is not None else []
+        works = threads_work(rank, span.pid, _since_ns(item))
+        # Which of several threads are no daemons is not known.
+        waits = "threads" if len(lines) > 1 else "thread"
+        return _Awaited(waits, works, "thread-outlives-script", {}, {"lines": lines or None})
+    reason = blocked(span)
+    title: dict[str, Param] = {"at": at, "because": reason.said("because")}
+    if NATIVE in frames:
+        return _Awaited("library", False, "library-outlives-script", pid, title)
+    return _Awaited("function", False, reason.rule, reason.params, title)
 
 
 def _worker_left(rank: RankWindow) -> SpanInfo | None:
@@ -175,48 +155,44 @@ def _for_worker(item: Stuck, worker: SpanInfo) -> _Awaited:
     rank = item.rank
     dump = stack_of(rank, worker.worker, worker.pid)
     where = user_frame(main_frames(dump))
-    name = f"worker {worker.worker} (pid {worker.pid}) of {name_of(rank, worker)}, which does not end"
+    loader = rank.loader(worker.loader)
     busy = worker.phase != WORKER_IDLE
-    if worker.sample_index is not None and busy:
-        loader = rank.loader(worker.loader)
-        name += (
-            f": it is in {sample_name(worker.sample_index, loader is not None and loader.iterable_dataset)}"
-        )
-        name += f" at {where}" if where is not None else ""
-    elif where is not None:
-        name += f": it stands at {where}"
-    reason = blocked(worker, f"worker {worker.worker}", asked=False)
+    reason = blocked(worker, asked=False)
+    title: dict[str, Param] = {
+        "worker": worker.worker,
+        "pid": worker.pid,
+        "loader": loader_name(rank, worker),
+        "in_sample": worker.sample_index is not None and busy,
+        "sample": worker.sample_index,
+        "stream": loader is not None and bool(loader.iterable_dataset),
+        "at": str(where) if where is not None else None,
+        "because": reason.said("because"),
+    }
     works = cpu_ratio(rank, worker.pid, _since_ns(item)) > IDLE_CPU_RATIO
     return _Awaited(
-        f"{name}, {reason.because}",
+        "worker",
         works,
-        reason.advice + _WORKERS,
-        moves="The worker still uses a CPU.",
+        reason.rule,
+        reason.params,
+        title,
         scenario=reason.scenario if busy else "S53",
         worker=worker,
         dump=dump,
     )
 
 
-def _title(item: Stuck, frames: Sequence[Frame], awaited: _Awaited) -> str:
-    rank, age = item.rank, duration(item.age_s)
-    who = "The script" if rank.process.world_size < 2 else f"The script of rank {rank.rank}"
-    begins = f"{who} is over, but its process does not end: for {age} it has"
-    if awaited.text:
-        return f"{begins} waited for {awaited.text}."
-    where = user_frame(frames)
-    because = blocked(item.span, "the training process").because
-    at = f"at {where}" if where is not None else "in a function that runs at exit"
-    return f"{begins} stood {'in native code of a library' if NATIVE in frames else at}, {because}."
+def _title(item: Stuck, awaited: _Awaited) -> Text:
+    rank = item.rank
+    number = rank.rank if rank.process.world_size >= 2 else None
+    return Text(
+        "does-not-end", {"rank": number, "age_s": item.age_s, "waits": awaited.waits, **awaited.title}
+    )
 
 
-def _cause(item: Stuck, awaited: _Awaited) -> str:
+def _cause(awaited: _Awaited) -> Text:
+    moves = "nothing" if awaited.works is False else "unknown"
     if awaited.works:
-        text = awaited.moves
+        moves = "thread" if awaited.waits == "threads" else awaited.waits
     elif awaited.worker is not None:
-        text = "The worker uses no CPU, and the training process waits for it without a limit."
-    elif awaited.works is None:
-        text = "The training process does nothing itself; whether what it waits for does is not known."
-    else:
-        text = "Nothing of it moves: no CPU is used, and none of what it waits for is woken."
-    return f"{text} Until it ends, whoever waits for the job (torchrun, a scheduler) waits as well, and what it holds stays taken."
+        moves = "no-worker"
+    return Text("waits-at-its-end", {"moves": moves})

@@ -14,6 +14,12 @@ def name_of(rank: RankWindow, span: SpanInfo) -> str:
     return loader.name if loader is not None else UNKNOWN
 
 
+def loader_name(rank: RankWindow, span: SpanInfo) -> str | None:
+    """Return the name of the span's loader; None where none is known."""
+    loader = rank.loader(span.loader)
+    return None if loader is None else loader.name
+
+
 def workers_of(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
     """Return the workers of the span's loader; those of all loaders where it is not known."""
     return [w for w in rank.workers if span.loader is None or w.loader in (None, span.loader)]
@@ -31,20 +37,3 @@ def call_of(rank: RankWindow, span: SpanInfo) -> str:
     return {"iter": f"iter({name})", "teardown": f"the end of an epoch of {name}"}.get(
         span.phase, f"next({name})"
     )
-
-
-def missing(rank: RankWindow, span: SpanInfo) -> str:
-    """Return what has not come, as the beginning of a sentence that a duration ends."""
-    name = name_of(rank, span)
-    return {
-        "iter": f"iter({name}) has not returned",
-        "teardown": f"the end of the epoch of {name} has not been reached",
-    }.get(span.phase, f"no batch has come from {name}")
-
-
-def thing(rank: RankWindow, span: SpanInfo) -> str:
-    """Return what the loop waits for: "batch 12 of val_loader", "iter(val_loader)"."""
-    if span.phase == "wait":
-        number = "a batch" if span.batch is None else f"batch {span.batch}"
-        return f"{number} of {name_of(rank, span)}"
-    return call_of(rank, span)

@@ -12,15 +12,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.answers import Evidence, Param, Severity, Text
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import collectives, outside_loops
-from loaderwatch.detect.hang.awaited import evaluates, missing, name_of, thing, workers_of
+from loaderwatch.detect.hang.awaited import evaluates, loader_name, name_of, workers_of
 from loaderwatch.detect.hang.flight_recorder import recorded
-from loaderwatch.detect.hang.rank_positions import Place, patience, place_evidence, places, whereabouts
+from loaderwatch.detect.hang.rank_positions import (
+    Patience,
+    Place,
+    patience,
+    place_evidence,
+    places,
+    whereabouts,
+)
 from loaderwatch.detect.hang.reasons import reason_of, thread_silent, without_end
 from loaderwatch.detect.hang.retries import Retries, retries_of
 from loaderwatch.detect.limits import Limits
@@ -40,7 +47,6 @@ from loaderwatch.detect.measures.stacks import (
     waits_for_thread,
     waits_on_queue,
 )
-from loaderwatch.detect.text import duration, listing, sample_name
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
@@ -106,13 +112,14 @@ def _loader_finding(
         severity=severity,
         confidence=reason.confidence,
         began_ns=span.since_ns,
-        texts=Texts(
-            title=_title(item, worker, index, reason, window),
-            cause=_cause(item, worker, where, others, len(in_loader), retries, stands)
-            + _out_of_memory(kills)
-            + (f" {left.sentence}" if left else ""),
-            advice=reason.advice,
-        ),
+        rule=reason.rule,
+        params=reason.params,
+        frame=_title(item, worker, index, reason, window),
+        also=[
+            *_cause(item, worker, where, others, len(in_loader), retries, stands),
+            *([Text("memory-kills-lately", {"kills": kills})] if kills else []),
+            *([_given_up(left)] if left else []),
+        ],
         evidence=[
             *_evidence(item, worker, index, where),
             *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),
@@ -128,10 +135,10 @@ def _loader_finding(
     )
 
 
-def _out_of_memory(kills: int) -> str:
-    if not kills:
-        return ""
-    return f" The kernel counts {kills} out-of-memory kill{'s' if kills > 1 else ''} in this run's control group lately."
+def _given_up(left: Patience) -> Text:
+    """Return when the collective is given up in which others wait."""
+    when: dict[str, Param] = {"left_s": left.left_s, "timeout_s": left.timeout_s}
+    return Text("collective-will-end", {**when, "over": left.left_s <= 0, "known": left.known})
 
 
 def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
@@ -188,24 +195,28 @@ def _is_out(worker: SpanInfo) -> bool:
 
 def _title(
     item: Stuck, worker: SpanInfo | None, index: int | None, reason: Explanation, window: RunWindow
-) -> str:
+) -> Text:
     rank, span = item.rank, item.span
-    who = f"Rank {rank.rank} hangs" if len(window.ranks) > 1 else "Training hangs"
-    if evaluates(rank, span):
-        who += " in an evaluation"
-    loader = name_of(rank, span)
-    at = f" in {sample_name(index, _is_stream(item))}" if index is not None else ""
-    if worker is None and index is not None:
-        name = f"the training process (pid {rank.process.pid})"
-        return f"{who}: {name} has been stuck for {duration(item.age_s)}{at} of {loader}, {reason.because}."
-    if worker is None:
-        return f"{who}: {missing(rank, span)} for {duration(item.age_s)}, {reason.because}."
-    since_ns = worker.sample_since_ns or worker.since_ns
-    age_s = item.age_s if not worker.alive else (rank.made_ns - since_ns) / 1e9
-    name = f"worker {worker.worker} (pid {worker.pid})"
-    if not worker.alive:
-        return f"{who}: {missing(rank, span)} for {duration(age_s)}, {reason.because}: {name}."
-    return f"{who}: {name} of {loader} has been stuck for {duration(age_s)}{at}, {reason.because}."
+    age_s = item.age_s
+    if worker is not None and worker.alive:
+        age_s = (rank.made_ns - (worker.sample_since_ns or worker.since_ns)) / 1e9
+    stuck = "nobody" if index is None else "process"
+    if worker is not None:
+        stuck = "worker" if worker.alive else "dead-worker"
+    params: dict[str, Param] = {
+        "rank": rank.rank if len(window.ranks) > 1 else None,
+        "evaluates": evaluates(rank, span),
+        "stuck": stuck,
+        "phase": span.phase,
+        "loader": loader_name(rank, span),
+        "worker": worker.worker if worker is not None else None,
+        "pid": worker.pid if worker is not None else rank.process.pid,
+        "age_s": age_s,
+        "sample": index,
+        "stream": _is_stream(item),
+        "because": reason.said("because"),
+    }
+    return Text("loader-hangs", params)
 
 
 def _is_stream(item: Stuck) -> bool:
@@ -221,25 +232,29 @@ def _cause(
     loaders: int,
     retries: Retries | None,
     stands: Sequence[Place],
-) -> str:
-    loop = "evaluation" if evaluates(item.rank, item.span) else "training loop"
-    waits = f"The {loop} has waited {duration(item.age_s)} for {thing(item.rank, item.span)}"
-    usual = f"; 99 % of its waits end within {duration(item.usual_s)}" if math.isfinite(item.usual_s) else ""
-    text = f"{waits}{usual}. Nothing it waits for has moved since."
-    if worker is not None and where is not None:
-        text += f" Worker {worker.worker} stands at {where}."
-    elif where is not None:
-        text += f" It stands at {where}."
+) -> list[Text]:
+    span = item.span
+    waited: dict[str, Param] = {
+        "evaluates": evaluates(item.rank, span),
+        "waited_s": item.age_s,
+        "usual_s": item.usual_s if math.isfinite(item.usual_s) else None,
+        "phase": span.phase,
+        "batch": span.batch,
+        "loader": loader_name(item.rank, span),
+    }
+    seen = [Text("loader-waited-for", waited)]
+    if where is not None:
+        number = worker.worker if worker is not None else None
+        seen.append(Text("process-stands-at", {"worker": number, "at": str(where)}))
     if others:
-        verb = "waits" if len(others) == 1 else "wait"
-        names = f"{'Rank' if len(others) == 1 else 'Ranks'} {listing([str(rank) for rank in others])}"
-        text += f" {names} {verb} for it in {'a loader too' if loaders > 1 else 'the gradient exchange'}."
-        text += f" Where they stand: {whereabouts(stands)}." if stands else ""
+        wait: dict[str, Param] = {"number": len(others), "ranks": others, "loaders": loaders > 1}
+        seen.append(Text("ranks-wait-for-loader", wait))
+        seen += [Text("ranks-stand-there", {"stands": whereabouts(stands)})] if stands else []
     if retries:
-        text += retries.sentence
+        seen.append(Text("tries-again-asleep" if retries.sleeps else "tries-again-at-once"))
     elif item.reading:
-        text += " It still reads bytes, so it may only be very slow."
-    return text
+        seen.append(Text("still-reads"))
+    return seen
 
 
 def _evidence(

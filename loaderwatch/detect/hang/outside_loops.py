@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.answers import Evidence, Param, Severity, Text
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.system import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, Texts, known_evidence, reworded
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.hang import at_exit
 from loaderwatch.detect.hang.excuses import (
     ALONE_FACTOR,
@@ -23,7 +23,6 @@ from loaderwatch.detect.hang.excuses import (
     serves,
     silent_s,
 )
-from loaderwatch.detect.hang.rank_positions import names
 from loaderwatch.detect.hang.reasons import blocked, producer_gone, thread_silent
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
 from loaderwatch.detect.measures.children import children_ended, children_work
@@ -55,15 +54,11 @@ from loaderwatch.detect.measures.stacks import (
     waits_for_thread,
     waits_on_queue,
 )
-from loaderwatch.detect.text import count, duration
 from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.texts import say
 
 CODE = "hung"
-_OUTSIDE: Final = "the code outside its loops"
-SAVE_ADVICE: Final = (
-    "See whether the mount that it saves to answers (df, the kernel log), and whether it is a pipe that nobody reads. Save to a local"
-    " disk first and copy from there in another process, so that no dead mount stops training."
-)
+SAVE_ADVICE: Final = say(Text("save-where-it-answers"))
 _POINTED: Final = (*SOCKET_FUNCTIONS, *PIPE_FUNCTIONS, "wait_for_partner", "lock_inode", "flock")
 """Parts of the names of kernel functions in which a process waits for one thing: a connection, a pipe, a lock on a file."""
 
@@ -95,13 +90,10 @@ def _with_others(finding: Finding, over: Sequence[Stuck]) -> Finding:
     """Return the finding about a rank with those whose scripts are over and that do not end either."""
     severe = any(alone(item).severity == "critical" for item in over)
     told = finding.severity == "warning" and severe
-    one, ranks = len(over) == 1, names([item.rank.rank for item in over])
-    scripts = f"The script of {ranks} is" if one else f"The scripts of {ranks} are"
-    return reworded(
-        finding,
-        severity="critical" if told else finding.severity,
-        cause=f"{finding.cause} {scripts} over, and {'its process does' if one else 'their processes do'} not end either.",
-    )
+    ranks = sorted(item.rank.rank for item in over)
+    too = Text("others-do-not-end", {"number": len(over), "ranks": ranks})
+    severity = "critical" if told else finding.severity
+    return msgspec.structs.replace(finding, severity=severity, also=[*finding.also, too])
 
 
 def is_to_train_on(item: Stuck) -> bool:
@@ -169,7 +161,7 @@ def alone(item: Stuck) -> Finding:
     stands = _stands(item)
     if stands and span.os_state == "R":  # woken for a moment, as to write its stack
         span = msgspec.structs.replace(span, os_state=None, wchan=None)
-    reason = blocked(span, "the training process")
+    reason = blocked(span)
     on_thread = orphaned or waits_on_queue(frames) or waits_for_thread(frames)
     if orphaned or waits_on_queue(frames):
         reason = producer_gone(rank.process.loaders)
@@ -177,6 +169,9 @@ def alone(item: Stuck) -> Finding:
         reason = thread_silent(dump)
     severity = _severity(item, frames)
     known = severity != "info" and stands and (on_thread or (span.os_state, span.wchan) != (None, None))
+    clears = not (waits or without_loader or (read and waits_for_lock(rank)))
+    because = reason.said("because") if known else None
+    rule, params, remarks = _advice(item, reason, saves=saves, waits=waits, known=known)
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,
@@ -184,16 +179,10 @@ def alone(item: Stuck) -> Finding:
         severity=severity,
         confidence=0.85 if severity == "critical" else 0.5,
         began_ns=span.since_ns,
-        texts=Texts(
-            title=_title(
-                item,
-                frames,
-                reason.because if known else "",
-                clears_loader=not (waits or without_loader or (read and waits_for_lock(rank))),
-            ),
-            cause=_cause(item, frames, on_queue=waits_on_queue(frames)),
-            advice=reason.advice if waits else _advice(item, reason, saves=saves, known=known),
-        ),
+        rule=rule,
+        params=params,
+        frame=_title(item, frames, because, clears_loader=clears),
+        also=[*_cause(item, frames, on_queue=waits_on_queue(frames)), *remarks],
         evidence=[
             Evidence(label="no progress for", value=item.age_s, unit="s"),
             Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),
@@ -260,54 +249,53 @@ def _is_pointed(span: SpanInfo) -> bool:
     return waits_in(_POINTED, span.wchan)
 
 
-def _title(item: Stuck, frames: Sequence[Frame], because: str, *, clears_loader: bool) -> str:
-    where, span, age = user_frame(frames), item.span, duration(item.age_s)
-    world, rank = item.rank.process.world_size, f"rank {item.rank.rank}"
-    who = "Training" if world < 2 else rank.capitalize()
-    phase = f'phase "{span.phase_name}"' if span.phase_name else span.phase
-    at = f" at {where}" if where else f" in {_OUTSIDE if span.phase == 'outside' else f'its {phase}'}"
-    because = f", {because}" if because else ""
-    loader = "; the data loader is not the cause" if clears_loader else ""
-    if saving(frames):
-        return f"A save{'' if world < 2 else f' of {rank}'} hangs{at}: nothing has been written for {duration(silent_s(item))}{because}."
+def _title(item: Stuck, frames: Sequence[Frame], because: Text | str | None, *, clears_loader: bool) -> Text:
+    where, span, rank = user_frame(frames), item.span, item.rank
+    stands = "works" if _works(item) else "still"
     if searches(item, frames):
-        return f"{who} has been in one step of its optimizer for {age},{at}, and computes there{loader}."
-    if _works(item):
-        return f"{who} has not come further than{at} for {age}{because}, and computes or reads there{loader}."
-    return f"{who} has stood still{at} for {age}{because}{loader}."
+        stands = "searches"
+    if saving(frames):
+        stands = "save"
+    place = "named-phase" if span.phase_name else "phase"
+    if span.phase == "outside":
+        place = "outside"
+    params: dict[str, Param] = {
+        "rank": rank.rank if rank.process.world_size >= 2 else None,
+        "stands": stands,
+        "place": "line" if where else place,
+        "at": str(where) if where else None,
+        "phase": span.phase_name or span.phase,
+        "age_s": item.age_s,
+        "silent_s": silent_s(item) if stands == "save" else None,
+        "because": because or None,
+        "clears": clears_loader,
+    }
+    return Text("stands-alone", params)
 
 
-def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> str:
+def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> list[Text]:
     rank, span = item.rank, item.span
     if searches(item, frames):
-        usual = (
-            f"; 99 % of its steps end within {duration(item.usual_s)}" if math.isfinite(item.usual_s) else ""
-        )
-        return f"The optimizer calls its closure again and again, or searches along a line, and comes to no end{usual}."
+        usual_s = item.usual_s if math.isfinite(item.usual_s) else None
+        return [Text("search-comes-to-no-end", {"usual_s": usual_s})]
     if _works(item):
-        text = "The training process is at work in its own code, for far longer than ever before."
+        does = "works"
     elif is_still(item):
-        text = f"The training process waits {'on a queue' if on_queue else 'for something'} in its own code and uses no CPU."
+        does = "queue" if on_queue else "waits"
     else:
-        text = "The training process waits in its own code: it sleeps, or looks again and again."
+        does = "looks"
+    seen = [Text("stands-in-its-code", {"does": does})]
     if builds_kernels(frames):
-        text += (
-            " It compiles."
-            if _works(item)
-            else " It waits for its compilers, and nobody compiles: none of its children or of this host computes."
-        )
+        seen.append(Text("compiles-kernels" if _works(item) else "compilers-do-nothing"))
     if ended := _lost_children(item):
-        text += (
-            f" {count(ended, 'process')} that it started {'has' if ended == 1 else 'have'} ended, and nobody has asked for"
-            f" {'its' if ended == 1 else 'their'} exit code: what {'it was' if ended == 1 else 'they were'} to send does not come."
-        )
+        seen.append(Text("children-have-ended", {"children": ended}))
     if waits_in_kernel(rank, span) and not frames:
-        text += " No stack of it can be taken: in such a wait it takes no signal."
+        seen.append(Text("takes-no-signal"))
     if span.phase == "outside":
-        text += _outside_means(rank, is_to_train_on(item))
+        seen.append(Text("outside-its-loops", {"outside": _outside_means(rank, is_to_train_on(item))}))
     if saving(frames):
-        text += f" It has not returned from saving for {duration(item.age_s)}."
-    return text
+        seen.append(Text("save-has-not-returned", {"age_s": item.age_s}))
+    return seen
 
 
 def _lost_children(item: Stuck) -> int:
@@ -331,39 +319,28 @@ def _has_not_begun(rank: RankWindow) -> bool:
 
 
 def _outside_means(rank: RankWindow, goes_on: bool) -> str:
+    """Return where outside its loops the process is, as the message ``outside-its-loops`` takes it."""
     if _has_not_begun(rank):
-        return " It has not asked its loader for a first batch yet."
+        return "before-first-batch"
     if rank.process.trains_without_loader:
-        return (
-            " It is between two steps of its optimizer."
-            if goes_on
-            else " It is past a step of its optimizer, which may be the last."
-        )
-    if goes_on:
-        return " It is between two passes over its loader, in a loop that comes to the loader again."
-    return " It is outside its training loops: between two epochs, or after the last."
+        return "between-steps" if goes_on else "after-step"
+    return "between-passes" if goes_on else "outside"
 
 
-def _advice(item: Stuck, reason: Explanation, *, saves: bool, known: bool) -> str:
+def _advice(
+    item: Stuck, reason: Explanation, *, saves: bool, waits: bool, known: bool
+) -> tuple[str, dict[str, Param], list[Text]]:
+    """Return the rule that says what to do, with its parameters, and what is to be said after it."""
+    pid: dict[str, Param] = {"pid": item.span.pid}
+    if waits:
+        return reason.rule, reason.params, []
     if builds_kernels(frames_now(item.rank)) and not _works(item):
-        return (
-            f"`ps --ppid {item.span.pid}` shows its compilers, and `py-spy dump --pid` where one stands. TORCHINDUCTOR_COMPILE_THREADS=1 has"
-            " inductor compile in the training process itself, without a pool."
-        )
+        return "compilers-hang", pid, []
     if saves:
-        return f"`ls -l /proc/{item.span.pid}/fd` shows what it writes. {SAVE_ADVICE}"
+        return "save-hangs", pid, []
     if searches(item, frames_now(item.rank)):
-        return (
-            "Look whether the loss is a number (torch.isfinite): a search does not end where it is NaN. Bound it: max_iter and max_eval of"
-            " LBFGS, a least step size in a search of your own."
-        )
+        return "optimizer-search-endless", {}, []
     if _lost_children(item):
-        return (
-            f"`ps --ppid {item.span.pid}` shows it as <defunct>; its own output, or `dmesg` where it was killed, says why it ended. Close the"
-            " child's ends of a pipe in the parent after the start, so that recv() fails when the child is gone; or poll() with a timeout"
-            " and look at is_alive()."
-        )
-    long = ' If it is meant to take long, put it in `with loaderwatch.phase("…")`.'
-    if known:
-        return f"{reason.advice}{long}"
-    return f"Look at the stack: a request without a timeout, a full disk or pipe, a lock.{long}"
+        return "child-ended-without-answer", pid, []
+    rule, params = (reason.rule, reason.params) if known else ("stands-still-in-own-code", {})
+    return rule, params, [Text("meant-to-take-long")]

@@ -35,13 +35,6 @@ class Retries:
     factor: float
     sleeps: bool
 
-    @property
-    def sentence(self) -> str:
-        """Return what it does, for the cause of the hang."""
-        if self.sleeps:
-            return " It reads what is in memory already and sleeps in between, as one does that tries again each time it fails."
-        return " It reads and computes all the while, as one does that begins anew each time it fails."
-
 
 def retries_of(window: RunWindow, item: Stuck, process: SpanInfo) -> Retries | None:
     """Return how a process that reads tries again: the worker to blame or, without workers, the training process; None if it does not.
