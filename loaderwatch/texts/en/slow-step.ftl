@@ -23,3 +23,26 @@ recompiles-most-steps =
         }
     .advice = Keep shapes the same: drop_last=True, pad to a few bucket lengths, mark varying dimensions with torch._dynamo.mark_dynamic,
         dynamic=True in torch.compile. TORCH_LOGS=recompiles names the guard that failed.
+
+## Ranks
+
+# $others wait for $rank. $larger is how many times as large its batches are, $at the line of the script that it was found at; each may be unknown.
+rank-works-longer =
+    .title = Rank { $rank } works { DURATION($own_s) } in each iteration where others need { DURATION($usual_s) }: { $waiting ->
+            [one] rank { $others } waits
+           *[other] ranks { $others } wait
+        } { DURATION($wait_s) } for it.
+    .cause = All ranks take { DURATION($iteration_s) } per iteration. { PERCENT($lost_ratio) } of that the others wait in DDP's collectives for
+        rank { $rank }, which waits for nobody. The loader is not the cause.{ KNOWN($larger) ->
+            [yes] { " " }Its batches are { RATE($larger) } times as large as theirs, on average.
+           *[no] { "" }
+        }{ KNOWN($at) ->
+            [yes] { " " }It was found at work of the script's own at { $at }, see its stack.
+           *[no] { "" }
+        }
+    .advice = { KNOWN($larger) ->
+            [yes] Deal the long samples out to all ranks: choose each batch, or each bucket of samples of a like length, for all ranks together,
+                and give every rank its share of it.
+           *[no] Compare rank { $rank } on { $host } with the others: clock and other processes of its GPU or CPU, CPU affinity, more work per
+                batch (longer samples), or code that only this rank runs.
+        }

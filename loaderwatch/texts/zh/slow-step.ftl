@@ -12,3 +12,17 @@ recompiles-most-steps =
            *[no] { "" }
         }
     .advice = 让形状保持不变：drop_last=True、填充到少数几个分桶长度、用 torch._dynamo.mark_dynamic 标出变化的维度、torch.compile 设 dynamic=True。TORCH_LOGS=recompiles 会说出是哪个 guard 失败。
+
+rank-works-longer =
+    .title = rank { $rank } 每次迭代自身工作 { DURATION($own_s) }，其他 rank 只要 { DURATION($usual_s) }：rank { $others } 每次等它 { DURATION($wait_s) }。
+    .cause = 所有 rank 每次迭代都是 { DURATION($iteration_s) }。其中 { PERCENT($lost_ratio) } 是其他 rank 在 DDP 的集合通信里等 rank { $rank }，而它谁也不等。原因不在加载器。{ KNOWN($larger) ->
+            [yes] 它的批次平均是其他 rank 的 { RATE($larger) } 倍大。
+           *[no] { "" }
+        }{ KNOWN($at) ->
+            [yes] 发现它在执行脚本自身的工作，位于 { $at }，见其调用栈。
+           *[no] { "" }
+        }
+    .advice = { KNOWN($larger) ->
+            [yes] 把长样本分给所有 rank：每个批次（或每个长度相近的分桶）为所有 rank 一起选出，再让每个 rank 取其中一份。
+           *[no] 把 { $host } 上的 rank { $rank } 与其他 rank 比较：GPU 或 CPU 的频率和上面的其他进程、CPU 亲和性、每批工作量更大（样本更长），或只有这个 rank 才运行的代码。
+        }
