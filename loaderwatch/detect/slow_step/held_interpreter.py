@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.children import ELSEWHERE, Held, interpreter_held
+from loaderwatch.detect.measures.children import Held, interpreter_held
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import duration, measured, percent
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RunWindow
 
 
@@ -41,7 +41,6 @@ def _lost_s(held: Held) -> float:
 
 def _finding(found: Held, share: float, limits: Limits) -> Finding:
     rank, lost_s = found.rank, _lost_s(found)
-    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
     return Finding(
         key=f"{CODE}:S14",
         code=CODE,
@@ -49,13 +48,15 @@ def _finding(found: Held, share: float, limits: Limits) -> Finding:
         severity="critical" if share >= limits.input_critical_ratio else "warning",
         confidence=0.85,
         began_ns=rank.made_ns - int(found.looked_s * 1e9),
-        texts=Texts(
-            title=f"{who} loses {percent(share)} of its time {measured(found.looked_s)} to another thread of its own process, which computes"
-            f" in Python at {found.frame} and holds the interpreter; the data loader is not the cause.",
-            cause=f"The training thread neither ran nor lacked a CPU for {duration(found.blocked_s)}, and asked for the interpreter's lock"
-            f" {round(found.woken_per_s)} times a second: each of PyTorch's operators has to get it back, up to 5 ms each time.",
-            advice=ELSEWHERE,
-        ),
+        rule="interpreter-held-in-steps",
+        params={
+            **who([rank.rank], rank.process.world_size),
+            "lost_ratio": share,
+            "elapsed_s": found.looked_s,
+            "at": str(found.frame),
+            "blocked_s": found.blocked_s,
+            "woken_per_s": found.woken_per_s,
+        },
         evidence=known_evidence(
             ("lost to the other thread", lost_s, "s"),
             ("CPU of the other threads", found.others_ratio, "ratio"),

@@ -10,13 +10,13 @@ from typing import Final
 
 from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
 from loaderwatch.detect.course import Course
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import known, median
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import percent
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow
 
 FEW_STACKS: Final = 3
@@ -49,7 +49,6 @@ def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
     if share < LEAST_RATIO or not _as_long(rank, pace, course, building):
         return None
     frame = user_frame(main_frames(building[-1]))
-    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
     lasted_s = (rank.made_ns - building[0].taken_ns) / 1e9
     return Finding(
         key=f"{CODE}:S27",
@@ -58,15 +57,14 @@ def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         severity="critical" if share >= limits.input_critical_ratio else "warning",
         confidence=0.8,
         began_ns=building[0].taken_ns,
-        texts=Texts(
-            title=f"{who} spends about {percent(share)} of its time compiling: {len(building)} of {len(since)} looks at its steps"
-            " found the compiler at work.",
-            cause="Nearly every step compiles anew, so that what was compiled is hardly used. For every new input shape torch.compile compiles"
-            " anew; so it does where a Python value that it guards changes. The loader is not the cause."
-            + (f" It is called from {frame}." if frame is not None else ""),
-            advice="Keep shapes the same: drop_last=True, pad to a few bucket lengths, mark varying dimensions with"
-            " torch._dynamo.mark_dynamic, dynamic=True in torch.compile. TORCH_LOGS=recompiles names the guard that failed.",
-        ),
+        rule="recompiles-most-steps",
+        params={
+            **who([rank.rank], rank.process.world_size),
+            "compiling_ratio": share,
+            "compiling": len(building),
+            "looks": len(since),
+            "at": None if frame is None else str(frame),
+        },
         evidence=known_evidence(
             ("looks at a step", len(since), "count"),
             ("of those, that found the compiler", len(building), "count"),

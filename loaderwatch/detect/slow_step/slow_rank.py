@@ -14,14 +14,12 @@ import numpy as np
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.finding import Finding, Texts
-from loaderwatch.detect.hang.rank_positions import names
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS, coupling
 from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import duration, percent, rate
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 LARGER_RATIO: Final = 1.3
@@ -43,7 +41,6 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     lost_ratio = found.wait_s / own.iteration_s
     past_s = min(limits.recent_s, MOST_ITERATIONS * own.iteration_s)
     lasts = found.iterations * own.iteration_s >= LASTS_RATIO * past_s
-    verb = "waits" if len(found.waiting) == 1 else "wait"
     larger = _larger_batches(at, [window.ranks[other] for other in found.waiting])
     dump = usual_stack(beside_model(at.passing_stacks.get(SCRIPT_WORK, [])))
     frame = user_frame(main_frames(dump))
@@ -55,19 +52,20 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             severity="warning" if lost_ratio >= limits.input_critical_ratio and lasts else "info",
             confidence=0.6,
             began_ns=at.made_ns - int(found.iterations * own.iteration_s * 1e9),
-            texts=Texts(
-                title=f"Rank {rank} works {duration(own.own_s)} in each iteration where others need {duration(usual_s)}:"
-                f" {names(found.waiting)} {verb} {duration(found.wait_s)} for it.",
-                cause=f"All ranks take {duration(own.iteration_s)} per iteration. {percent(lost_ratio)} of that"
-                f" the others wait in DDP's collectives for rank {rank}, which waits for nobody. The loader is not the cause."
-                + (f" Its batches are {rate(larger)} times as large as theirs, on average." if larger else "")
-                + (f" It was found at work of the script's own at {frame}, see its stack." if frame else ""),
-                advice="Deal the long samples out to all ranks: choose each batch, or each bucket of samples of a like length, for all ranks together,"
-                " and give every rank its share of it."
-                if larger
-                else f"Compare rank {rank} on {at.host} with the others: clock and other processes of its GPU or CPU, CPU affinity, more"
-                " work per batch (longer samples), or code that only this rank runs.",
-            ),
+            rule="rank-works-longer",
+            params={
+                "rank": rank,
+                "own_s": own.own_s,
+                "usual_s": usual_s,
+                "waiting": len(found.waiting),
+                "others": sorted(found.waiting),
+                "wait_s": found.wait_s,
+                "iteration_s": own.iteration_s,
+                "lost_ratio": lost_ratio,
+                "larger": larger,
+                "at": None if frame is None else str(frame),
+                "host": at.host,
+            },
             evidence=[
                 Evidence(label="iteration of every rank", value=own.iteration_s, unit="s"),
                 Evidence(label=f"own work of rank {rank}, per iteration", value=own.own_s, unit="s"),
