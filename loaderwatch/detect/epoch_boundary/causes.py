@@ -145,7 +145,7 @@ def _sampler(loader: LoaderInfo, paid: Sequence[Boundary], drawing_s: float) -> 
     return Explanation(
         scenario="S15",
         confidence=0.9,
-        rule="slow-sampler",
+        rule="slow-shuffle",
         params={
             "drawing_s": drawing_s,
             "samples": loader.dataset_length or None,

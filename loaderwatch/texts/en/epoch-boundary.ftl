@@ -33,7 +33,7 @@ of-samples = { KNOWN($samples) ->
        *[no] { "" }
     }
 # $used is known where an epoch takes far fewer samples than are drawn.
-slow-sampler =
+slow-shuffle =
     .because = the sampler needs { DURATION($drawing_s) } to draw the order{ of-samples }
     .cause = Before the first batch of an epoch the sampler builds its whole index list{ of-samples } on the training thread, in every rank.
     .advice = { KNOWN($used) ->

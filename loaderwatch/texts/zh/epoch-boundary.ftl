@@ -32,7 +32,7 @@ of-samples = { KNOWN($samples) ->
         [yes] （共 { COUNT($samples) } 个样本）
        *[no] { "" }
     }
-slow-sampler =
+slow-shuffle =
     .because = 采样器要花 { DURATION($drawing_s) }生成采样顺序{ of-samples }
     .cause = 每个 epoch 的第一个批次之前，采样器都要在训练线程上生成整个索引列表{ of-samples }，每个 rank 都是如此。
     .advice = { KNOWN($used) ->
