@@ -19,8 +19,9 @@ from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.critical_path import wait_shares
 from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import paces, recent
-from loaderwatch.detect.text import duration, measured, percent, ranks_phrase, singular
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RunWindow
+from loaderwatch.texts import say
 
 CODE = "input-bound"
 MOST_ANALYSED = 48  # ranks looked at closely; the worst first
@@ -77,6 +78,7 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
     found = waited_for(worst, window, limits) if not worst.spiky and len(ranks) == 1 < world else None
     if found is not None:
         ranks = sorted([*ranks, *as_slow(worst, window, limits, found)])
+    frame = _frame(worst, ranks, world, limits)
     finding = Finding(
         key=f"{CODE}:{loader.loader}:{kind}",
         code=CODE,
@@ -86,15 +88,9 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         began_ns=min(stall.began_ns for stall in stalls),
         rule=cause.rule,
         params=cause.params,
-        frame=Text(
-            "joined", {"before": _before(worst, ranks, world, limits), "because": cause.said("because")}
-        ),
+        frame=frame,
         also=cause.also,
-        texts=Texts(
-            title=f"{_before(worst, ranks, world, limits)}{cause.because}.",
-            cause=cause.cause,
-            advice=cause.advice,
-        ),
+        texts=Texts() if cause.rule else Texts(say(frame), cause.cause, cause.advice),
         evidence=[*worst.symptoms.evidence(worst.share), *cause.evidence],
         rank=rank.rank if len(ranks) < world or world <= 1 or worst.spiky else None,
         host=rank.host,
@@ -110,19 +106,17 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
     return finding
 
 
-def _before(stall: Stall, ranks: list[int], world: int, limits: Limits) -> str:
-    who = ranks_phrase([stall.pace.rank.rank] if stall.spiky else ranks, world)
-    source = stall.source(limits)
-    if stall.spiky:
-        return f"{who} lost {duration(stall.lost_s)} waiting for data{source}: "
-    one = singular(ranks, world)
-    if stall.pace.loader.between_steps:
-        return (
-            f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
-            f" {'its' if one else 'their'} time between two steps {measured(stall.pace.elapsed_s)}: "
-        )
-    return (
-        f"{who} {'loses' if one else 'lose'}{'' if one else ' up to'} {percent(stall.share)} of"
-        f" {'its' if one else 'their'} time waiting for data{source} {measured(stall.pace.elapsed_s)}:"
-        " "
+def _frame(stall: Stall, ranks: list[int], world: int, limits: Limits) -> Text:
+    """Return the title: how much of their time which ranks lose, and why."""
+    elapsed_s, between = stall.pace.elapsed_s, bool(stall.pace.loader.between_steps)
+    return Text(
+        "lost-waiting" if stall.spiky else "waits-between-steps" if between else "waits-for-data",
+        {
+            **who([stall.pace.rank.rank] if stall.spiky else ranks, world),
+            "lost_s": stall.lost_s,
+            "share_ratio": stall.share,
+            "elapsed_s": elapsed_s,
+            "loader": stall.source(limits),
+            "because": stall.explanation.said("because"),
+        },
     )

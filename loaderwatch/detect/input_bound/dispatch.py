@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding, reworded
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.statistics import mean, ratio
-from loaderwatch.detect.text import count, duration, measured, percent, ranks_phrase
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 DISPATCHER = "Dispatcher"  # Accelerate's DataLoaderDispatcher
@@ -80,9 +81,6 @@ def _finding(
     loader = next((one for one in reader.process.loaders if one.num_workers), None)
     workers = loader.num_workers if loader else None
     after_s = max(step_s, pace.iteration_s / world)
-    has = f" It has {count(workers, 'worker')}; the other ranks have none." if workers else ""
-    waiting = ranks_phrase(sorted({stall.pace.rank.rank for stall in receivers}), world)
-    one = len(receivers) == 1
     fetches = reader.table("fetches")
     own = fetches["request_ns"] >= reader.made_ns - READER_NS
     fetch_s = float(np.median(fetches["fetch_ns"][own])) / 1e9 if own.any() else math.nan
@@ -95,19 +93,24 @@ def _finding(
             else []
         ),
     ]
-    return reworded(
+    return msgspec.structs.replace(
         base,
         scenario="S18",
         severity=worst.severity,
         confidence=0.93,
-        title=f"{waiting} {'loses' if one else 'lose up to'} {percent(worst.share)} of {'its' if one else 'their'} time"
-        f" waiting for data {measured(worst.pace.elapsed_s)}: rank {reader.rank} alone reads for all {world} ranks.",
-        cause=f"Rank {reader.rank} reads the batches of all {world} ranks and sends them around; each rank waits"
-        f" {duration(wait_s)} for its own, where a step takes {duration(step_s)}.{has} This gets slower with every rank added.",
-        advice="Let each rank read its own part: dispatch_batches=False in Accelerate (DataLoaderConfiguration), with"
-        f" split_dataset_by_node for an iterable dataset and a number of shards that is a multiple of {world}; or a"
-        " DistributedSampler on every rank. More workers on"
-        f" rank {reader.rank} only move the limit.",
+        rule="one-rank-reads-for-all",
+        params={
+            **who(sorted({stall.pace.rank.rank for stall in receivers}), world),
+            "share_ratio": worst.share,
+            "elapsed_s": worst.pace.elapsed_s,
+            "reader": reader.rank,
+            "wait_s": wait_s,
+            "step_s": step_s,
+            "workers": workers or None,
+        },
+        frame=None,
+        also=[],
+        texts=Texts(),
         rank=reader.rank,
         host=reader.host,
         worker=None,

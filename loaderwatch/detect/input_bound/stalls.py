@@ -57,9 +57,9 @@ class Stall:
         """Whether it is made of single long waits."""
         return bool(self.symptoms.spikes)
 
-    def source(self, limits: Limits) -> str:
-        """Return " from <loader>" if the loop takes batches from several loaders, else an empty string."""
-        return f" from {self.pace.loader.name}" if takes_from_several(self.pace.rank, limits) else ""
+    def source(self, limits: Limits) -> str | None:
+        """Return the loader's name if the loop takes batches from several loaders, else None."""
+        return self.pace.loader.name if takes_from_several(self.pace.rank, limits) else None
 
 
 def stalls_of(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list[Stall]:

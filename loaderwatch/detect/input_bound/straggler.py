@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding, reworded
+from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import paces, recent
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RunWindow
 
 AS_SLOW_RATIO = 0.9  # of the awaited rank's time per batch: a rank whose workers need that much is as slow
@@ -38,45 +38,41 @@ def as_straggler(
     rank = culprit.pace.rank.rank
     own = found.share(rank)
     others = [found.share(other) for other in found.waiting]
-    names = [share.rank for share in others]
-    their = f"rank {names[0]} waits" if len(names) == 1 else f"the other {len(names)} ranks wait"
-    they = f"Rank {names[0]} spends" if len(names) == 1 else "The others spend"
-    told = (
-        "measured in DDP's own collectives" if found.source == "measured" else "by the durations of all ranks"
-    )
-    place = found.where if found.where in ("forward", "backward", "optimizer") else None
-    spent = (
-        f"{they} {duration(found.wait_s)} of it waiting for rank {rank} ({told})."
-        if place is None
-        else f"{they} {duration(found.wait_s)} of it in {place} waiting for rank {rank} ({told})."
-    )
     iteration_s = median(np.array([share.iteration_s for share in found.shares]))
     behind = max(_too_slow(window, limits, found, culprit.pace.loader.loader), default=None)
     supply_s, next_rank = behind or (0.0, rank)
-    hidden = (
-        f" Behind it, rank {next_rank} is too slow as well, which does not show while it waits: its workers need"
-        f" {duration(supply_s)} per batch."
-        if behind
-        else ""
-    )
-    because = f"{spent} {culprit.explanation.cause}{hidden}"
     gain = finding.gain_ceiling_ratio
     if behind and gain is not None:
         gain = min(gain, gain_ratio(iteration_s, supply_s) or 0.0)
-    return reworded(
+    place = found.where if found.where in ("forward", "backward", "optimizer") else None
+    cause = culprit.explanation
+    return msgspec.structs.replace(
         finding,
         scenario="S43",
         confidence=max(finding.confidence, 0.85) if finding.confidence >= 0.7 else finding.confidence,
-        title=f"Rank {rank} waits {duration(own.data_s)} for data{culprit.source(limits)} in each iteration,"
-        f" and {their} for rank {rank}: {culprit.explanation.because}.",
-        cause=f"All ranks take {duration(iteration_s)} per iteration, but only rank {rank} spends it waiting for data"
-        f" ({percent(own.data_s / own.iteration_s)}). {because}",
-        advice=(
-            f"Mend rank {rank} on {culprit.pace.rank.host}, and rank {next_rank} with it."
-            if behind
-            else f"Mend rank {rank} on {culprit.pace.rank.host}."
-        )
-        + f" {culprit.explanation.advice}",
+        rule="straggler-waits-for-data",
+        params={
+            "rank": rank,
+            "host": culprit.pace.rank.host,
+            "wait_s": own.data_s,
+            "loader": culprit.source(limits),
+            "waiting": len(others),
+            "other_rank": others[0].rank,
+            "others_wait_s": found.wait_s,
+            "measured": found.source == "measured",
+            "place": place or "unknown",
+            "iteration_s": iteration_s,
+            "share_ratio": own.data_s / own.iteration_s,
+            "next_rank": next_rank if behind else None,
+            "supply_s": supply_s if behind else None,
+            "because": cause.said("because"),
+            "why": cause.said("cause"),
+            "more": [msgspec.structs.replace(text, part="cause") for text in cause.also],
+            "do": cause.said("advice"),
+        },
+        frame=None,
+        also=[],
+        texts=Texts(),
         gain_ceiling_ratio=gain,
         evidence=[
             *finding.evidence,

@@ -26,8 +26,6 @@ sample-name = { $stream ->
        *[no] dataset[{ $sample }]
     }
 
-# Until all titles are messages: the beginning of a title, and why.
-joined = { $before }{ $because }.
 
 # The class of the dataset; unknown where nothing is known of it.
 dataset-name = { KNOWN($dataset) ->

@@ -21,7 +21,6 @@ sample-name = { $stream ->
        *[no] dataset[{ $sample }]
     }
 
-joined = { $before }{ $because }。
 
 dataset-name = { KNOWN($dataset) ->
         [yes] { $dataset }

@@ -1,0 +1,49 @@
+### 关于等数据的标题（waits-*.ftl 中的原因共用），以及多个 rank 的等待。
+
+from-loader = { KNOWN($loader) ->
+        [yes] { " " }{ $loader }
+       *[no] { "" }
+    }
+share-of-time = { $who ->
+        [training] 有
+        [one] { " " }有
+       *[several] 最多有
+    } { PERCENT($share_ratio) } 的时间
+waits-for-data = { who }{ share-of-time }在等数据{ from-loader }{ measured }：{ $because }。
+waits-between-steps = { who }{ share-of-time }花在两步之间{ measured }：{ $because }。
+lost-waiting = { who }{ $who ->
+        [one] { " " }
+       *[several] { "" }
+    }因等数据{ from-loader }损失了 { DURATION($lost_s) }：{ $because }。
+
+straggler-waits-for-data =
+    .title = rank { $rank } 每次迭代等数据{ from-loader } { DURATION($wait_s) }，{ $waiting ->
+            [1] rank { $other_rank }
+           *[other] 其余 { $waiting } 个 rank
+        } 在等 rank { $rank }：{ $because }。
+    .cause = 所有 rank 每次迭代都用 { DURATION($iteration_s) }，但只有 rank { $rank } 的时间花在等数据上（{ PERCENT($share_ratio) }）。{ $waiting ->
+            [1] rank { $other_rank }
+           *[other] 其他 rank
+        }{ $place ->
+            [unknown] { " " }
+           *[other] { " 在 " }{ $place } 中
+        }花 { DURATION($others_wait_s) } 等 rank { $rank }（{ $measured ->
+            [yes] 由 DDP 自身的集合通信测得
+           *[no] 由各 rank 的耗时推算
+        }）。{ $why }{ $more }{ KNOWN($next_rank) ->
+            [yes] 排在它后面的 rank { $next_rank } 也太慢，只是它在等别人时看不出来：它的 worker 准备一个批次要 { DURATION($supply_s) }。
+           *[no] { "" }
+        }
+    .advice = 解决 { $host } 上 rank { $rank } 的问题{ KNOWN($next_rank) ->
+            [yes] ，rank { $next_rank } 也一并解决
+           *[no] { "" }
+        }。{ $do }
+
+one-rank-reads-for-all =
+    .title = { who }{ share-of-time }在等数据{ measured }：全部 { $world } 个 rank 的数据只由 rank { $reader } 读取。
+    .cause = rank { $reader } 读取全部 { $world } 个 rank 的批次再分发出去；每个 rank 等自己的批次要 { DURATION($wait_s) }，而一步用时 { DURATION($step_s) }。{ KNOWN($workers) ->
+            [yes] 它有 { $workers } 个 worker，其他 rank 一个也没有。
+           *[no] { "" }
+        }rank 越多就越慢。
+    .advice = 让每个 rank 各读各的：在 Accelerate 中设 dispatch_batches=False（DataLoaderConfiguration），可迭代数据集配合 split_dataset_by_node
+        使用，分片数取 { $world } 的倍数；或在每个 rank 上用 DistributedSampler。给 rank { $reader } 加 worker 只是把瓶颈往后推。
