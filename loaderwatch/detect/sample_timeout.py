@@ -11,12 +11,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.detect.crash.evidence import loader_of
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.text import count, duration, listing
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct
 
 CODE = "sample-timeout"
@@ -44,22 +43,11 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
     rows = rank.table("sample_timeouts")
     times = int(own.sum())
     skipped = int((rows["outcome"][own] == Outcome.SKIPPED).sum())
-    left_out = skipped == times
     loader = loader_of(rank, number)
-    name = "a loader" if loader is None else loader.name
     limit_s = float(rows["limit_ns"][own][-1]) / 1e9
     indices = [int(index) for index in rows["index"][own] if index != UNKNOWN]
     often = Counter(indices)
-    named = [f"{index} ({seen} times)" if seen > 1 else str(index) for index, seen in often.most_common()]
-    which = f": {listing(named, MOST_NAMED)}" if named else ""
-    who = f"Rank {rank.rank}: " if len(window.ranks) > 1 else ""
-    what = f"left out {count(skipped, 'sample')}" if left_out else f"gave up {count(times, 'sample')}"
     workers = sorted(set(rows["worker"][own].tolist()) - {-1})
-    read_by = (
-        f" by {'worker' if len(workers) == 1 else 'workers'} {listing([str(w) for w in workers])}"
-        if workers
-        else ""
-    )
     return Finding(
         key=f"{CODE}:rank{rank.rank}:loader{number}",
         code=CODE,
@@ -67,17 +55,19 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
         severity="warning" if times >= MANY else "info",
         confidence=1.0,
         began_ns=int(rows["request_ns"][own][0]),
-        texts=Texts(
-            title=f"{who}{name} {what} that took longer than {duration(limit_s)}{which}.",
-            cause=f"attach(sample_timeout={limit_s:g}) interrupted them; they were read{read_by}."
-            + (
-                " Their batches came without them, so the model has not seen them."
-                if left_out
-                else f" {count(skipped, 'sample was', 'samples were')} left out, the others raised SampleTimeout."
-            ),
-            advice="The job's log names the line at which each stood. Read such a sample alone, and repair or remove it; if it only"
-            " needs longer, raise sample_timeout.",
-        ),
+        rule="sample-timeout",
+        params={
+            "rank": rank.rank if len(window.ranks) > 1 else None,
+            "loader": None if loader is None else loader.name,
+            "outcome": "left-out" if skipped == times else "gave-up",
+            "samples": times,
+            "skipped": skipped,
+            "limit_s": limit_s,
+            "timeout": f"{limit_s:g}",
+            "which": _named(often) if often else None,
+            "reading": "loop" if not workers else "one" if len(workers) == 1 else "several",
+            "readers": workers,
+        },
         evidence=[
             Evidence(label="samples that took too long", value=times, unit="count"),
             Evidence(label="left out of their batches", value=skipped, unit="count"),
@@ -89,3 +79,17 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
         pid=rank.process.pid,
         sample_indices=list(often)[:MOST_NAMED],
     )
+
+
+def _named(often: Counter[int]) -> Param:
+    """Return the samples that were read most often, by index."""
+    named = [
+        Text("sample-seen", {"sample": index, "times": times}) if times > 1 else index
+        for index, times in often.most_common()
+    ]
+    if len(named) < MOST_NAMED:
+        return named
+    first, *others = named
+    if len(named) > MOST_NAMED:
+        others = [*others[: MOST_NAMED - 2], Text("and-more", {"number": len(named) - MOST_NAMED + 1})]
+    return Text("longer-list", {"first": first, "others": others})

@@ -6,6 +6,7 @@ Each takes values in SI units: seconds, bytes, shares from 0 to 1. A value that 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -22,6 +23,7 @@ UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+_STEPS_PER_S: Final = re.compile(r"每秒 (\S+) 步")
 ANY_NUMBER: Final[Mapping[str, str]] = {"en": "any number", "zh": "任意多"}
 
 
@@ -163,6 +165,13 @@ def signed(ratio: float, language: str = "en") -> str:
     return f"{'-' if ratio < 0 else '+'}{percent(abs(ratio), language)}"
 
 
+def per_batch(said: str, language: str = "en") -> str:
+    """Return a text on the steps of training as one on the batches of evaluation: "48 steps/s" as "48 batches/s"."""
+    if language == "zh":
+        return _STEPS_PER_S.sub(r"每秒 \1 个批次", said).replace(" 步/秒", " 批次/秒")
+    return said.replace(" steps/s", " batches/s")
+
+
 def known(value: object) -> str:
     """Return "yes", or "no" for a value that is missing or no number. Variants choose by it."""
     unknown = isinstance(value, FluentNone) or (isinstance(value, float) and not math.isfinite(value))
@@ -197,6 +206,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "MEGABYTES": _same(megabytes),
     "THREE_DIGITS": _same(three_digits),
     "SIGNED": _of(signed),
+    "PER_BATCH": _of(per_batch),
     "KNOWN": _same(known),
 }
 """The functions of catalogues by their names; each is made for a language."""

@@ -16,14 +16,13 @@ from loaderwatch.core.answers import Evidence, Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import pace_of
 from loaderwatch.detect.measures.statistics import ratio
-from loaderwatch.detect.text import count, duration, percent, ranks_phrase
 from loaderwatch.detect.window import RankWindow, RunWindow, one_of
 
 CODE: Final = "slow-evaluation"
@@ -147,7 +146,6 @@ def _finding(window: RunWindow, passes: Passes) -> Finding | None:
     if cause is None:
         return None
     world = max(len(window.ranks), rank.process.world_size)
-    who = f"{ranks_phrase([rank.rank], world)}: evaluation" if world > 1 else "Evaluation"
     gain = cause.gain_ceiling_ratio
     if gain is not None:
         gain = min(passes.share, gain * ratio(passes.evaluating_s, passes.elapsed_s))
@@ -158,14 +156,20 @@ def _finding(window: RunWindow, passes: Passes) -> Finding | None:
         severity=_severity(passes),
         confidence=cause.confidence,
         began_ns=passes.began_ns,
-        texts=Texts(
-            title=f"{who} waits for data {percent(passes.wait_ratio)} of its time, {percent(passes.share)} of the run"
-            f" ({loader.name}): {cause.because}.",
-            cause=f"{count(passes.passes, 'evaluation pass', 'evaluation passes')} took {duration(passes.evaluating_s)} so far;"
-            f" {duration(passes.lost_s)} of that {loader.name} kept the loop waiting. Training stands still meanwhile, and its own"
-            f" loader is judged apart. {cause.cause}",
-            advice=f"For {loader.name}, the evaluation loader: {cause.advice.replace(' steps/s', ' batches/s')}",
-        ),
+        rule="evaluation-waits",
+        params={
+            "rank": rank.rank if world > 1 else None,
+            "loader": loader.name,
+            "wait_ratio": passes.wait_ratio,
+            "run_ratio": passes.share,
+            "passes": passes.passes,
+            "evaluating_s": passes.evaluating_s,
+            "lost_s": passes.lost_s,
+            "because": cause.said("because"),
+            "cause": cause.said("cause"),
+            "advice": cause.said("advice"),
+        },
+        also=cause.also,
         evidence=[
             Evidence(label="data wait of the evaluation", value=passes.wait_ratio, unit="ratio"),
             Evidence(label="share of the run", value=passes.share, unit="ratio"),
@@ -188,7 +192,6 @@ def _remark(window: RunWindow, passes: Passes) -> Finding | None:
         return None
     rank, loader = passes.rank, passes.loader
     world = max(len(window.ranks), rank.process.world_size)
-    who = f"{ranks_phrase([rank.rank], world)}: evaluation" if world > 1 else "Evaluation"
     each_s, share = (
         passes.evaluating_s / passes.passes,
         min(1.0, ratio(passes.evaluating_s, passes.elapsed_s)),
@@ -200,12 +203,15 @@ def _remark(window: RunWindow, passes: Passes) -> Finding | None:
         severity="info",
         confidence=0.6,
         began_ns=passes.began_ns,
-        texts=Texts(
-            title=f"{who} takes {percent(share)} of the run ({loader.name}): {duration(each_s)} in each of {count(passes.passes, 'pass', 'passes')}.",
-            cause=f"It waits for data {percent(passes.wait_ratio)} of that time; the rest is its own work, in which training stands still.",
-            advice="If so much is not meant: evaluate less often or on fewer samples, or on a checkpoint in a process of its own. Where it generates"
-            " text, bound the length, keep the cache of keys and values, and see that it ends at its end token.",
-        ),
+        rule="evaluation-computes",
+        params={
+            "rank": rank.rank if world > 1 else None,
+            "loader": loader.name,
+            "run_ratio": share,
+            "each_s": each_s,
+            "passes": passes.passes,
+            "wait_ratio": passes.wait_ratio,
+        },
         evidence=[
             Evidence(label="share of the run", value=share, unit="ratio"),
             Evidence(label="evaluation passes", value=passes.passes, unit="count"),
@@ -235,15 +241,11 @@ def _cause(window: RunWindow, passes: Passes) -> Explanation | None:
 def _restarts(passes: Passes) -> Explanation:
     loader = passes.loader
     each_s = passes.lost_s * passes.start_ratio / passes.passes
-    workers = count(loader.num_workers or 0, "worker")
     return Explanation(
         scenario=SCENARIO,
         confidence=0.85,
-        because=f"each pass starts {workers} anew and waits {duration(each_s)} for the first batch",
-        cause=f"{percent(passes.start_ratio)} of the waiting is in iter(loader) and for the first batch of a pass: its {workers}"
-        " are started, import what the dataset needs, and end with the pass.",
-        advice="Set persistent_workers=True, and keep the DataLoader instead of building it for every evaluation. Where a pass has"
-        " few batches, fewer workers start sooner.",
+        rule="evaluation-workers-restart",
+        params={"workers": loader.num_workers or 0, "each_s": each_s, "start_ratio": passes.start_ratio},
         gain_ceiling_ratio=passes.wait_ratio * passes.start_ratio,
     )
 
