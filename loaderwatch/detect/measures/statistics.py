@@ -18,6 +18,8 @@ MOST = 1e100
 """Nothing is measured so large: whoever sent it meant harm, and its sums and squares would overflow."""
 TICKS = 8  # moments in a row that are looked at together, to tell a clock from pauses that are each as long
 OUTLIERS = 4.0  # spreads from the median, beyond which a pause counts as no more
+FEW_FAR = 8  # pauses beyond those spreads, from which on they are looked at
+MADE_UP = 0.7  # times the root of the sum of their squares that their sum spans at most, where what is late is made up for; by chance 1.6
 MANY_TICKS = 60  # moments from which on medians tell, too
 CLIPPED_RATIO = 0.53
 TICKS_RATIO = 0.55
@@ -60,15 +62,21 @@ def spread(values: Floats) -> float:
 def by_a_clock(ticks_s: Floats) -> bool:
     """Whether moments follow a clock, so that one that is late is made up for; ``ticks_s`` in seconds and in order, 40 and more.
 
-    Times that add up by chance spread as the root of their number; those between two ticks do not spread further. It is looked at in two
+    Times that add up by chance spread as the root of their number; those between two ticks do not spread further. It is looked at in three
     ways. Sums of clipped times tell by few moments, and a single long pause does not count in them. Medians need more of them, and do
-    not see a start that is behind, nor a tick that comes late and those that make up for it.
+    not see a start that is behind, nor a tick that comes late and those that make up for it. A source that is behind for many ticks makes up
+    for it in a few: what is far off adds up to less than chance would make of it.
     """
     each_s = np.diff(ticks_s)
     most_s = OUTLIERS * spread(each_s)
-    clipped_s = np.clip(each_s - median(each_s), -most_s, most_s)
+    off_s = each_s - median(each_s)
+    clipped_s = np.clip(off_s, -most_s, most_s)
     sums_s = np.convolve(clipped_s, np.ones(TICKS), "valid")
     if sums_s.std() < CLIPPED_RATIO * math.sqrt(TICKS) * clipped_s.std():
+        return True
+    far_s = off_s[np.abs(off_s) > most_s]
+    behind_s = np.concatenate(([0.0], np.cumsum(far_s)))
+    if far_s.size >= FEW_FAR and np.ptp(behind_s) <= MADE_UP * math.sqrt(total(far_s**2)):
         return True
     together_s = ticks_s[TICKS:] - ticks_s[:-TICKS]
     return ticks_s.size >= MANY_TICKS and spread(together_s) < TICKS_RATIO * math.sqrt(TICKS) * spread(each_s)
