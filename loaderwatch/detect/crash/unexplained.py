@@ -164,7 +164,7 @@ def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdi
     # A launcher stops the other ranks once one has ended, with an exit code too. They may have stood still for longer than that one.
     unasked = [rank for rank in ended if not stopped(rank.process)]
     first = next((rank for rank in unasked if died(rank.process)), (unasked or ended)[0])
-    hang = next((each for each in occurrences if _lasted_until(each, last_sign_ns(first))), None)
+    hang = next((each for each in occurrences if _lasted_until_death(each, first)), None)
     if hang is not None:
         goes_on = f"{_who(first, window)} ended at {_clock(first)} without going on."
         return Verdict(
@@ -233,10 +233,17 @@ def _cause(process: ProcessInfo) -> str:
     )
 
 
-def _lasted_until(hang: Occurrence, died_ns: int) -> bool:
+def _lasted_until_death(hang: Occurrence, dead: RankWindow) -> bool:
+    """Whether people were told of a hang that this process never got out of.
+
+    A busy server looks at a run seldom, so that a hang may seem to have ended long before the process did. Where the process still
+    stood in the phase in which it hung, it had not.
+    """
+    died_ns = last_sign_ns(dead)
     if hang.finding.code != "hung" or hang.finding.severity == "info" or hang.opened_ns > died_ns:
         return False
-    return hang.closed_ns is None or hang.closed_ns >= died_ns - _SAME_MOMENT_NS
+    stands = dead.span is not None and dead.span.since_ns < hang.opened_ns
+    return stands or hang.closed_ns is None or hang.closed_ns >= died_ns - _SAME_MOMENT_NS
 
 
 def _who(rank: RankWindow, window: RunWindow) -> str:

@@ -352,6 +352,24 @@ def test_who_knows_is_not_told_again() -> None:
     assert unexplained_death(window, [], [overcome]) is not None
 
 
+@pytest.mark.parametrize(("since_ns", "told"), [(AT - 40 * SECOND, False), (AT - 5 * SECOND, True)])
+def test_a_hang_that_a_busy_server_saw_seldom_was_not_over(since_ns: int, told: bool) -> None:
+    """Its last look at the hang was long before the death; the process stood all the while, or had gone on since."""
+    samples = table("processes", rank=0, worker=-1, pid=1000, t_ns=[AT], rss_bytes=3e9)
+    builder = WindowBuilder("run-1")
+    builder.add(
+        envelope(
+            31,
+            processes=[process(0, 1, state="crashed", exit_code=-9)],
+            spans=[span(0, since_ns, step=118, alive=False)],
+            tables={"processes": samples},
+        )
+    )
+    hang = _alert("hung", key="hung:0")
+    hang.opened_ns, hang.closed_ns = AT - 30 * SECOND, AT - 10 * SECOND
+    assert (unexplained_death(builder.window(), [], [hang]) is not None) == told
+
+
 def test_its_own_alert_goes_on_and_a_second_death_of_the_run_is_no_second_message() -> None:
     window = _window(exit_code=-9)
     mine = unexplained_death(window, [], [])
