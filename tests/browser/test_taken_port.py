@@ -223,11 +223,16 @@ def test_requests_that_were_on_their_way_open_nothing_at_the_restarted_server(wa
         else:
             route.abort()  # what changes something must not have been used before
 
+    def has_sent(method: str) -> bool:
+        page.wait_for_timeout(20)  # Playwright hands requests to `keep` only while it is called itself
+        return method in {each.method for each in kept}
+
     page.route("**/api/v1/runs/**", keep)
     page.get_by_role("button", name="Take stacks now").click()
-    wait_until("a request that changes something", lambda: "POST" in {each.method for each in kept})
+    wait_until("a request that changes something", lambda: has_sent("POST"))
+    page.evaluate("location.hash = '#/runs'")
     page.evaluate("location.hash = '#/runs/run-1'")
-    wait_until("a request that reads", lambda: "GET" in {each.method for each in kept})
+    wait_until("a request that reads", lambda: has_sent("GET"))
     page.unroute_all(behavior="ignoreErrors")
     assert all("proof=" in each.path for each in kept)
     assert secrets_in(kept, watching.server.data_dir) == []
