@@ -105,10 +105,7 @@ def test_no_request_is_a_fault_of_the_server(access: Access) -> None:
 @pytest.mark.long
 def test_nor_is_one_without_a_token(access: Access) -> None:
     seen = try_all(access, "", 20)
-    for path in (
-        IDENTITY_PATH,
-        SESSION_PATH,
-    ):  # whoever asks proves something, or is told a proof, before any token
+    for path in (IDENTITY_PATH, SESSION_PATH):  # these come before any token: each side proves who it is
         del seen[f"GET {path}"]
     assert all(statuses == {401} for statuses in seen.values()), seen
 

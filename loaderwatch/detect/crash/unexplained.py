@@ -236,14 +236,20 @@ def _cause(process: ProcessInfo) -> str:
 def _lasted_until_death(hang: Occurrence, dead: RankWindow) -> bool:
     """Whether people were told of a hang that this process never got out of.
 
-    A busy server looks at a run seldom, so that a hang may seem to have ended long before the process did. Where the process still
-    stood in the phase in which it hung, it had not.
+    The process stood still in that hang if its last phase had begun before people were told, and lasted for most of the time
+    until then. The last sign of a process is up to a second older than its death, and a busy server looks at a run seldom: so a
+    hang may seem to open after the death, or to close before it. A process that died in the middle of its work, and so made the
+    others hang, did not stand still.
     """
-    died_ns = last_sign_ns(dead)
-    if hang.finding.code != "hung" or hang.finding.severity == "info" or hang.opened_ns > died_ns:
+    if hang.finding.code != "hung" or hang.finding.severity == "info":
         return False
-    stands = dead.span is not None and dead.span.since_ns < hang.opened_ns
-    return stands or hang.closed_ns is None or hang.closed_ns >= died_ns - _SAME_MOMENT_NS
+    died_ns = last_sign_ns(dead)
+    if dead.span is not None and dead.span.since_ns < hang.opened_ns:
+        hung_ns = hang.opened_ns - hang.finding.began_ns
+        if (died_ns - dead.span.since_ns) * 2 >= hung_ns:
+            return True
+    closed_before = hang.closed_ns is not None and hang.closed_ns < died_ns - _SAME_MOMENT_NS
+    return hang.opened_ns <= died_ns and not closed_before
 
 
 def _who(rank: RankWindow, window: RunWindow) -> str:

@@ -258,9 +258,9 @@ def fills_cache(s: Symptoms) -> Explanation | None:
         return None
     until_ns = int(fetches.ended_ns.max())  # not now: the training may be over
     lately = (fetches.ended_ns >= until_ns - RECENT_NS) & (fetches.samples > 0)
-    samples = float(fetches.samples[lately].sum())
     if not lately.any():
         return None
+    samples = float(fetches.samples[lately].sum())
     seconds = (until_ns - int(fetches.began_ns[lately].min())) / 1e9
     written = written_per_s(s.pace.rank, s.loader.loader, until_ns) * seconds
     each, used = ratio(written, samples), ratio(total(fetches.bytes[lately]), samples)

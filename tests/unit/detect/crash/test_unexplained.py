@@ -352,21 +352,32 @@ def test_who_knows_is_not_told_again() -> None:
     assert unexplained_death(window, [], [overcome]) is not None
 
 
-@pytest.mark.parametrize(("since_ns", "told"), [(AT - 40 * SECOND, False), (AT - 5 * SECOND, True)])
-def test_a_hang_that_a_busy_server_saw_seldom_was_not_over(since_ns: int, told: bool) -> None:
-    """Its last look at the hang was long before the death; the process stood all the while, or had gone on since."""
+@pytest.mark.parametrize(
+    ("since_s", "opened_s", "closed_s", "told"),
+    [
+        pytest.param(-40, -30, -10, False, id="the server looked at it long before the death"),
+        pytest.param(-5, -30, -10, True, id="the process had gone on since"),
+        pytest.param(-20, 0.5, None, False, id="killed within a second of the alert"),
+        pytest.param(-0.1, 30, None, True, id="died at work, so that the others hung"),
+    ],
+)
+def test_a_process_killed_in_a_hang_is_told_as_that_hang(
+    since_s: float, opened_s: float, closed_s: float | None, told: bool
+) -> None:
+    """Times are in seconds from the last sample of the process, a second of which may be missing before its death."""
     samples = table("processes", rank=0, worker=-1, pid=1000, t_ns=[AT], rss_bytes=3e9)
     builder = WindowBuilder("run-1")
     builder.add(
         envelope(
             31,
             processes=[process(0, 1, state="crashed", exit_code=-9)],
-            spans=[span(0, since_ns, step=118, alive=False)],
+            spans=[span(0, AT + int(since_s * SECOND), step=118, alive=False)],
             tables={"processes": samples},
         )
     )
-    hang = _alert("hung", key="hung:0")
-    hang.opened_ns, hang.closed_ns = AT - 30 * SECOND, AT - 10 * SECOND
+    hang = _alert("hung", key="hung:0", began_ns=AT + int(min(since_s, opened_s - 20) * SECOND))
+    hang.opened_ns = AT + int(opened_s * SECOND)
+    hang.closed_ns = None if closed_s is None else AT + int(closed_s * SECOND)
     assert (unexplained_death(builder.window(), [], [hang]) is not None) == told
 
 
