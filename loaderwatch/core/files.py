@@ -140,7 +140,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     mark = threading.get_native_id()  # no other thread of this system has it
     draft = path.with_name(f"{path.name}.{mark}{DRAFT}")
-    # Opened below: whenever an alarm raises an exception, `finally` knows the file.
+    # The object exists before the file is open. An alarm that raises between the two leaves nothing behind that `finally` cannot close.
     file = io.FileIO.__new__(io.FileIO)
     try:
         draft.unlink(missing_ok=True)  # whoever left it there chose its mode
@@ -148,7 +148,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         rest = memoryview(content)
         while rest:
             rest = rest[file.write(rest) :]
-        file.close()
+        file.close()  # before it is moved: Windows moves no open file
         _replace(draft, path)
     except OSError:
         with suppress(OSError):

@@ -1,6 +1,6 @@
 """What today's code says of every recording, as text that a person can review: the words of each alert, in their order.
 
-``python -m tests.scenarios.words`` writes ``words.txt`` and ``words.zh.txt`` anew. Their diff in git is the review of every change
+``python -m tests.scenarios.words`` writes ``words.txt`` and ``words.zh.txt``. Their diff in git is the review of every change
 of words. A change that only moves code leaves them as they are.
 """
 

@@ -137,7 +137,7 @@ def _judged(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict | T
     # A launcher stops the other ranks once one has ended, with an exit code too. They may have stood still for longer than that one.
     unasked = [rank for rank in ended if not stopped(rank.process)]
     first = next((rank for rank in unasked if died(rank.process)), (unasked or ended)[0])
-    hang = next((each for each in occurrences if _lasted_until(each, last_sign_ns(first))), None)
+    hang = next((each for each in occurrences if _lasted_until_death(each, first)), None)
     if hang is not None:
         goes_on = say(Text("ended-in-hang", {**_who(first, window), "clock": _clock(first)}))
         return Verdict(
@@ -202,10 +202,23 @@ def ending(process: Ended) -> str | None:
     return f"exit code {process.exit_code}" if process.exit_code > 0 else signal_name(-process.exit_code)
 
 
-def _lasted_until(hang: Occurrence, died_ns: int) -> bool:
-    if hang.finding.code != "hung" or hang.finding.severity == "info" or hang.opened_ns > died_ns:
+def _lasted_until_death(hang: Occurrence, dead: RankWindow) -> bool:
+    """Whether people were told of a hang that this process never got out of.
+
+    The process stood still in that hang if its last phase had begun before people were told, and lasted for most of the time
+    until then. The last sign of a process is up to a second older than its death, and a busy server looks at a run seldom: so a
+    hang may seem to open after the death, or to close before it. A process that died in the middle of its work, and so made the
+    others hang, did not stand still.
+    """
+    if hang.finding.code != "hung" or hang.finding.severity == "info":
         return False
-    return hang.closed_ns is None or hang.closed_ns >= died_ns - _SAME_MOMENT_NS
+    died_ns = last_sign_ns(dead)
+    if dead.span is not None and dead.span.since_ns < hang.opened_ns:
+        hung_ns = hang.opened_ns - hang.finding.began_ns
+        if (died_ns - dead.span.since_ns) * 2 >= hung_ns:
+            return True
+    closed_before = hang.closed_ns is not None and hang.closed_ns < died_ns - _SAME_MOMENT_NS
+    return hang.opened_ns <= died_ns and not closed_before
 
 
 def _who(rank: RankWindow, window: RunWindow) -> dict[str, Param]:

@@ -277,6 +277,7 @@ def _one_interpreter(steps: Finding, waits: Finding) -> bool:
 _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("crashed", "running-out"): _crash_of_what_ran_out,
     ("crashed", "hung"): _same_rank,
+    ("crashed", "caught-error"): _same_rank,  # the error that was caught so far, or one that came of it
     ("crashed", "input-bound"): _crash_in_a_wait,
     ("caught-error", "epoch-boundary"): _same_rank,
     ("caught-error", "slow-evaluation"): _same_rank,

@@ -245,8 +245,11 @@ def fills_cache(s: Symptoms) -> Explanation | None:
         return None
     until_ns = int(fetches.ended_ns.max())  # not now: the training may be over
     lately = (fetches.ended_ns >= until_ns - RECENT_NS) & (fetches.samples > 0)
+    if not lately.any():
+        return None
     samples = float(fetches.samples[lately].sum())
-    written = written_per_s(s.pace.rank, s.loader.loader, until_ns) * (RECENT_NS / 1e9)
+    seconds = (until_ns - int(fetches.began_ns[lately].min())) / 1e9
+    written = written_per_s(s.pace.rank, s.loader.loader, until_ns) * seconds
     each, used = ratio(written, samples), ratio(total(fetches.bytes[lately]), samples)
     if not each >= max(FILLING_BYTES, FILLING_PART * np.nan_to_num(used)):
         return None

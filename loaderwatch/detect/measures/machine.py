@@ -350,18 +350,21 @@ def read_per_s(rank: RankWindow, loader: int, since_ns: int) -> float:
 
 
 def written_per_s(rank: RankWindow, loader: int, until_ns: int) -> float:
-    """Return the bytes per second that who reads for a loader has written in the ten seconds up to a time (ns UTC).
+    """Return the bytes per second that the readers of a loader have written in the ten seconds up to a time (ns UTC).
 
-    Those are its workers, or the training process where it has none. It is the smaller rate of two halves, so that what was
-    written once, such as a checkpoint, is none; NaN where one of them is not known.
+    The readers are its workers, or the training process where it has none. Of a younger run, all readings count. It is the smaller
+    rate of two halves, so that a single write, such as a checkpoint, does not count; NaN where a half has fewer than two readings.
     """
     rows = rank.table("processes")
     t_ns = rows["t_ns"]
     workers = (rows["worker"] >= 0) & (rows["loader"] == loader)
     readers = workers if workers.any() else rows["worker"] < 0
-    middle_ns = until_ns - RECENT_NS // 2
-    halves = (t_ns >= until_ns - RECENT_NS) & (t_ns <= middle_ns), (t_ns >= middle_ns) & (t_ns <= until_ns)
-    return float(np.min([_total_rate(rows, "written_chars", readers & half) for half in halves]))
+    lately = readers & (t_ns >= until_ns - RECENT_NS) & (t_ns <= until_ns)
+    if not lately.any():
+        return math.nan
+    middle_ns = (int(t_ns[lately].min()) + until_ns) // 2
+    halves = lately & (t_ns <= middle_ns), lately & (t_ns >= middle_ns)
+    return float(np.min([_total_rate(rows, "written_chars", half) for half in halves]))
 
 
 def helper_cpu_ratio(pace: Pace) -> float:

@@ -355,6 +355,35 @@ def test_who_knows_is_not_told_again() -> None:
     assert unexplained_death(window, [], [overcome]) is not None
 
 
+@pytest.mark.parametrize(
+    ("since_s", "opened_s", "closed_s", "told"),
+    [
+        pytest.param(-40, -30, -10, False, id="the server looked at it long before the death"),
+        pytest.param(-5, -30, -10, True, id="the process had gone on since"),
+        pytest.param(-20, 0.5, None, False, id="killed within a second of the alert"),
+        pytest.param(-0.1, 30, None, True, id="died at work, so that the others hung"),
+    ],
+)
+def test_a_process_killed_in_a_hang_is_told_as_that_hang(
+    since_s: float, opened_s: float, closed_s: float | None, told: bool
+) -> None:
+    """Times are in seconds from the last sample of the process, a second of which may be missing before its death."""
+    samples = table("processes", rank=0, worker=-1, pid=1000, t_ns=[AT], rss_bytes=3e9)
+    builder = WindowBuilder("run-1")
+    builder.add(
+        envelope(
+            31,
+            processes=[process(0, 1, state="crashed", exit_code=-9)],
+            spans=[span(0, AT + int(since_s * SECOND), step=118, alive=False)],
+            tables={"processes": samples},
+        )
+    )
+    hang = _alert("hung", key="hung:0", began_ns=AT + int(min(since_s, opened_s - 20) * SECOND))
+    hang.opened_ns = AT + int(opened_s * SECOND)
+    hang.closed_ns = None if closed_s is None else AT + int(closed_s * SECOND)
+    assert (unexplained_death(builder.window(), [], [hang]) is not None) == told
+
+
 def test_its_own_alert_goes_on_and_a_second_death_of_the_run_is_no_second_message() -> None:
     window = _window(exit_code=-9)
     mine = unexplained_death(window, [], [])

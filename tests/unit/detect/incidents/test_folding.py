@@ -64,6 +64,7 @@ def crash(scenario: str, **fields: Any) -> Finding:
         (crash("S40"), DESCRIPTORS),
         (crash("S37"), MEMORY),
         (crash("S37"), HANG),
+        (crash("S37"), finding("caught-error:rank0", "S37", "critical")),
         (crash("S37"), finding("input-bound:0:spikes", "S20", "info")),
         (crash("S40"), finding("hung:collective", "S45", "critical")),
         (STRAGGLER, finding("slow-step:S26", "S26", "info", rank=0)),

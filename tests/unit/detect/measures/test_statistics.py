@@ -36,6 +36,21 @@ def test_a_clock_that_is_behind_catches_up() -> None:
         assert statistics.by_a_clock(np.array(ticks))
 
 
+def test_a_clock_may_be_behind_for_many_ticks() -> None:
+    """A source that misses a beat, and comes that much later until it catches up. What sleeps longer now and then never does."""
+    random, number = np.random.default_rng(7), np.arange(210)
+    told = {"clock": 0, "sleeps": 0}
+    for _ in range(100):
+        ends = np.cumsum(random.integers(4, 30, 60))
+        behind_s = np.where(np.searchsorted(ends, number) % 2 == 1, 0.0167, 0.0)
+        jitter_s = random.exponential(0.0001, 210)
+        told["clock"] += statistics.by_a_clock(0.133 * number + behind_s + jitter_s)
+        longer_s = np.abs(np.diff(behind_s, prepend=0.0))
+        told["sleeps"] += statistics.by_a_clock(np.cumsum(0.133 + longer_s + jitter_s))
+    assert told["clock"] >= 97
+    assert told["sleeps"] <= 2
+
+
 def test_robust_statistics_ignore_the_unknown() -> None:
     values = np.array([1.0, np.nan, 3.0])
     assert (statistics.mean(values), statistics.median(values), statistics.total(values)) == (2.0, 2.0, 4.0)
