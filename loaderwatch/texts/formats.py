@@ -29,7 +29,7 @@ _STEPS_PER_S: Final = re.compile(r"每秒 (\S+) 步")
 ANY_NUMBER: Final[Mapping[str, str]] = {"en": "any number", "zh": "任意多"}
 
 
-class Unknown(FluentNone):  # type: ignore[misc]  # fluent.runtime is not typed
+class Unknown(FluentNone):
     """A parameter that has no value: KNOWN tells it, and where a number is needed it is NaN, as which JSON cannot keep one."""
 
     def __float__(self) -> float:

@@ -114,6 +114,7 @@ OF_MANY = {
     "server/test_shared_gpu.py",
     "streamer/test_elsewhere.py",
     "streamer/test_gpu_of_a_process.py",
+    "texts/test_catalogues.py",
 }
 """Unit tests whose subject lies in several modules."""
 
@@ -184,6 +185,7 @@ TESTED_BY: dict[str, str] = {
     "detect/running_out/foremost.py": "unit/detect/running_out/test_drift.py",
     "detect/measures/slices.py": "unit/detect/running_out/test_drift.py",
     "detect/streams.py": "unit/detect/input_bound/test_worker_causes.py",
+    "detect/input_bound/words.py": "unit/detect/input_bound/test_rules.py",
     "core/clock.py": "faults/test_clocks.py",
     "core/language.py": "language/test_spoken.py",
     "core/errors.py": "unit/core/test_config.py",
