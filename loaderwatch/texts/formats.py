@@ -71,6 +71,11 @@ def rate(per_second: float) -> str:
     return f"{per_second:,.0f}"
 
 
+def speed(per_second: float) -> str:
+    """Return steps per second with one digit after the point, of less than one step with two: "24.0", "0.42"."""
+    return f"{per_second:.{1 if per_second >= 1 else 2}f}"
+
+
 def rate_of(each_s: float, language: str = "en") -> str:
     """Return the rate per second of what takes so many seconds each: "33", "any number" where it takes none."""
     return ANY_NUMBER[language] if each_s == 0 else rate(1 / each_s)
@@ -195,6 +200,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "MEBIBYTES": _same(mebibytes),
     "ROUGHLY": _of(roughly),
     "RATE": _same(rate),
+    "SPEED": _same(speed),
     "RATE_OF": _of(rate_of),
     "CPUS": _of(cpus),
     "LISTING": _of(listing_of),

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core import language
-from loaderwatch.core.answers import Evidence, Finding
+from loaderwatch.core.answers import Evidence, Finding, Text
 from loaderwatch.detect.finding import Texts, texts_of
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.analysis import Judged, judge_recording
-from loaderwatch.texts import catalogue
+from loaderwatch.texts import catalogue, say
 
 FOLDER: Final = Path(__file__).resolve().parent
 RECORDINGS: Final = sorted((FOLDER / "recordings").glob(f"*{recording.SUFFIX}"))
@@ -47,8 +47,9 @@ def words_of(path: Path, spoken: str) -> str:
     first_ns, (findings, verdict) = judged(path)
     lines = [f"== {path.stem}"]
     if verdict is not None:
-        lines.append(f"verdict ({verdict.severity}): {translate(verdict.title)}")
-        lines += [f"    do: {translate(verdict.advice)}"] if verdict.advice else []
+        title, advice = (say(Text(verdict.rule, verdict.params, part), spoken) for part in ("title", "advice"))
+        lines.append(f"verdict ({verdict.severity}): {title}")
+        lines += [f"    do: {advice}"] if advice else []
     for finding in findings:
         lines += _lines(finding, first_ns / 1e9, translate, spoken)
     return "\n".join(lines) + "\n"
