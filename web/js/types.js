@@ -18,7 +18,8 @@
  * @typedef {{rank: number, worker: number, pid: number, taken_at: number, text: string, why: string}} Stack
  * @typedef {{id: string, params: Object<string, Param>, part: string|null}} Text
  * @typedef {"ratio"|"s"|"count"|"bytes"|"index"|"text"|"per_s"} Unit
- * @typedef {{severity: VerdictSeverity, title: string, advice: string, finding_id: string|null}} Verdict
+ * @typedef {{severity: VerdictSeverity, title: string, advice: string, finding_id: string|null, rule: string,
+ *   params: Object<string, Param>}} Verdict
  * @typedef {"ok"|"info"|"warning"|"critical"} VerdictSeverity
  * @typedef {{rank: number, loader: number, epoch: number, began_at: number, iter_s: number|null,
  *   sampler_s: number|null, first_wait_s: number|null, iter_kind: string|null, workers: number|null,
