@@ -123,7 +123,7 @@ def with_texts(finding: Finding) -> Finding:
 
 def title_of(finding: Finding | Folded, language: str = SOURCE) -> str:
     """Return the title of a finding in a language."""
-    return say(_own_text(finding, "title"), language)
+    return say(text_of(finding, "title"), language)
 
 
 def texts_of(finding: Finding | answers.Finding, language: str) -> Texts:
@@ -131,11 +131,12 @@ def texts_of(finding: Finding | answers.Finding, language: str) -> Texts:
     return Texts(*(say(text_of(finding, part), language) for part in ("title", "cause", "advice")))
 
 
-def text_of(finding: Finding | answers.Finding, part: str) -> Text:
+def text_of(finding: Finding | Folded | answers.Finding, part: str) -> Text:
     """Return the "title", "cause" or "advice" of a finding in no language yet, with what its further observations add."""
-    also = finding.also if is_known(finding.rule) or not finding.rule else []
     said = _own_text(finding, part)
-    for text in also:
+    if isinstance(finding, Folded) or (finding.rule and not is_known(finding.rule)):
+        return said
+    for text in finding.also:
         said = Text("one-after-another", {"first": said, "next": replace(text, part=part)})
     return said
 

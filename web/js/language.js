@@ -56,6 +56,8 @@ const STOPPED = /[。.](?=[，。；：）)])/g;
 const SPACED = /(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])/g;
 const LATIN = /[A-Za-z0-9]/;
 const HAN = /[\u4e00-\u9fff]/;
+const ALL_HAN = /[\u4e00-\u9fff]/g;
+const HAN_PER_WORD = 3;
 const FILLED = /\{(\d+)(?::([^}]*))?\}/g;
 
 /** A catalogue, ready to be asked. */
@@ -95,7 +97,7 @@ export class Language {
 
   /** That way to say a text, whole or in parts, which leaves the fewest English words. @param {string} text */
   best(text) {
-    if (!/[A-Za-z%]/.test(text)) return text;
+    if (!/[A-Za-z%]/.test(text) || isSaid(text)) return text;
     const framed = this.cut(text, FRAMES);
     if (framed !== null) return framed;
     if (text.length > LONGEST) return text;
@@ -209,6 +211,9 @@ const fewest = (ways) => ways.reduce((/** @type {string|undefined} */ best, way)
 /** A text whose parts were put together, without what they bring along: a full stop within, spaces between characters. @param {string} text */
 const tidy = (text) => text.replace(STOPPED, "").replace(SPACED, "");
 
+/** Whether the server has said a text in this language: it has far more characters of it than English words. @param {string} text */
+const isSaid = (text) => (text.match(ALL_HAN) ?? []).length > HAN_PER_WORD * wordsLeft(text);
+
 /** @type {Language|null} */
 let spoken = null;
 
@@ -221,6 +226,9 @@ export function tongue() {
   if (saved === "en" || saved === "zh") return saved;
   return /^zh\b/i.test(navigator.language) ? "zh" : "en";
 }
+
+/** The language to ask the server for; null where it answers in the page's by itself. @returns {Tongue|null} */
+export const asked = () => (tongue() === "zh" || /^zh\b/i.test(navigator.language) ? tongue() : null);
 
 /** From the next visit on. @param {Tongue} chosen */
 export function saveTongue(chosen) {
