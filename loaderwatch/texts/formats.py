@@ -122,6 +122,11 @@ def mebibytes(number: float) -> str:
     return f"{rate(float(number) / 2**20)} MiB"
 
 
+def megahertz(hz: float) -> str:
+    """Return a frequency as whole megahertz: "1980 MHz"."""
+    return f"{float(hz) / 1e6:.0f} MHz"
+
+
 def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
     """Return items as "a", "a and b" or "a, b and c"; of more than ``limit`` items the rest is a number."""
     chinese = language == "zh"
@@ -210,6 +215,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "PLAIN": _same(plain),
     "ROUGH_SIZE": _same(rough_size),
     "MEGABYTES": _same(megabytes),
+    "MEGAHERTZ": _same(megahertz),
     "THREE_DIGITS": _same(three_digits),
     "SIGNED": _of(signed),
     "PER_BATCH": _of(per_batch),
