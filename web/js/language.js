@@ -58,6 +58,8 @@ const LATIN = /[A-Za-z0-9]/;
 const HAN = /[\u4e00-\u9fff]/;
 const ALL_HAN = /[\u4e00-\u9fff]/g;
 const HAN_PER_WORD = 3;
+/** Languages of browsers. */
+const CHINESE = /^zh\b/i;
 const FILLED = /\{(\d+)(?::([^}]*))?\}/g;
 
 /** A catalogue, ready to be asked. */
@@ -216,6 +218,8 @@ const isSaid = (text) => (text.match(ALL_HAN) ?? []).length > HAN_PER_WORD * wor
 
 /** @type {Language|null} */
 let spoken = null;
+/** @type {Tongue|null} */
+let wanted = null;
 
 /** A text as the reader reads it. @param {string} text @returns {string} */
 export const say = (text) => (spoken === null ? text : spoken.say(text));
@@ -224,11 +228,11 @@ export const say = (text) => (spoken === null ? text : spoken.say(text));
 export function tongue() {
   const saved = localStorage.getItem(KEY);
   if (saved === "en" || saved === "zh") return saved;
-  return /^zh\b/i.test(navigator.language) ? "zh" : "en";
+  return CHINESE.test(navigator.language) ? "zh" : "en";
 }
 
 /** The language to ask the server for; null where it answers in the page's by itself. @returns {Tongue|null} */
-export const asked = () => (tongue() === "zh" || /^zh\b/i.test(navigator.language) ? tongue() : null);
+export const asked = () => wanted;
 
 /** From the next visit on. @param {Tongue} chosen */
 export function saveTongue(chosen) {
@@ -237,12 +241,14 @@ export function saveTongue(chosen) {
 
 /** Load the catalogue where one is needed; without it the page is in English. */
 export async function learn() {
+  wanted = CHINESE.test(navigator.language) ? "en" : null;
   if (tongue() === "en") return;
   try {
     const answer = await fetch(new URL("../lang/zh.json", import.meta.url));
     if (!answer.ok) return;
     const { sentences, parts } = await answer.json();
     spoken = new Language({ ...sentences, ...parts });
+    wanted = "zh";
     document.documentElement.lang = "zh-CN";
     for (const written of document.querySelectorAll(".skip, .boot")) written.textContent = say(written.textContent ?? "");
   } catch {
