@@ -105,7 +105,7 @@ def _unequal(left: Position, waiting: Position, stuck: list[Position], outside: 
 def _both(
     left: Position, waiting: Position, stuck: list[Position], outside: list[Position]
 ) -> dict[str, Param]:
-    """Return who waits where and in which epoch, who has left, and where one of those is."""
+    """Return who waits where and in which epoch, and who has left and where."""
     return {
         **waits_for(stuck, outside, waiting),
         "epoch": waiting.epoch,

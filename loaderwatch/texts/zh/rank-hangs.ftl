@@ -8,7 +8,7 @@ rank-place = { $place ->
             }中
         [line] 在 { $at }
         [loader] 在{ loader-call }{ KNOWN($at) ->
-                [yes] ，其 worker 在 { $at }
+                [yes] ，其 worker 停在 { $at }
                *[no] { "" }
             }
         [ended] 在进程结束处
@@ -27,8 +27,8 @@ loader-call = { $phase ->
        *[next] { " " }next({ hang-loader }) 中
     }
 ranks-stand = { hang-ranks } { $place }
-next-place = { $place }，{ $after }
-last-place = { $place }，{ $after }
+next-place = { $place }；{ $after }
+last-place = { $place }；{ $after }
 more-places = 另有 { $number } 处
 ranks-without-stack =
     .cause = 无法取得 { hang-ranks } 的调用栈，因此不知道其代码行。
@@ -36,13 +36,13 @@ gpu-blocked-in-collective =
     .cause = GPU 显示利用率 { WHOLE($utilization_percent) }%，功率却只有 { WHOLE($power_w) } W（上限 { WHOLE($power_limit_w) } W）：它卡在集合通信里，并没有在计算。
 
 flight-recorder-names-collective =
-    .cause = PyTorch flight recorder：{ $group } 的第 { $collective } 个集合通信在 { $waiting } 上是{ $entry }；{ $apart } { KNOWN($instead) ->
-            [yes] 执行的却是{ $instead }
+    .cause = PyTorch flight recorder：{ $group } 的第 { $collective } 个集合通信在 { $waiting } 上是 { $entry }；{ $apart } { KNOWN($instead) ->
+            [yes] 执行的却是 { $instead }
            *[no] 从未到达
         }。
 flight-entry = { KNOWN($at) ->
-        [yes] { " " }{ $at }处的 { $what }
-       *[no] { " " }{ $what }
+        [yes] { $at }处的 { $what }
+       *[no] { $what }
     }
 flight-recorder-is-off =
     .advice = 为了下次卡死时能指出是哪个集合通信：{ flight-recorder-switches }。

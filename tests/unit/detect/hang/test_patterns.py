@@ -125,3 +125,17 @@ def test_who_stands_where_is_one_sentence() -> None:
     assert (
         say(replace(missing, part="cause")) == "No stack of rank 0 could be taken, so the line is not known."
     )
+
+
+def test_where_many_stand_the_rest_is_a_number() -> None:
+    ranks = [stands(stacks.main_in("barrier", user=f"work_{number}"), number=number) for number in range(6)]
+    found = whereabouts(places_of(positions_of(run(*ranks), [], Limits())))
+    assert found is not None
+    assert say(found) == (
+        "rank 0 in `barrier` at train.py:61 in work_0, rank 1 in `barrier` at train.py:61 in work_1, rank 2 in `barrier` at"
+        " train.py:61 in work_2 and 3 more"
+    )
+    assert say(found, "zh") == (
+        "rank 0 在 train.py:61（work_0）的 `barrier` 中；rank 1 在 train.py:61（work_1）的 `barrier` 中；"
+        "rank 2 在 train.py:61（work_2）的 `barrier` 中；另有 3 处"
+    )
