@@ -24,6 +24,7 @@ UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 _STEPS_PER_S: Final = re.compile(r"每秒 (\S+) 步")
+_HAN_END: Final = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]$")
 ANY_NUMBER: Final[Mapping[str, str]] = {"en": "any number", "zh": "任意多"}
 
 
@@ -135,7 +136,10 @@ def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
         items = [*items[: limit - 1], f"另外 {more} 个" if chinese else f"{more} more"]
     if len(items) <= 1:
         return "".join(items)
-    return f"{('、' if chinese else ', ').join(items[:-1])}{' 和 ' if chinese else ' and '}{items[-1]}"
+    last = " and "
+    if chinese:
+        last = "和 " if _HAN_END.search(items[-2]) else " 和 "
+    return f"{('、' if chinese else ', ').join(items[:-1])}{last}{items[-1]}"
 
 
 def listing_of(words: str, language: str = "en", limit: int = 4) -> str:
