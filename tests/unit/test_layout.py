@@ -114,6 +114,7 @@ OF_MANY = {
     "server/test_shared_gpu.py",
     "streamer/test_elsewhere.py",
     "streamer/test_gpu_of_a_process.py",
+    "texts/test_catalogues.py",
 }
 """Unit tests whose subject lies in several modules."""
 
