@@ -68,6 +68,7 @@ _SPACED: Final = re.compile(
 )
 _LATIN: Final = re.compile("[A-Za-z0-9]")
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
+HAN_PER_WORD: Final = 3
 _AROUND: Final = re.compile(r"^([\s·]*)([\s\S]*?)(\s*)$")
 
 
@@ -113,7 +114,7 @@ class Language:
 
     def _best(self, text: str) -> str:
         """Return that way to say a text, whole or in parts, which leaves the fewest English words."""
-        if not re.search("[A-Za-z%]", text):
+        if not re.search("[A-Za-z%]", text) or _is_said(text):
             return text
         framed = self._cut(text, FRAMES)
         if framed is not None:
@@ -197,6 +198,11 @@ def _apart(hole: re.Match[str], filled: str) -> str:
     return (
         (" " if starts and _HAN.match(before) else "") + filled + (" " if ends and _HAN.match(after) else "")
     )
+
+
+def _is_said(text: str) -> bool:
+    """Whether a text is in this language already: it has far more characters of it than English words."""
+    return len(_HAN.findall(text)) > HAN_PER_WORD * _words_left(text)
 
 
 def _joined(before: str, after: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from loaderwatch.core import answers
-from loaderwatch.core.answers import Evidence, GainOf, Param, Severity, Text, Unit
+from loaderwatch.core.answers import Evidence, GainOf, Param, Severity, Text, Unit, Verdict, VerdictSeverity
 from loaderwatch.core.facts import StackDump
 from loaderwatch.texts import SOURCE, is_known, say
 
@@ -100,12 +100,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def cause(self) -> str:
         """What was observed, in English."""
-        return _part(self, "cause", SOURCE)
+        return say(text_of(self, "cause"))
 
     @cached_property
     def advice(self) -> str:
         """What to do, in English."""
-        return _part(self, "advice", SOURCE)
+        return say(text_of(self, "advice"))
 
 
 def reworded(finding: Finding, **changes: Any) -> Finding:
@@ -123,27 +123,41 @@ def with_texts(finding: Finding) -> Finding:
 
 def title_of(finding: Finding | Folded, language: str = SOURCE) -> str:
     """Return the title of a finding in a language."""
-    return _said(finding, "title", language)
+    return say(text_of(finding, "title"), language)
 
 
 def texts_of(finding: Finding | answers.Finding, language: str) -> Texts:
     """Return the sentences of a finding in a language."""
-    return Texts(*(_part(finding, part, language) for part in ("title", "cause", "advice")))
+    return Texts(*(say(text_of(finding, part), language) for part in ("title", "cause", "advice")))
 
 
-def _part(finding: Finding | answers.Finding, part: str, language: str) -> str:
-    also = finding.also if is_known(finding.rule) or not finding.rule else []
-    said = [_said(finding, part, language), *(say(replace(text, part=part), language) for text in also)]
-    return "".join(said) if language == "zh" else " ".join(filter(None, said))
+def text_of(finding: Finding | Folded | answers.Finding, part: str) -> Text:
+    """Return the "title", "cause" or "advice" of a finding in no language yet, with what its further observations add."""
+    said = _own_text(finding, part)
+    if isinstance(finding, Folded) or (finding.rule and not is_known(finding.rule)):
+        return said
+    for text in finding.also:
+        said = Text("one-after-another", {"first": said, "next": replace(text, part=part)})
+    return said
 
 
-def _said(finding: Finding | Folded | answers.Finding, part: str, language: str) -> str:
+def _own_text(finding: Finding | Folded | answers.Finding, part: str) -> Text:
     if not finding.rule or not is_known(finding.rule):
         kept: str = getattr(finding.texts if isinstance(finding, Finding | Folded) else finding, part)
-        return kept
+        return Text("as-written", {"text": kept})
     if part == "title" and finding.frame is not None:
-        return say(finding.frame, language)
-    return say(Text(finding.rule, finding.params, part), language)
+        return finding.frame
+    return Text(finding.rule, finding.params, part)
+
+
+def verdict(
+    severity: VerdictSeverity, rule: str, finding_id: str | None = None, /, **params: Param
+) -> Verdict:
+    """Return the verdict that a message says with its parts ``title`` and ``advice``."""
+    title, advice = (say(Text(rule, params, part)) for part in ("title", "advice"))
+    return Verdict(
+        severity=severity, title=title, advice=advice, finding_id=finding_id, rule=rule, params=params
+    )
 
 
 def warned_s(finding: Finding) -> float | None:

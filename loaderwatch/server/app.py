@@ -54,6 +54,7 @@ from loaderwatch.server.parts import Parts
 from loaderwatch.server.peers.bundles import BUNDLE_PATH
 from loaderwatch.server.peers.forwarding import Forwarding, Peers
 from loaderwatch.server.peers.handover import Handover
+from loaderwatch.server.reader import Reader
 from loaderwatch.server.recordings.arrivals import Arrivals
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.stored_windows import StoredWindows
@@ -166,6 +167,7 @@ def create_app(
     if parts.peers is not None:
         app.add_middleware(Forwarding, peers=parts.peers)
         allow_hosts = (*allow_hosts, urlsplit(reached_at).hostname or "")
+    app.add_middleware(Reader)
     app.add_middleware(Compression)
     app.add_middleware(
         Gate,

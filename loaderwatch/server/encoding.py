@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
+
+from loaderwatch.detect.translation import in_language
+from loaderwatch.texts import SOURCE
+
+reader_language: Final = ContextVar("reader_language", default=SOURCE)
+"""The language, "en" or "zh", in which the request that is being answered gets its sentences."""
 
 
 async def body_of(request: Request, most: int) -> bytes | None:
@@ -30,9 +37,9 @@ def too_large(most: int) -> Response:
     return error_answer(413, f"at most {most} bytes are accepted", "(body)")
 
 
-def encode_json(value: Any) -> bytes:
-    """Encode any of our structures as JSON. NaN and infinity become null."""
-    return _encoder.encode(value)
+def encode_json(value: Any, language: str = SOURCE) -> bytes:
+    """Encode any of our structures as JSON, with its sentences in a language. NaN and infinity become null."""
+    return _encoder.encode(in_language(value, language))
 
 
 def significant(values: NDArray[np.float64], digits: int | None) -> NDArray[np.float64]:
@@ -47,8 +54,10 @@ def significant(values: NDArray[np.float64], digits: int | None) -> NDArray[np.f
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
-    """Make an answer of the API."""
-    return Response(encode_json(value), status_code=status, media_type="application/json")
+    """Make an answer of the API in its reader's language."""
+    return Response(
+        encode_json(value, reader_language.get()), status_code=status, media_type="application/json"
+    )
 
 
 def error_answer(status: int, error: str, field: str | None = None) -> Response:

@@ -26,6 +26,9 @@ SOURCE: Final = "en"
 
 _log: Final = logging.getLogger(__name__)
 _BROKEN_LINE: Final = re.compile(r"\s*\n\s*")
+_KEPT_BREAK: Final = (
+    "\ue000"  # stands for a line break of a parameter while those of the catalogue are removed
+)
 _BETWEEN_HAN: Final = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\s*\n\s*")
 
 
@@ -60,13 +63,15 @@ class Catalogue:
         said, errors = self._bundle.format_pattern(pattern, values)
         if errors:
             raise TextError(f"message {message}.{part} in {self.language}: {errors[0]}")
-        return self._one_line(str(said))
+        return self._one_line(str(said)).replace(_KEPT_BREAK, "\n")
 
     def _value(self, value: Any) -> Any:
         """Return a parameter as Fluent takes it."""
         if isinstance(value, Text):
-            return self.say(value.id, value.params, value.part)
-        if isinstance(value, str | FluentType):
+            value = self.say(value.id, value.params, value.part)
+        if isinstance(value, str):
+            return value.replace("\n", _KEPT_BREAK)
+        if isinstance(value, FluentType):
             return value
         if isinstance(value, bool):
             return "yes" if value else "no"

@@ -81,6 +81,12 @@ def rate(per_second: float) -> str:
     return f"{per_second:,.0f}"
 
 
+def speed(per_second: float) -> str:
+    """Return steps per second with one digit after the point, of less than one step with two: "24.0", "0.42"."""
+    per_second = float(per_second)
+    return f"{per_second:.{1 if per_second >= 1 else 2}f}"
+
+
 def rate_of(each_s: float, language: str = "en") -> str:
     """Return the rate per second of what takes so many seconds each: "33", "any number" where it takes none."""
     each_s = float(each_s)
@@ -126,6 +132,11 @@ def megabytes(number: float) -> str:
 def mebibytes(number: float) -> str:
     """Return bytes in MiB, as tools that limit memory count them: "24 MiB"."""
     return f"{rate(float(number) / 2**20)} MiB"
+
+
+def megahertz(hz: float) -> str:
+    """Return a frequency as whole megahertz: "1980 MHz"."""
+    return f"{float(hz) / 1e6:.0f} MHz"
 
 
 def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
@@ -210,6 +221,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "MEBIBYTES": _same(mebibytes),
     "ROUGHLY": _of(roughly),
     "RATE": _same(rate),
+    "SPEED": _same(speed),
     "RATE_OF": _of(rate_of),
     "CPUS": _of(cpus),
     "LISTING": _of(listing_of),
@@ -219,6 +231,7 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "PLAIN": _same(plain),
     "ROUGH_SIZE": _same(rough_size),
     "MEGABYTES": _same(megabytes),
+    "MEGAHERTZ": _same(megahertz),
     "THREE_DIGITS": _same(three_digits),
     "SIGNED": _of(signed),
     "PER_BATCH": _of(per_batch),

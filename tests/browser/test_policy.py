@@ -74,7 +74,7 @@ def finding() -> Finding:
     """What a detector makes of it: the names in its sentences."""
     return Finding(
         key="x", code="input-bound", scenario="S02", severity="critical", confidence=0.9, began_ns=time.time_ns() - 5 * SECOND,
-        texts=Texts(title=f"Rank 0 waits for {HOSTILE}", cause=HOSTILE, advice=LINK + HOSTILE),   rank=0, host=f"{LINK}{BIDI}", worker=0,
+        texts=Texts(title=f"Rank 0 waits for {HOSTILE}", cause=HOSTILE, advice=LINK + HOSTILE), rank=0, host=f"{LINK}{BIDI}", worker=0,
         evidence=[Evidence(label=HOSTILE, value=HOSTILE + "v" * 10_000, unit="text")],
         stacks=[StackDump(rank=0, worker=0, pid=4000, taken_ns=1, text=HOSTILE, why=HOSTILE)],
     )  # fmt: skip

@@ -211,7 +211,9 @@ def serving(
 class EventReader:
     """Reads a run's server-sent events in a thread."""
 
-    def __init__(self, access: Access, run_id: str, last_event_id: str | None = None) -> None:
+    def __init__(
+        self, access: Access, run_id: str, last_event_id: str | None = None, query: str = ""
+    ) -> None:
         self.events: list[dict[str, Any]] = []
         self.heartbeats = 0
         self.ended = threading.Event()
@@ -222,7 +224,7 @@ class EventReader:
         headers = {"authorization": f"Bearer {access.owner}", "accept": "text/event-stream"}
         if last_event_id:
             headers["last-event-id"] = last_event_id
-        self._connection.request("GET", f"/api/v1/runs/{run_id}/events", headers=headers)
+        self._connection.request("GET", f"/api/v1/runs/{run_id}/events{query}", headers=headers)
         # The connection forgets its socket when the answer says "close"; this one can still be hung up.
         self._socket = self._connection.sock
         self._thread = threading.Thread(target=self._read, daemon=True)

@@ -76,7 +76,7 @@ def store_advised(runs_dir: Path, began_ns: int) -> None:
     finding = Finding(
         key="input-bound:0:steady", code="input-bound", scenario="S02", severity="critical", confidence=0.9, rank=0,
         began_ns=began_ns + SECOND, texts=Texts(title="Training waits for data half of its time.", cause="Two workers are too few.", advice="Raise num_workers 2 → 8: reads are slow."),
-         lost_s=60.0, gain_ceiling_ratio=0.5,
+        lost_s=60.0, gain_ceiling_ratio=0.5,
     )  # fmt: skip
     over_ns = began_ns + 120 * SECOND
     alert = Alert("run-a.1", finding, "resolved", began_ns + 5 * SECOND, over_ns, over_ns)

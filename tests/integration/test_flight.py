@@ -19,6 +19,7 @@ from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.detect.hang.flight_recorder import divergence
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.streamer.flight_recorder import FlightReader, read_dump
+from loaderwatch.texts import say
 from tests.unit.detect.build import RankBuilder, run
 from tests.waiting import PATIENCE_S
 
@@ -108,10 +109,11 @@ def test_the_collective_that_one_rank_did_not_come_to(dumps: Path) -> None:
     found = divergence(window_of(processes))
     assert found is not None
     assert found.number == 42
-    assert found.sentence.startswith(
+    said = say(msgspec.structs.replace(found.text, part="cause"))
+    assert said.startswith(
         "PyTorch's flight recorder: collective 42 of default_pg is gloo:all_reduce (train.py:"
     )
-    assert found.sentence.endswith("on rank 0; rank 1 never came to it.")
+    assert said.endswith("on rank 0; rank 1 never came to it.")
     assert [item.value for item in found.evidence][1] == "not reached"
 
 
@@ -131,8 +133,9 @@ def test_different_collectives_in_one_place(dumps: Path) -> None:
     found = divergence(window_of([first, second]))
     assert found is not None
     assert (found.number, len(found.did)) == (30, 2)
-    assert "is gloo:barrier (train.py:" in found.sentence
-    assert "rank 0 did gloo:all_reduce (train.py:" in found.sentence
+    said = say(msgspec.structs.replace(found.text, part="cause"))
+    assert "is gloo:barrier (train.py:" in said
+    assert "rank 0 did gloo:all_reduce (train.py:" in said
 
 
 def test_an_old_dump_is_another_jobs(dumps: Path) -> None:

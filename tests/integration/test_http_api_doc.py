@@ -56,12 +56,12 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     feeds = [Feed(host=f"gpu0{rank}", rank=rank, world_size=2) for rank in range(2)]
     began_ns = feeds[0].started_ns
     evidence = [Evidence(label="data wait", value=0.5, unit="ratio")]
-    about: dict[str, Any] = {"code": "hung", "scenario": "S36", "title": "t", "began_ns": began_ns}
+    about: dict[str, Any] = {"code": "hung", "scenario": "S36", "began_ns": began_ns}
     detector.findings = [
         Finding(
-            key="k", severity="critical", confidence=0.9, texts=Texts(cause="c", advice="a"),  evidence=evidence, rank=0,
+            key="k", severity="critical", confidence=0.9, texts=Texts("t", "c", "a"), evidence=evidence, rank=0,
             stacks=[StackDump(rank=0, worker=0, pid=5, taken_ns=began_ns + SECOND, text="Thread 0x1")],
-            folded=[Folded(key="f", severity="info", evidence=evidence, **about)], **about,
+            folded=[Folded(key="f", severity="info", texts=Texts("t"), evidence=evidence, **about)], **about,
         )
     ]  # fmt: skip
     with serving(tmp_path_factory.mktemp("doc"), detector=detector) as access:
@@ -72,11 +72,12 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
 
 
 def keys_of(answer: Any) -> Iterator[str]:
-    """All names, however deep."""
-    for part in answer.values() if isinstance(answer, dict) else answer if isinstance(answer, list) else ():
-        yield from keys_of(part)
+    """All names, however deep, but for the parameters of messages, which each message has for itself."""
     if isinstance(answer, dict):
         yield from answer
+        answer = [part for name, part in answer.items() if name != "params"]
+    for part in answer if isinstance(answer, list) else ():
+        yield from keys_of(part)
 
 
 def test_every_route_has_its_section(sections: dict[tuple[str, str], str], tmp_path: Path) -> None:

@@ -306,7 +306,7 @@ def test_one_address_follows_so_many_runs_and_no_more(access: Access) -> None:
 def hung() -> Finding:
     return Finding(
         key="hung:0", code="hung", scenario="S36", severity="critical", confidence=0.9, began_ns=time.time_ns(),
-        texts=Texts(title="Rank 0 hangs.", cause="c", advice="a"),   rank=0,
+        texts=Texts(title="Rank 0 hangs.", cause="c", advice="a"), rank=0,
     )  # fmt: skip
 
 

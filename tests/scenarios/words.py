@@ -15,10 +15,9 @@ from typing import Final
 
 from loaderwatch.core import language
 from loaderwatch.core.answers import Evidence, Finding
-from loaderwatch.detect.finding import Texts, texts_of
+from loaderwatch.detect.translation import in_language
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.analysis import Judged, judge_recording
-from loaderwatch.texts import catalogue
 
 FOLDER: Final = Path(__file__).resolve().parent
 RECORDINGS: Final = sorted((FOLDER / "recordings").glob(f"*{recording.SUFFIX}"))
@@ -47,14 +46,15 @@ def words_of(path: Path, spoken: str) -> str:
     first_ns, (findings, verdict) = judged(path)
     lines = [f"== {path.stem}"]
     if verdict is not None:
+        verdict = in_language(verdict, spoken)
         lines.append(f"verdict ({verdict.severity}): {translate(verdict.title)}")
         lines += [f"    do: {translate(verdict.advice)}"] if verdict.advice else []
-    for finding in findings:
-        lines += _lines(finding, first_ns / 1e9, translate, spoken)
+    for finding in in_language(findings, spoken):
+        lines += _lines(finding, first_ns / 1e9, translate)
     return "\n".join(lines) + "\n"
 
 
-def _lines(finding: Finding, first_s: float, translate: Translate, spoken: str) -> Iterator[str]:
+def _lines(finding: Finding, first_s: float, translate: Translate) -> Iterator[str]:
     """Yield the lines of one alert; times count from the recording's first envelope."""
     began = f"{finding.began_at - first_s:+.1f} s"
     ended = "open" if finding.ended_at is None else f"{finding.ended_at - first_s:+.1f} s"
@@ -66,12 +66,9 @@ def _lines(finding: Finding, first_s: float, translate: Translate, spoken: str) 
         "samples": finding.sample_indices or None,
     }
     yield f"    who: {', '.join(f'{name} {value}' for name, value in who.items() if value is not None)}"
-    texts = Texts(translate(finding.title), translate(finding.cause), translate(finding.advice))
-    if finding.rule and finding.rule in catalogue(spoken):
-        texts = texts_of(finding, spoken)
-    yield f"    title: {texts.title}"
-    yield f"    cause: {texts.cause}"
-    yield f"    advice: {texts.advice}"
+    yield f"    title: {translate(finding.title)}"
+    yield f"    cause: {translate(finding.cause)}"
+    yield f"    advice: {translate(finding.advice)}"
     costs = (finding.lost_s, finding.gain_ceiling_ratio)
     lost, gain = ("unknown" if cost is None else f"{cost:.4g}" for cost in costs)
     yield f"    lost: {lost} s; gain at most: {gain} of the {finding.gain_of}; confidence {finding.confidence:.3g}"

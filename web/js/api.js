@@ -1,5 +1,6 @@
 // Every call to the server, and the one kind of error they fail with.
 
+import { asked } from "./language.js";
 import { NotOurs, doubt, renew, signed } from "./session.js";
 
 /** @typedef {import("./store.js").Range} Range */
@@ -21,7 +22,10 @@ const MOST_TURNS = 4;
  * @param {string} path
  * @throws {ApiError}
  */
-export const signedAddress = (path) => reached(() => signed("GET", ROOT + path));
+export const signedAddress = (path) => reached(() => signed("GET", addressOf(path)));
+
+/** A path of the API with the language in which the page wants sentences. @param {string} path */
+const addressOf = (path) => ROOT + (asked() === null ? path : `${path}${path.includes("?") ? "&" : "?"}lang=${asked()}`);
 
 /**
  * @param {string} path
@@ -34,7 +38,7 @@ export async function call(path, options = {}) {
   const body = options.body === undefined ? undefined : JSON.stringify(options.body);
   const response = await reached(async () => {
     for (let turn = 0; ; turn += 1) {
-      const answer = await fetch(await signed(method, ROOT + path, body), {
+      const answer = await fetch(await signed(method, addressOf(path), body), {
         method,
         headers: body === undefined ? {} : { "Content-Type": "application/json" },
         body,

@@ -56,6 +56,10 @@ const STOPPED = /[。.](?=[，。；：）)])/g;
 const SPACED = /(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])/g;
 const LATIN = /[A-Za-z0-9]/;
 const HAN = /[\u4e00-\u9fff]/;
+const ALL_HAN = /[\u4e00-\u9fff]/g;
+const HAN_PER_WORD = 3;
+/** Languages of browsers. */
+const CHINESE = /^zh\b/i;
 const FILLED = /\{(\d+)(?::([^}]*))?\}/g;
 
 /** A catalogue, ready to be asked. */
@@ -95,7 +99,7 @@ export class Language {
 
   /** That way to say a text, whole or in parts, which leaves the fewest English words. @param {string} text */
   best(text) {
-    if (!/[A-Za-z%]/.test(text)) return text;
+    if (!/[A-Za-z%]/.test(text) || isSaid(text)) return text;
     const framed = this.cut(text, FRAMES);
     if (framed !== null) return framed;
     if (text.length > LONGEST) return text;
@@ -209,8 +213,13 @@ const fewest = (ways) => ways.reduce((/** @type {string|undefined} */ best, way)
 /** A text whose parts were put together, without what they bring along: a full stop within, spaces between characters. @param {string} text */
 const tidy = (text) => text.replace(STOPPED, "").replace(SPACED, "");
 
+/** Whether the server has said a text in this language: it has far more characters of it than English words. @param {string} text */
+const isSaid = (text) => (text.match(ALL_HAN) ?? []).length > HAN_PER_WORD * wordsLeft(text);
+
 /** @type {Language|null} */
 let spoken = null;
+/** @type {Tongue|null} */
+let wanted = null;
 
 /** A text as the reader reads it. @param {string} text @returns {string} */
 export const say = (text) => (spoken === null ? text : spoken.say(text));
@@ -219,8 +228,11 @@ export const say = (text) => (spoken === null ? text : spoken.say(text));
 export function tongue() {
   const saved = localStorage.getItem(KEY);
   if (saved === "en" || saved === "zh") return saved;
-  return /^zh\b/i.test(navigator.language) ? "zh" : "en";
+  return CHINESE.test(navigator.language) ? "zh" : "en";
 }
+
+/** The language to ask the server for; null where it answers in the page's by itself. @returns {Tongue|null} */
+export const asked = () => wanted;
 
 /** From the next visit on. @param {Tongue} chosen */
 export function saveTongue(chosen) {
@@ -229,12 +241,14 @@ export function saveTongue(chosen) {
 
 /** Load the catalogue where one is needed; without it the page is in English. */
 export async function learn() {
+  wanted = CHINESE.test(navigator.language) ? "en" : null;
   if (tongue() === "en") return;
   try {
     const answer = await fetch(new URL("../lang/zh.json", import.meta.url));
     if (!answer.ok) return;
     const { sentences, parts } = await answer.json();
     spoken = new Language({ ...sentences, ...parts });
+    wanted = "zh";
     document.documentElement.lang = "zh-CN";
     for (const written of document.querySelectorAll(".skip, .boot")) written.textContent = say(written.textContent ?? "");
   } catch {

@@ -18,7 +18,8 @@
  * @typedef {{rank: number, worker: number, pid: number, taken_at: number, text: string, why: string}} Stack
  * @typedef {{id: string, params: Object<string, Param>, part: string|null}} Text
  * @typedef {"ratio"|"s"|"count"|"bytes"|"index"|"text"|"per_s"} Unit
- * @typedef {{severity: VerdictSeverity, title: string, advice: string, finding_id: string|null}} Verdict
+ * @typedef {{severity: VerdictSeverity, title: string, advice: string, finding_id: string|null, rule: string,
+ *   params: Object<string, Param>}} Verdict
  * @typedef {"ok"|"info"|"warning"|"critical"} VerdictSeverity
  * @typedef {{rank: number, loader: number, epoch: number, began_at: number, iter_s: number|null,
  *   sampler_s: number|null, first_wait_s: number|null, iter_kind: string|null, workers: number|null,
@@ -49,9 +50,10 @@
  *   folded: Folded[], rule: string, params: Object<string, Param>, frame: Text|null, also: Text[],
  *   silenced_until: number|null, recovering: boolean, followed: Followed|null}} Finding
  * @typedef {{key: string, code: string, scenario: string, severity: Severity, title: string, evidence: Evidence[],
- *   began_at: number, warned_s: number|null}} Folded
+ *   began_at: number, warned_s: number|null, title_text: Text|null}} Folded
  * @typedef {{run_id: string, name: string, measure: "steps_per_s"|"samples_per_s", before_per_s: number,
- *   after_per_s: number, promised_per_s: number|null, judgement: Judgement, sentence: string}} Followed
+ *   after_per_s: number, promised_per_s: number|null, judgement: Judgement, sentence: string,
+ *   sentence_text: Text|null}} Followed
  * @typedef {{state: CouplingState, reason: string, source: "measured"|"durations"|null, iterations: number,
  *   waiting: number[], waited_for: number[], wait_s: number|null, cause: "data"|"work"|null, where: string|null,
  *   ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null}} Coupling
@@ -99,7 +101,7 @@
  * @typedef {{run_id: string, name: string, state: RunStatus, started_at: number, last_seen_at: number,
  *   world_size: number, hosts: string[], host_count: number, steps: number|null, attempts: number,
  *   verdict: string|null, severity: VerdictSeverity|null, script: string, tags: string[], note: string,
- *   pinned: boolean}} RunRow
+ *   pinned: boolean, verdict_text: Text|null}} RunRow
  * @typedef {{url: string, pid: number, data_dir: string, started_by: string, started_at: number,
  *   idle_hours: number|null, leaves_at: number|null, reporting: string[]}} ServerFacts
  * @typedef {{run_id: string, name: string, state: RunStatus, attempt: number, attempts: number, earlier: Earlier[],
@@ -111,7 +113,7 @@
  *   epochs: number|null, progress: Progress|null, verdict: Verdict, loaders: Loader[], groups: RankGroup[],
  *   ranks: RankRow[]}} Summary
  * @typedef {{change: string, least_ratio: number, most_ratio: number, per_epoch_s: number|null, rests_on: string,
- *   basis: Text|null}} LoaderOption
+ *   rests_on_text: Text|null}} LoaderOption
  * @typedef {{num_workers: number, prefetch_factor: number, in_order: boolean, steps_per_s: number, least_per_s: number,
  *   most_per_s: number, gain_ratio: number, memory_bytes: number|null}} LoaderSetting
  * @typedef {{rank: number, loader: number, name: string, measured_per_s: number, today: LoaderSetting,

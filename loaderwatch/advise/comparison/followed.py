@@ -38,6 +38,7 @@ def followed(finding: Finding, a: Observed, b: Observed) -> Followed | None:
     if found is None or found.a is None or found.b is None or found.judgement not in _TOLD:
         return None
     promised = _promised(found.a.mean, finding.gain_ceiling_ratio)
+    sentence = _sentence(found, found.a.mean, found.b.mean, promised)
     return Followed(
         run_id=b.run.run_id,
         name=b.run.name,
@@ -46,7 +47,8 @@ def followed(finding: Finding, a: Observed, b: Observed) -> Followed | None:
         after_per_s=found.b.mean,
         promised_per_s=promised,
         judgement=found.judgement,
-        sentence=_sentence(found, found.a.mean, found.b.mean, promised),
+        sentence=say(sentence),
+        sentence_text=sentence,
     )
 
 
@@ -71,7 +73,7 @@ def _promised(before_per_s: float, ceiling_ratio: float | None) -> float | None:
 
 def _sentence(
     found: Difference, before_per_s: float, after_per_s: float, promised_per_s: float | None
-) -> str:
+) -> Text:
     params: dict[str, Param] = {
         "a_per_s": before_per_s,
         "b_per_s": after_per_s,
@@ -79,4 +81,4 @@ def _sentence(
         "promised_per_s": promised_per_s,
         "judgement": found.judgement,
     }
-    return say(Text("advice-followed", params))
+    return Text("advice-followed", params)

@@ -36,12 +36,17 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What to tell a person first. ``finding_id`` is the id of the alert that says more, None when there is none."""
+    """What to tell a person first. ``finding_id`` is the id of the alert that says more, None when there is none.
+
+    ``rule`` is the id of its message, whose parts with ``params`` are ``title`` and ``advice``; these are in English here.
+    """
 
     severity: VerdictSeverity
     title: str
     advice: str = ""
     finding_id: str | None = None
+    rule: str = ""
+    params: dict[str, Param] = {}
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,10 +17,11 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     scenario: str
     severity: Severity
-    title: str
+    title: str  # ``title_text`` in English
     evidence: list[Evidence]
     began_at: float
     warned_s: float | None
+    title_text: Text | None = None  # None from a server of an older version
 
 
 class Followed(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +34,8 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
     after_per_s: float
     promised_per_s: float | None  # at most, by gain_ceiling_ratio
     judgement: Judgement
-    sentence: str
+    sentence: str  # ``sentence_text`` in English
+    sentence_text: Text | None = None  # None from a server of an older version
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

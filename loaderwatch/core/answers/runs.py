@@ -10,6 +10,7 @@ from loaderwatch.core.answers.basics import (
     RankMeasure,
     RankStatus,
     RunStatus,
+    Text,
     Verdict,
     VerdictSeverity,
 )
@@ -44,12 +45,13 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     host_count: int = 0
     steps: int | None = None
     attempts: int = 1
-    verdict: str | None = None  # its title
+    verdict: str | None = None  # its title: ``verdict_text`` in English
     severity: VerdictSeverity | None = None
     script: str = ""  # the name before anybody gave it another
     tags: list[str] = []
     note: str = ""
     pinned: bool = False
+    verdict_text: Text | None = None
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):

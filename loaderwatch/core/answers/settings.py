@@ -24,7 +24,7 @@ class LoaderOption(msgspec.Struct, frozen=True, kw_only=True):
     """An option of a loader, and the shares of the run's time that it saves at least and at most; below 0 where it costs some.
 
     ``per_epoch_s`` is what it saves of an epoch at most, null for what acts on each batch; ``rests_on`` says what was measured:
-    ``basis`` in English.
+    ``rests_on_text`` in English.
     """
 
     change: str
@@ -32,7 +32,7 @@ class LoaderOption(msgspec.Struct, frozen=True, kw_only=True):
     most_ratio: float
     per_epoch_s: float | None
     rests_on: str
-    basis: Text | None = None  # None from a server of an older version
+    rests_on_text: Text | None = None  # None from a server of an older version
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Param, Text, Verdict, VerdictSeverity
+from loaderwatch.core.answers import Evidence, Param, Text, Verdict
 from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
@@ -26,9 +26,8 @@ from loaderwatch.detect.crash.evidence import (
     stopped,
     uncaught,
 )
-from loaderwatch.detect.finding import Finding, Occurrence, warned_s
+from loaderwatch.detect.finding import Finding, Occurrence, text_of, verdict, warned_s
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
-from loaderwatch.texts import say
 
 CODE: Final = "crashed"
 _EXIT_CODE: Final = re.compile(r"exit code ")
@@ -113,7 +112,7 @@ def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdi
     died was most likely killed for that, so its verdict is the hang.
     """
     judged = _judged(window, occurrences)
-    return _verdict("critical", judged) if isinstance(judged, Text) else judged
+    return verdict("critical", judged.id, None, **judged.params) if isinstance(judged, Text) else judged
 
 
 def _judged(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict | Text:
@@ -121,13 +120,8 @@ def _judged(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict | T
     known = next((each for each in occurrences if each.finding.code == CODE), None)
     if known is not None:
         before_s = warned_s(known.finding)
-        warned = "" if before_s is None else f" {say(Text('death-was-warned-of', {'before_s': before_s}))}"
-        return Verdict(
-            severity="critical",
-            title=f"{known.finding.title}{warned}",
-            advice=known.finding.advice,
-            finding_id=known.id,
-        )
+        warned = None if before_s is None else Text("death-was-warned-of", {"before_s": before_s})
+        return _alert_and(known, warned)
     ended = sorted(
         (rank for rank in window.ranks.values() if rank.process.state == "crashed"),
         key=lambda rank: (last_sign_ns(rank), rank.rank),
@@ -139,13 +133,7 @@ def _judged(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict | T
     first = next((rank for rank in unasked if died(rank.process)), (unasked or ended)[0])
     hang = next((each for each in occurrences if _lasted_until_death(each, first)), None)
     if hang is not None:
-        goes_on = say(Text("ended-in-hang", {**_who(first, window), "clock": _clock(first)}))
-        return Verdict(
-            severity="critical",
-            title=f"{hang.finding.title} {goes_on}",
-            advice=hang.finding.advice,
-            finding_id=hang.id,
-        )
+        return _alert_and(hang, Text("ended-in-hang", {**_who(first, window), "clock": _clock(first)}))
     request = _request(ended)
     if request is not None:
         return request
@@ -165,18 +153,16 @@ def _request(ended: Sequence[RankWindow]) -> Verdict | None:
     if not asked or len(asked) + len(silent) < len(ended):
         return None
     first = (by_hand or asked)[0]
-    params: dict[str, Param] = {
-        "by": stopped(first.process),
-        "where": _where(first),
-        "by_hand": bool(by_hand),
-    }
-    return _verdict("info", Text("run-was-stopped", params))
+    by = stopped(first.process)
+    return verdict("info", "run-was-stopped", by=by, where=_where(first), by_hand=bool(by_hand))
 
 
-def _verdict(severity: VerdictSeverity, text: Text) -> Verdict:
-    """Return the verdict with the title and the advice of a message."""
-    title, advice = (say(Text(text.id, text.params, part)) for part in ("title", "advice"))
-    return Verdict(severity=severity, title=title, advice=advice)
+def _alert_and(alert: Occurrence, more: Text | None) -> Verdict:
+    """Return the verdict with an alert's words, and a sentence more after its title."""
+    title, advice = text_of(alert.finding, "title"), text_of(alert.finding, "advice")
+    if more is not None:
+        title = Text("one-after-another", {"first": title, "next": more})
+    return verdict("critical", "verdict-of-alert", alert.id, title=title, advice=advice)
 
 
 def died(process: ProcessInfo) -> bool:

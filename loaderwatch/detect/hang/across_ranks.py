@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding, Texts
+from collections.abc import Mapping, Sequence
+
+from loaderwatch.core.answers import Evidence, Param, Text
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import (
     Position,
     patience,
@@ -23,18 +25,25 @@ def finding_of(
     odd: Position,
     positions: list[Position],
     age_s: float,
-    title: str,
-    cause: str,
-    advice: str,
-    evidence: list[Evidence],
+    rule: str,
+    params: Mapping[str, Param] | None = None,
+    frame: Text | None = None,
+    also: Sequence[Text] = (),
+    evidence: Sequence[Evidence] = (),
 ) -> Finding:
-    """Return a finding about ``odd``, with the stacks of all these positions; it has lasted for ``age_s``."""
+    """Return a finding about ``odd``, with the stacks of all these positions; it has lasted for ``age_s``.
+
+    Where the ranks stand is added, unless the title says it: then it is a parameter of ``frame``, or of a rule without a frame.
+    """
     each = list({position.number: position for position in positions}.values())
     found, left = places_of(each, odd.number), patience(positions)
+    known = dict(params or {})
+    in_title = list((known if frame is None else frame.params).values())
+    seen: list[Text | None] = [*also]
     if stands := whereabouts(found):
-        told = stands in title or (len(found) == 1 and found[0].position.where in title)
-        cause += "" if told else f" Where they stand: {stands}."
-        cause += without_line(each)
+        told = stands in in_title or (len(found) == 1 and found[0].position.called_at in in_title)
+        seen += [None if told else Text("ranks-stand-there", {"stands": stands}), without_line(each)]
+    seen.append(left.text if left else None)
     return Finding(
         key=f"{CODE}:collective",
         code=CODE,
@@ -46,7 +55,10 @@ def finding_of(
             for position in positions
             if position.age_s <= age_s
         ),
-        texts=Texts(title=title, cause=f"{cause} {left.sentence}" if left else cause, advice=advice),
+        rule=rule,
+        params=known,
+        frame=frame,
+        also=[text for text in seen if text is not None],
         evidence=[
             Evidence(label="no progress for", value=age_s, unit="s"),
             *(
@@ -63,3 +75,14 @@ def finding_of(
         lost_s=age_s,
         stacks=[place.dump for place in found[:8] if place.dump is not None],
     )
+
+
+def waits_for(waiting: Sequence[Position], gone: Sequence[Position], one: Position) -> dict[str, Param]:
+    """Return the parameters that say which ranks wait for which others, and where ``one`` of them does."""
+    return {
+        "waits": len(waiting),
+        "waiting": sorted(position.number for position in waiting),
+        "place": one.called_at,
+        "leaves": len(gone),
+        "gone": sorted(position.number for position in gone),
+    }

@@ -125,13 +125,13 @@ def _awaited(item: Stuck, frames: Sequence[Frame], dump: StackDump | None) -> _A
         if worker is not None:
             return _for_worker(item, worker)
     where = user_frame(frames)
-    at: Param = str(where) if where is not None else None
+    at = where.text if where is not None else None
     pid: dict[str, Param] = {"pid": span.pid}
     if waits_for_child(frames):
         works = children_work(rank, span.pid, _since_ns(item))
         return _Awaited("child", works, "child-outlives-script", pid, {"at": at})
     if waits_for_thread(frames) and where is None:
-        lines = [str(place) for place in thread_places(dump.text)] if dump is not None else []
+        lines = [place.text for place in thread_places(dump.text)] if dump is not None else []
         works = threads_work(rank, span.pid, _since_ns(item))
         # Which of several threads are no daemons is not known.
         waits = "threads" if len(lines) > 1 else "thread"
@@ -165,7 +165,7 @@ def _for_worker(item: Stuck, worker: SpanInfo) -> _Awaited:
         "in_sample": worker.sample_index is not None and busy,
         "sample": worker.sample_index,
         "stream": loader is not None and bool(loader.iterable_dataset),
-        "at": str(where) if where is not None else None,
+        "at": where.text if where is not None else None,
         "because": reason.said("because"),
     }
     works = cpu_ratio(rank, worker.pid, _since_ns(item)) > IDLE_CPU_RATIO

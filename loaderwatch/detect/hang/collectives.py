@@ -10,27 +10,21 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.detect.crash.evidence import stopped
-from loaderwatch.detect.finding import Finding, reworded
-from loaderwatch.detect.hang.across_ranks import finding_of
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.hang.across_ranks import finding_of, waits_for
 from loaderwatch.detect.hang.excuses import is_excused
 from loaderwatch.detect.hang.left_behind import left_behind
-from loaderwatch.detect.hang.outside_loops import SAVE_ADVICE, alone
-from loaderwatch.detect.hang.patterns import BRANCH_OF_MODEL, pattern_of
-from loaderwatch.detect.hang.rank_positions import (
-    Position,
-    names,
-    places_of,
-    positions_of,
-    whereabouts,
-)
+from loaderwatch.detect.hang.outside_loops import alone
+from loaderwatch.detect.hang.patterns import pattern_of
+from loaderwatch.detect.hang.rank_positions import Position, places_of, positions_of, whereabouts
 from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stands_still, still_stands_there
 from loaderwatch.detect.measures.stacks import main_frames, saving, user_frame
-from loaderwatch.detect.text import duration, ranks_phrase
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RunWindow
 
 STAYS_NS = 10_000_000_000
@@ -38,20 +32,6 @@ STAYS_NS = 10_000_000_000
 STACKS_COME_S = 10.0
 UNUSED: Final = re.compile(r"finished reduction")
 """Words of DistributedDataParallel's error on a rank that used other layers than in the step before."""
-WORKS_ADVICE: Final = (
-    "Do long work of a single rank before training or in another process, and let the others not wait for it: a longer timeout"
-    " of init_process_group only keeps the job alive meanwhile."
-)
-POLL_ADVICE: Final = "If it waits there for what may never come (a file, a server, another job), give that wait a limit and let it end with an error. "
-
-TOGETHER_ADVICE: Final = (
-    "Make such decisions on all ranks together (all_reduce a flag), and set TORCH_DISTRIBUTED_DEBUG=DETAIL to see which"
-    " collective differs."
-)
-LOST_ADVICE: Final = (
-    "Look at the network between the ranks, and read the logs of all ranks: one may tell of a lost connection or a dead process."
-    " With NCCL, set NCCL_DEBUG=INFO for the next run: each rank then logs its connections and their errors."
-)
 
 
 def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
@@ -125,10 +105,11 @@ def _differ(positions: list[Position]) -> bool:
 def _desync(positions: list[Position]) -> Finding:
     """Explain S46, an exchange of buffers against something else, or S45, other collectives that differ."""
     stands = places_of(positions)
-    places, odd = whereabouts(stands), stands[0].position
+    odd = stands[0].position
     # The same collective from two lines is two, and none of them is complete. A line that is not known tells of no difference.
     differ = len(stands) > 1 and (len({one.stands for one in stands}) > 1 or all(one.at for one in stands))
     age_s = max(position.age_s for position in positions)
+    places = Text("ranks-in-different-places", {"places": whereabouts(stands), "age_s": age_s})
     if _in_buffer_sync(positions):
         return finding_of(
             scenario="S46",
@@ -136,47 +117,37 @@ def _desync(positions: list[Position]) -> Finding:
             odd=next(position for position in positions if position.collective == "buffer sync"),
             positions=positions,
             age_s=age_s,
-            title=f"The ranks wait for each other in different places: {places}, for {duration(age_s)}.",
-            cause="DistributedDataParallel copies rank 0's buffers (BatchNorm statistics) to all ranks in every forward pass that"
-            " follows one with gradients. The ranks did not run the same number of those forward passes, which happens when"
-            " validation goes through the wrapped model on one rank only or with unequal batches.",
-            advice="In validation call model.module(x) instead of model(x), under torch.no_grad(), and on all ranks or on none."
-            f" {_buffer_option(odd)} turns the copies off altogether.",
-            evidence=[],
+            rule="unequal-forward-passes",
+            params={"option": _buffer_option(odd)},
+            frame=places,
         )
     if found := _one_sided(positions):
         return found
-    why, advice = None, TOGETHER_ADVICE
     if differ and any(position.collective for position in positions):
         why = pattern_of(positions)
-        title = f"The ranks wait for each other in different places: {places}, for {duration(age_s)}."
-        cause = "The ranks took different ways through the code, so their collectives do not match."
-        cause += (
-            f" {why.cause}"
-            if why
-            else " A batch was skipped on one rank, or a branch depends on data that only it has."
+        return finding_of(
+            scenario="S45",
+            confidence=0.75,
+            odd=odd,
+            positions=positions,
+            age_s=age_s,
+            rule=why.rule if why else "ranks-in-different-collectives",
+            params={"seen": "ways"} if why else {},
+            frame=places,
         )
-        confidence = 0.75
-    else:
-        who = ranks_phrase([position.number for position in positions], len(positions))
-        title = f"{who} have stood still in {odd.where} for {duration(age_s)}."
-        cause = "A collective does not complete although all ranks are in it: the network between them, or a partner that died."
-        advice = LOST_ADVICE
-        if odd.collective == "backward":
-            why = BRANCH_OF_MODEL
-            cause += f" Or: {why.cause[0].lower()}{why.cause[1:]}"
-        confidence = 0.5
     return finding_of(
         scenario="S45",
-        confidence=confidence,
+        confidence=0.5,
         odd=odd,
         positions=positions,
         age_s=age_s,
-        title=title,
-        cause=cause,
-        advice=why.meets if why else advice,
-        evidence=[],
+        rule="backward-never-completes" if odd.collective == "backward" else "collective-never-completes",
+        frame=Text("ranks-stand-still", {**_everybody(positions), "place": odd.called_at, "age_s": age_s}),
     )
+
+
+def _everybody(positions: list[Position]) -> dict[str, Param]:
+    return who([position.number for position in positions], len(positions))
 
 
 def _one_sided(positions: list[Position]) -> Finding | None:
@@ -185,24 +156,16 @@ def _one_sided(positions: list[Position]) -> Finding | None:
     if stands not in ({"send"}, {"recv"}) or len(positions) < 2:
         return None
     odd = max(positions, key=lambda position: position.age_s)
-    who = ranks_phrase([position.number for position in positions], len(positions))
     frame = user_frame(main_frames(odd.dump)) if odd.dump is not None else None
-    at = "" if frame is None else f", at {frame}"
-    sends = stands == {"send"}
+    at = None if frame is None else frame.text
     return finding_of(
         scenario="S45",
         confidence=0.9,
         odd=odd,
         positions=positions,
         age_s=odd.age_s,
-        title=f"{who} have stood still in send for {duration(odd.age_s)}{at}: none of them receives."
-        if sends
-        else f"{who} have stood still in recv for {duration(odd.age_s)}{at}: none of them sends.",
-        cause="A send returns when its partner receives, and a recv when its partner sends. Here all ranks took the same side, as"
-        " where each decides by itself who gives and who takes.",
-        advice="Decide it on one rank and broadcast it, or by the number of the rank where both could do the same (as in a tie);"
-        " torch.distributed.batch_isend_irecv pairs exchanges in both directions.",
-        evidence=[],
+        rule="all-ranks-send" if stands == {"send"} else "all-ranks-receive",
+        params={**_everybody(positions), "place": odd.spot, "at": at, "age_s": odd.age_s},
     )
 
 
@@ -223,22 +186,16 @@ def _crashed(stuck: list[Position], positions: list[Position]) -> Finding | None
     )
     if not dead:
         return None
-    how = f" ({dead[0].rank.process.exit})" if dead[0].rank.process.exit else ""
-    one = len(stuck) == 1
+    how, host = dead[0].rank.process.exit, dead[0].rank.host
+    unused = UNUSED.search(how or "") is not None
     return finding_of(
         scenario="S45",
         confidence=0.9,
         odd=dead[0],
         positions=[*dead, *stuck],
         age_s=max(position.age_s for position in stuck),
-        title=f"{names([position.number for position in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].where} for"
-        f" rank {dead[0].number}, which crashed{how}.",
-        cause=f"Rank {dead[0].number} is gone; the others sit in a collective with it until that times out.",
-        advice=BRANCH_OF_MODEL.meets
-        if UNUSED.search(how)
-        else f"Find out why rank {dead[0].number} on {dead[0].rank.host} died; its last steps are on its page. Stop the job:"
-        " it cannot go on.",
-        evidence=[],
+        rule="rank-crashed-on-unused-parameters" if unused else "others-wait-for-crashed-rank",
+        params={**waits_for(stuck, dead[:1], stuck[0]), "host": host, "how": how or None},
     )
 
 
@@ -249,20 +206,14 @@ def _ended(stuck: list[Position], outside: list[Position]) -> Finding | None:
         return None
     if not stuck[0].collective:
         return None
-    one, has = len(stuck) == 1, "has" if len(gone) == 1 else "have"
-    left = names([position.number for position in gone])
     return finding_of(
         scenario="S45",
         confidence=0.85,
-        odd=stuck[0] if one else gone[0],
+        odd=stuck[0] if len(stuck) == 1 else gone[0],
         positions=[*gone, *stuck],
         age_s=max(position.age_s for position in stuck),
-        title=f"{names([position.number for position in stuck]).capitalize()} {'waits' if one else 'wait'} in {stuck[0].where} for {left},"
-        f" which {has} ended.",
-        cause=f"{left.capitalize()} {has} ended without an error and will not come; the others sit in a collective until that times out.",
-        advice="Let all ranks take part in the same collectives up to the last, and let no rank leave before the others:"
-        " dist.barrier(), then dist.destroy_process_group(), on every rank.",
-        evidence=[],
+        rule="others-wait-for-ended-rank",
+        params=waits_for(stuck, gone, stuck[0]),
     )
 
 
@@ -286,42 +237,47 @@ def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding |
     )
     stands = span is not None and still and (saves or odd.has_left)
     tells = span is not None and (odd.is_held or (stands and span.wchan))
-    reason = blocked(span, "the training process") if span is not None and tells else None
-    because = f", {reason.because}" if reason else ""
-    why = pattern_of([odd], waiting)
+    reason = blocked(span) if span is not None and tells else None
     polls = not stands and cpu_ratio(odd.rank, odd.rank.process.pid, since_ns) < IDLE_CPU_RATIO
+    rule, params = _works_alone(odd, waiting, polls=polls)
+    if stands and saves:
+        rule, params = "save-of-one-rank-hangs", {}
+    elif reason:
+        rule, params = reason.rule, reason.params
+    title: dict[str, Param] = {
+        **waits_for(waiting, [odd], waiting[0]),
+        "stuck": reason is not None or stands,
+        "seen": bool(odd.frames),
+        "odd_place": odd.spot,
+        "age_s": odd.age_s,
+        "because": reason.said("because") if reason else None,
+    }
+    moves = "nothing" if still else "polls" if polls else "unknown"
     return finding_of(
         scenario="S47" if not stands else "S52" if saves else "S53",
         confidence=0.85 if stands else 0.6,
         odd=odd,
         positions=[*waiting, odd],
         age_s=max(position.age_s for position in waiting),
-        title=f"{names([position.number for position in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in"
-        f" {waiting[0].where} for rank {odd.number}, which has {'been stuck' if reason or stands else 'been'} {'at' if odd.frames else 'in'} {odd.stands} for"
-        f" {duration(odd.age_s)}{because}.",
-        cause=f"Rank {odd.number} does something the others do not, while they wait for it in a collective."
-        + (
-            " It uses no CPU and nothing of it moves."
-            if still
-            else " It hardly uses any CPU: it sleeps or polls there."
-            if polls
-            else ""
-        ),
-        advice=SAVE_ADVICE
-        if stands and saves
-        else reason.advice
-        if reason
-        else (POLL_ADVICE if polls else "") + (why.works if why and why.works else WORKS_ADVICE),
-        evidence=[],
+        rule=rule,
+        params=params,
+        frame=Text("others-wait-for-one", title),
+        also=[Text("one-rank-does-other-things", {"rank": odd.number, "moves": moves})],
     )
+
+
+def _works_alone(odd: Position, waiting: list[Position], *, polls: bool) -> tuple[str, dict[str, Param]]:
+    """Return the rule on a rank at work, by the place that it is at work in, with its parameters."""
+    why = pattern_of([odd], waiting)
+    return why.works if why and why.works else "others-wait-for-long-work", {"polls": polls}
 
 
 def _with_gpu(finding: Finding, stuck: list[Position]) -> Finding:
     for position in stuck:
         span = position.rank.span
         said = spins_in_collective(position.rank, span.since_ns) if span else None
-        if said:
-            return reworded(finding, cause=f"{finding.cause} {said}")
+        if said is not None:
+            return msgspec.structs.replace(finding, also=[*finding.also, said])
     return finding
 
 

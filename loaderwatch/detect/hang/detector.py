@@ -21,7 +21,6 @@ from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.awaited import evaluates, loader_name, name_of, workers_of
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import (
-    Patience,
     Place,
     patience,
     place_evidence,
@@ -41,6 +40,7 @@ from loaderwatch.detect.measures.progress import (
     stuck,
 )
 from loaderwatch.detect.measures.stacks import (
+    Frame,
     in_debugger,
     main_frames,
     user_frame,
@@ -118,7 +118,7 @@ def _loader_finding(
         also=[
             *_cause(item, worker, where, others, len(in_loader), retries, stands),
             *([Text("memory-kills-lately", {"kills": kills})] if kills else []),
-            *([_given_up(left)] if left else []),
+            *([left.text] if left else []),
         ],
         evidence=[
             *_evidence(item, worker, index, where),
@@ -133,12 +133,6 @@ def _loader_finding(
         lost_s=item.age_s,
         stacks=stacks,
     )
-
-
-def _given_up(left: Patience) -> Text:
-    """Return when the collective is given up in which others wait."""
-    when: dict[str, Param] = {"left_s": left.left_s, "timeout_s": left.timeout_s}
-    return Text("collective-will-end", {**when, "over": left.left_s <= 0, "known": left.known})
 
 
 def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
@@ -227,7 +221,7 @@ def _is_stream(item: Stuck) -> bool:
 def _cause(
     item: Stuck,
     worker: SpanInfo | None,
-    where: object | None,
+    where: Frame | None,
     others: list[int],
     loaders: int,
     retries: Retries | None,
@@ -245,11 +239,12 @@ def _cause(
     seen = [Text("loader-waited-for", waited)]
     if where is not None:
         number = worker.worker if worker is not None else None
-        seen.append(Text("process-stands-at", {"worker": number, "at": str(where)}))
+        seen.append(Text("process-stands-at", {"worker": number, "at": where.text}))
     if others:
         wait: dict[str, Param] = {"number": len(others), "ranks": others, "loaders": loaders > 1}
         seen.append(Text("ranks-wait-for-loader", wait))
-        seen += [Text("ranks-stand-there", {"stands": whereabouts(stands)})] if stands else []
+        stand = whereabouts(stands)
+        seen += [Text("ranks-stand-there", {"stands": stand})] if stand else []
     if retries:
         seen.append(Text("tries-again-asleep" if retries.sleeps else "tries-again-at-once"))
     elif item.reading:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.core.answers import Evidence
+import msgspec
+
+from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.core.facts import FlightEntry
-from loaderwatch.detect.finding import Finding, reworded
-from loaderwatch.detect.hang.rank_positions import names
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.hang.rank_positions import names, ranks_text
 from loaderwatch.detect.window import RunWindow
 
-SWITCHES: Final = (
-    "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_FR_DUMP_TEMP_FILE=/some/folder/rank_ in the job's environment"
-    " (TORCH_NCCL_TRACE_BUFFER_SIZE and TORCH_NCCL_DEBUG_INFO_TEMP_FILE in older versions of PyTorch)"
-)
-"""The environment variables that make PyTorch write dumps when a NCCL collective times out."""
+_LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+) in (?P<function>.+)")
 
 
 @dataclass(frozen=True)
@@ -31,18 +30,22 @@ class Divergence:
     did: tuple[tuple[FlightEntry | None, tuple[int, ...]], ...]
 
     @property
-    def sentence(self) -> str:
-        """Return the sentence that says which collective it is and what the odd ranks did instead."""
+    def text(self) -> Text:
+        """Return what says which collective it is and what the odd ranks did instead."""
         odd, ranks = self.did[0]
         others, waiting = self.did[1]
         if others is None:
             odd, ranks, others, waiting = None, waiting, odd, ranks
         assert others is not None
-        did = "never came to it" if odd is None else f"did {_named(odd)} instead"
-        return (
-            f"PyTorch's flight recorder: collective {self.number} of {self.group} is {_named(others)} on {names(waiting)};"
-            f" {names(ranks)} {did}."
-        )
+        parts: dict[str, Param] = {
+            "collective": self.number,
+            "group": self.group,
+            "entry": _entry(others),
+            "waiting": ranks_text(waiting),
+            "apart": ranks_text(ranks),
+            "instead": None if odd is None else _entry(odd),
+        }
+        return Text("flight-recorder-names-collective", parts)
 
     @property
     def evidence(self) -> list[Evidence]:
@@ -57,6 +60,12 @@ class Divergence:
         ]
 
 
+def _entry(entry: FlightEntry) -> Text:
+    line = _LINE.fullmatch(entry.at or "")
+    at = entry.at if line is None else Text("code-line", {**line.groupdict()})
+    return Text("flight-entry", {"what": entry.what, "at": at})
+
+
 def _named(entry: FlightEntry) -> str:
     return f"{entry.what} ({entry.at})" if entry.at else entry.what
 
@@ -69,11 +78,11 @@ def recorded(finding: Finding, window: RunWindow) -> Finding:
     found = divergence(window)
     if found is None:
         processes = [rank.process for rank in window.ranks.values()]
-        advice = f"So that the next hang names the collective: {SWITCHES}."
         blind = any("nccl" in (process.backend or "") and not process.flight_dump for process in processes)
-        return reworded(finding, advice=f"{finding.advice} {advice}") if blind else finding
-    return reworded(
-        finding, cause=f"{finding.cause} {found.sentence}", evidence=[*finding.evidence, *found.evidence]
+        also = [*finding.also, Text("flight-recorder-is-off")] if blind else finding.also
+        return msgspec.structs.replace(finding, also=also)
+    return msgspec.structs.replace(
+        finding, also=[*finding.also, found.text], evidence=[*finding.evidence, *found.evidence]
     )
 
 

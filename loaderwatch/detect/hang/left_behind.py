@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.hang.across_ranks import finding_of
+from loaderwatch.detect.hang.across_ranks import finding_of, waits_for
 from loaderwatch.detect.hang.patterns import EARLY_STOP, pattern_of
-from loaderwatch.detect.hang.rank_positions import Position, names
+from loaderwatch.detect.hang.rank_positions import Position
 from loaderwatch.detect.measures.stacks import in_loop_of
-from loaderwatch.detect.text import listing
 
 
 def left_behind(stuck: list[Position], outside: list[Position], *, same_epoch: bool) -> Finding | None:
@@ -54,59 +53,40 @@ def _had_as_many(left: Position, waiting: Position) -> bool:
 
 
 def _went_on(left: Position, waiting: Position, stuck: list[Position], outside: list[Position]) -> Finding:
-    gone = [position.number for position in outside]
-    waits = [position.number for position in stuck]
-    one, alone = len(waits) == 1, len(gone) == 1
-    if left.place == "ended":
-        title = (
-            f"{names(waits).capitalize()} {'has' if one else 'have'} begun epoch {waiting.epoch} and {'waits' if one else 'wait'} in"
-            f" {waiting.where} for {names(gone)}, which {'has' if alone else 'have'} not: {'it' if alone else 'they'} left after epoch"
-            f" {left.epoch} and {'has' if alone else 'have'} ended."
-        )
-    else:
-        title = (
-            f"{names(waits).capitalize()} {'has' if one else 'have'} begun epoch {waiting.epoch} and {'waits' if one else 'wait'} in"
-            f" {waiting.where} for {names(gone)}, which {'has' if alone else 'have'} not: {'it' if alone else 'they'} left after epoch"
-            f" {left.epoch} and {'stands' if alone else 'stand'}"
-            f" {'at' if left.collective is None and ':' in left.stands else 'in'} {left.where}."
-        )
     why = pattern_of([left], stuck) or EARLY_STOP
+    title = _both(left, waiting, stuck, outside)
     return finding_of(
         scenario="S45",
         confidence=0.9,
-        odd=left if len(gone) <= len(waits) else waiting,
+        odd=left if len(outside) <= len(stuck) else waiting,
         positions=[*stuck, *outside],
         age_s=max(position.age_s for position in stuck),
-        title=title,
-        cause=f"Until then the ranks had the same number of batches. {why.cause} Nobody will come until the collective times out.",
-        advice=why.meets,
-        evidence=[],
+        rule=why.rule,
+        params={"seen": "epochs"},
+        frame=Text("epoch-begun-without-others", {**title, "ended": left.place == "ended"}),
+        also=[Text("nobody-will-come")],
     )
 
 
 def _unequal(left: Position, waiting: Position, stuck: list[Position], outside: list[Position]) -> Finding:
-    gone = [position.number for position in outside]
-    waits = [position.number for position in stuck]
-    odd = left if len(gone) < len(waits) else waiting
     planned = waiting.planned
     has = planned if planned is not None and planned > (left.batches or 0) else waiting.batches
-    partner = f"rank {left.number}, which has" if len(gone) == 1 else f"ranks {_numbers(gone)}, which have"
-    who = f"rank {waiting.number} waits" if len(waits) == 1 else f"ranks {_numbers(waits)} wait"
-    more = f"{has} or more batches" if has == waiting.batches else f"{has} batches"
     return finding_of(
         scenario="S44",
         confidence=0.95 if left.epoch == waiting.epoch else 0.7,
-        odd=odd,
+        odd=left if len(outside) < len(stuck) else waiting,
         positions=[*stuck, *outside],
         age_s=max(position.age_s for position in stuck),
-        title=f"Rank {waiting.number} has {more} in epoch {waiting.epoch}, rank {left.number} has {left.batches}:"
-        f" {who} in {waiting.where} for {partner} left the epoch.",
-        cause=f"Every step needs all ranks, but they do not have the same number of batches. Rank {waiting.number} is in batch"
-        f" {waiting.batches} of epoch {waiting.epoch}; rank {left.number} ended epoch {left.epoch} after {left.batches}"
-        f" and now stands {'at' if left.collective is None and ':' in left.stands else 'in'} {left.where}. Nobody will come until the collective times out.",
-        advice="Give every rank the same number of batches: DistributedSampler with drop_last=True, equal shards for an"
-        " IterableDataset, or wrap the loop in `with torch.distributed.algorithms.join.Join([model])`. Do not skip or"
-        " filter batches on one rank only.",
+        rule="unequal-batches-per-rank",
+        params={
+            **_both(left, waiting, stuck, outside),
+            "rank": waiting.number,
+            "batches": has,
+            "or_more": has == waiting.batches,
+            "batch": waiting.batches,
+            "left_rank": left.number,
+            "left_batches": left.batches,
+        },
         evidence=[
             *(
                 Evidence(
@@ -122,5 +102,14 @@ def _unequal(left: Position, waiting: Position, stuck: list[Position], outside: 
     )
 
 
-def _numbers(numbers: list[int]) -> str:
-    return listing([str(number) for number in sorted(numbers)])
+def _both(
+    left: Position, waiting: Position, stuck: list[Position], outside: list[Position]
+) -> dict[str, Param]:
+    """Return who waits where and in which epoch, and who has left and where."""
+    return {
+        **waits_for(stuck, outside, waiting),
+        "epoch": waiting.epoch,
+        "left_epoch": left.epoch,
+        "left_place": left.called_at,
+        "at_line": left.line is not None,
+    }

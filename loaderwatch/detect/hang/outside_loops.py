@@ -55,10 +55,8 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
 )
 from loaderwatch.detect.window import RankWindow, RunWindow
-from loaderwatch.texts import say
 
 CODE = "hung"
-SAVE_ADVICE: Final = say(Text("save-where-it-answers"))
 _POINTED: Final = (*SOCKET_FUNCTIONS, *PIPE_FUNCTIONS, "wait_for_partner", "lock_inode", "flock")
 """Parts of the names of kernel functions in which a process waits for one thing: a connection, a pipe, a lock on a file."""
 
@@ -263,7 +261,7 @@ def _title(item: Stuck, frames: Sequence[Frame], because: Text | str | None, *, 
         "rank": rank.rank if rank.process.world_size >= 2 else None,
         "stands": stands,
         "place": "line" if where else place,
-        "at": str(where) if where else None,
+        "at": where.text if where else None,
         "phase": span.phase_name or span.phase,
         "age_s": item.age_s,
         "silent_s": silent_s(item) if stands == "save" else None,

@@ -1,4 +1,4 @@
-"""What a rank does alone while others wait for it, by its stack, and what to change: one table."""
+"""What a rank does alone while others wait for it, by its stack: one table."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ Fits: TypeAlias = "Callable[[Position, Set[str]], bool]"
 
 @dataclass(frozen=True)
 class Pattern:
-    """One row: a kind of place, why the others wait, and what to change.
+    """One row: a kind of place, and which rules say why the others wait and what to change.
 
-    ``cause`` and ``meets`` are for a rank that came to a collective there alone; ``works`` is the advice for one that is at work
-    there, outside any collective.
+    ``rule`` is for a rank that came to a collective there alone, ``works`` for one that is at work there, outside any collective;
+    "" where that is nothing of its own.
     """
 
     fits: Fits
-    cause: str
-    meets: str
+    rule: str
     works: str = ""
 
 
@@ -86,6 +85,15 @@ def _meets(position: Position) -> bool:
 
 
 _names_a_save: Final = _named("save", "saves", "saving", "checkpoint", "checkpoints", "ckpt", "snapshot")
+_evaluates: Final = _named(
+    *("eval", "evaluate", "evaluation", "valid", "validate", "validation", "val", "infer", "inference"),
+    *("predict", "test"),
+)
+_prepares: Final = _named(
+    *("cache", "prepare", "preprocess", "build", "index", "download", "tokenize", "tokenise", "extract"),
+    *("convert", "dataset"),
+)
+_reports: Final = _named("log", "logs", "report", "metric", "metrics", "summary", "track")
 
 
 def _saves(position: Position, words: Set[str]) -> bool:
@@ -94,86 +102,19 @@ def _saves(position: Position, words: Set[str]) -> bool:
     return gathers or saving(position.frames) or _names_a_save(position, words)
 
 
-EARLY_STOP: Final = Pattern(
-    _may_have_stopped,
-    "Whether the loop goes on was decided on each rank alone: by its own loss (early stopping), a limit of time, or a file.",
-    "Decide it once for all ranks: all_reduce the loss, or broadcast rank 0's decision, before the loop ends or goes on.",
-)
-BRANCH_OF_MODEL: Final = Pattern(
-    _in_forward,
-    "The ranks took different branches of the model, so the collectives in their passes do not match.",
-    "Use the same layers on all ranks in each step. Where that cannot be, set find_unused_parameters=True in DistributedDataParallel;"
-    " TORCH_DISTRIBUTED_DEBUG=DETAIL names the parameters that got no gradient.",
-)
+EARLY_STOP: Final = Pattern(_may_have_stopped, "rank-left-the-loop")
+BRANCH_OF_MODEL: Final = Pattern(_in_forward, "model-branches-differ")
 PATTERNS: Final = (
-    Pattern(
-        _ends_its_group,
-        "One rank already takes down its process group: an error, a `return` or a `break` took it out of the loop.",
-        "Read that rank's stderr for a traceback, and let an error end the process at once. Without an error, decide on all ranks together"
-        " when the loop ends: all_reduce the loss.",
-    ),
+    Pattern(_ends_its_group, "rank-destroys-its-group"),
     replace(EARLY_STOP, fits=_has_stopped),
-    Pattern(
-        _saves,
-        "One rank alone came to a collective in code that saves a checkpoint.",
-        "Take that collective out of `if rank == 0`: all ranks call it, and state_dict() of a sharded model, too. Only writing the file"
-        " belongs to one rank.",
-        "Let one rank write the checkpoint while the others train on: torch.distributed.checkpoint.async_save, or a copy in host memory"
-        " that a thread writes.",
-    ),
-    Pattern(
-        _named(
-            "eval",
-            "evaluate",
-            "evaluation",
-            "valid",
-            "validate",
-            "validation",
-            "val",
-            "infer",
-            "inference",
-            "predict",
-            "test",
-        ),
-        "One rank alone came to a collective in an evaluation.",
-        "Let all ranks evaluate, or let one do so without any collective: model.module(x) instead of model(x), and metrics that are not"
-        " synchronised.",
-        "Split the evaluation among all ranks (DistributedSampler), or evaluate saved checkpoints in a job of its own.",
-    ),
-    Pattern(
-        _named(
-            "cache",
-            "prepare",
-            "preprocess",
-            "build",
-            "index",
-            "download",
-            "tokenize",
-            "tokenise",
-            "extract",
-            "convert",
-            "dataset",
-        ),
-        "One rank alone came to a collective in code that prepares data.",
-        "Let one rank build it before a barrier that all ranks call: `if rank == 0: build()`, then dist.barrier(), and then all ranks read"
-        " it.",
-        "Build it in a job of its own before training, so that no rank waits for it. A longer timeout of init_process_group only keeps"
-        " the job alive meanwhile.",
-    ),
+    Pattern(_saves, "checkpoint-by-one-rank", works="others-wait-for-checkpoint"),
+    Pattern(_evaluates, "evaluation-by-one-rank", works="others-wait-for-evaluation"),
+    Pattern(_prepares, "data-preparation-by-one-rank", works="others-wait-for-data-preparation"),
     replace(EARLY_STOP, fits=_named("stop", "stopping", "patience", "converged", "plateau")),
-    Pattern(
-        _named("log", "logs", "report", "metric", "metrics", "summary", "track"),
-        "One rank alone came to a collective in code that reports.",
-        "Reduce metrics on all ranks, and let one rank only write the result.",
-    ),
+    Pattern(_reports, "report-by-one-rank"),
     BRANCH_OF_MODEL,
     EARLY_STOP,
-    Pattern(
-        _in_own_code,
-        "One rank alone came to this collective: a branch of the loop is taken on some ranks only.",
-        "Let all ranks come to that collective, or none: take it out of `if rank == 0`, or of the branch that depends on local data."
-        " Where ranks must decide, all_reduce a flag first.",
-    ),
+    Pattern(_in_own_code, "collective-by-one-rank"),
 )
 """The first row that fits holds: what is certain, then the names on the stack, then where it stands."""
 

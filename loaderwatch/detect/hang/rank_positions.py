@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from loaderwatch.core.answers import Evidence, PlaceState
+from loaderwatch.core.answers import Evidence, Param, PlaceState, Text
 from loaderwatch.core.facts import OPEN_SPAN, StackDump
-from loaderwatch.detect.hang.awaited import call_of
+from loaderwatch.detect.hang.awaited import call_of, loader_name
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
@@ -28,12 +28,13 @@ from loaderwatch.detect.measures.stacks import (
     runs_program,
     user_frame,
 )
-from loaderwatch.detect.text import duration, listing
 from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.texts import say
 
 STANDS_AFTER_S: Final = 5.0  # stacks are taken when a span is this old
 DEFAULT_TIMEOUT_S: Final = {"nccl": 600.0, "gloo": 1800.0}
 """PyTorch's own timeouts (``torch.distributed.init_process_group``), where the run's is not known."""
+MOST_PLACES: Final = 4  # that one sentence names; of more, the rest is a number
 STALE_NS = 10_000_000_000  # a host that has not been heard of for so long says nothing about its ranks
 
 
@@ -81,25 +82,42 @@ class Position:
         return self.place in ("outside", "ended") or (self.place == "stuck" and elsewhere)
 
     @property
-    def stands(self) -> str:
-        """Return where the rank stands: its collective, the line of the user's code, or its phase."""
-        if self.collective:
-            return {"backward": "backward", "buffer sync": "the forward pass's buffer sync"}.get(
-                self.collective, self.collective
-            )
-        if self.place == "ended":
-            return "its end"
-        where = user_frame(self.frames)
-        if where is None and ends_interpreter(self.frames):
-            return "the end of Python, which waits for its threads and children"
-        phase = self.rank.span.phase if self.rank.span else "?"
-        return str(where) if where else {"outside": "code outside the loop"}.get(phase, f"its {phase}")
+    def line(self) -> Frame | None:
+        """Return the line of the user's code at which the rank stands; None where it is in a collective, or no line is known."""
+        return None if self.collective or self.place == "ended" else user_frame(self.frames)
 
     @property
-    def where(self) -> str:
-        """Return where the rank stands, a collective with the user's line that called it: "`backward` at train.py:90 in main"."""
+    def stands(self) -> str:
+        """Return where the rank stands, in English: its collective, the line of the user's code, or its phase."""
+        return say(self.spot)
+
+    @property
+    def spot(self) -> Text:
+        """Return where the rank stands: its collective, the line of the user's code, or its phase."""
+        if self.collective:
+            return Text("rank-place", {"place": "collective", "collective": _in_text(self.collective)})
+        if self.place == "ended":
+            return Text("rank-place", {"place": "ended"})
+        if self.line is not None:
+            return Text("rank-place", {"place": "line", "at": self.line.text})
+        if ends_interpreter(self.frames):
+            return Text("rank-place", {"place": "exit"})
+        phase = self.rank.span.phase if self.rank.span else "?"
+        return Text("rank-place", {"place": "outside" if phase == "outside" else "phase", "phase": phase})
+
+    @property
+    def called_at(self) -> Text:
+        """Return where the rank stands, a collective with the user's line that called it."""
         at = user_frame(self.frames) if self.collective else None
-        return f"`{self.collective}` at {at}" if at else self.stands
+        if self.collective is None or at is None:
+            return self.spot
+        call: dict[str, Param] = {"collective": _in_text(self.collective), "at": at.text}
+        return Text("rank-place", {"place": "call", **call})
+
+
+def _in_text(name: str) -> str:
+    """Return the name of a collective as messages choose by it, which know no variant with a space."""
+    return name.replace(" ", "-")
 
 
 def positions_of(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Position]:
@@ -156,8 +174,8 @@ class Place:
 
     state: PlaceState
     collective: str | None
-    stands: str  # "backward", "train.py:31 in prepare", "next(train_loader)"
-    at: str | None  # the line of the user's code, where that is not what ``stands`` says
+    stands: str  # in English: "backward", "train.py:31 in prepare", "next(train_loader)"
+    at: str | None  # in English: the line of the user's code, where that is not what ``stands`` says
     positions: tuple[Position, ...]
 
     @property
@@ -185,8 +203,20 @@ class Place:
 
     @property
     def text(self) -> str:
-        """Return the place with its line of code, as "backward (train.py:33 in train)"."""
+        """Return the place with its line of code, in English: "backward (train.py:33 in train)"."""
         return f"{self.stands} ({self.at})" if self.at else self.stands
+
+    @property
+    def spot(self) -> Text:
+        """Return the place with its line of code."""
+        first = self.positions[0]
+        span = first.rank.span
+        if span is None or span.phase not in LOADER_PHASES:
+            return first.called_at
+        where = user_frame(main_frames(_worker_dump(first)))
+        at = None if where is None else where.text
+        call: dict[str, Param] = {"phase": span.phase, "loader": loader_name(first.rank, span), "at": at}
+        return Text("rank-place", {"place": "loader", **call})
 
 
 def places_of(positions: Sequence[Position], odd: int | None = None) -> list[Place]:
@@ -287,29 +317,46 @@ def place_evidence(found: Sequence[Place]) -> list[Evidence]:
 
 
 def names(ranks: Sequence[int]) -> str:
-    """Return ranks in words, as "rank 3" or "ranks 0, 2 and 5"."""
-    return f"rank{'s' if len(ranks) > 1 else ''} {listing([str(rank) for rank in sorted(ranks)])}"
+    """Return ranks in English, as "rank 3" or "ranks 0, 2 and 5"."""
+    return say(ranks_text(ranks))
 
 
-def whereabouts(found: Sequence[Place]) -> str:
-    """Return who stands where: "rank 0 in `barrier` at index.py:48 in build and rank 1 in `backward` at train.py:90 in main"."""
-    return listing([_stand(place) for place in found if place.state == "stands"])
+def ranks_text(ranks: Sequence[int]) -> Text:
+    """Return ranks as the message ``hang-ranks``: "rank 3" or "ranks 0, 2 and 5"."""
+    return Text("hang-ranks", _ranks(ranks))
 
 
-def _stand(place: Place) -> str:
-    if place.collective is not None and place.at is not None:
-        return f"{names(place.ranks)} in `{place.collective}` at {place.at}"
-    if ":" in place.stands:
-        return f"{names(place.ranks)} ({place.text})"
-    return f"{names(place.ranks)} in {place.text}"
+def _ranks(ranks: Sequence[int]) -> dict[str, Param]:
+    return {"number": len(ranks), "ranks": sorted(ranks)}
 
 
-def without_line(positions: Sequence[Position]) -> str:
-    """Return the sentence on ranks whose line is not known, as no stack of them was taken; "" if there are none."""
+def whereabouts(found: Sequence[Place]) -> Text | None:
+    """Return who stands where; None where nobody stands.
+
+    In English: "rank 0 in `barrier` at index.py:48 in build and rank 1 in `backward` at train.py:90 in main".
+    """
+    clauses = [_stand(place) for place in found if place.state == "stands"]
+    if len(clauses) > MOST_PLACES:
+        more = Text("more-places", {"number": len(clauses) - MOST_PLACES + 1})
+        clauses = [*clauses[: MOST_PLACES - 1], more]
+    if not clauses:
+        return None
+    *before, said = clauses
+    for place in reversed(before):
+        last = place is before[-1]
+        said = Text("last-place" if last else "next-place", {"place": place, "after": said})
+    return said
+
+
+def _stand(place: Place) -> Text:
+    at_line = place.spot.params["place"] == "line"
+    return Text("ranks-stand", {**_ranks(place.ranks), "at_line": at_line, "place": place.spot})
+
+
+def without_line(positions: Sequence[Position]) -> Text | None:
+    """Return what to say of ranks whose line is not known, as no stack of them was taken; None if there are none."""
     found = [one.number for one in positions if one.place in ("stuck", "outside") and one.dump is None]
-    if not found:
-        return ""
-    return f" No stack of {names(found)} could be taken, so the line is not known."
+    return Text("ranks-without-stack", _ranks(found)) if found else None
 
 
 @dataclass(frozen=True)
@@ -321,13 +368,10 @@ class Patience:
     known: bool  # the run's own setting, not PyTorch's default
 
     @property
-    def sentence(self) -> str:
-        """Return the sentence that says when the collective is given up."""
-        whose = "" if self.known else ", PyTorch's default"
-        after = f"its timeout of {duration(self.timeout_s)}{whose}"
-        if self.left_s <= 0:
-            return f"The collective should have been given up by now, after {after}."
-        return f"In {duration(self.left_s)} the collective is given up, after {after}, and the job dies."
+    def text(self) -> Text:
+        """Return what to say of when the collective is given up."""
+        when: dict[str, Param] = {"left_s": self.left_s, "timeout_s": self.timeout_s}
+        return Text("collective-will-end", {**when, "over": self.left_s <= 0, "known": self.known})
 
 
 def patience(positions: Sequence[Position]) -> Patience | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
 
-from loaderwatch.core.answers import Param, Text
+from loaderwatch.core.answers import Param
 from loaderwatch.core.facts import LoaderInfo, SpanInfo, StackDump
 from loaderwatch.core.system import (
     CHILD_FUNCTIONS,
@@ -20,7 +20,6 @@ from loaderwatch.detect.hang.awaited import workers_of
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, main_frames, thread_places, waits_on_queue
 from loaderwatch.detect.window import RankWindow
-from loaderwatch.texts import say
 
 _WAITERS: Final = 8
 """Innermost frames of which one tells what kind of thread is awaited."""
@@ -79,7 +78,7 @@ def thread_silent(dump: StackDump | None) -> Explanation:
     if ("multiprocessing", "pool.py") in modules:
         return _reason("S35", 0.8, "pool-gives-no-sign")
     if any("futures" in parts for parts in modules):
-        lines = [str(place) for place in thread_places(dump.text)] if dump is not None else []
+        lines = [place.text for place in thread_places(dump.text)] if dump is not None else []
         return _reason("S35", 0.8, "future-gives-no-sign", lines=lines or None)
     return _reason("S35", 0.8, "thread-gives-no-sign")
 
@@ -89,7 +88,7 @@ def without_end(*, sleeps: bool = False) -> Explanation:
     return _reason("S22", 0.85, "retries-without-end" if sleeps else "computes-without-end")
 
 
-def blocked(process: SpanInfo, _name: str = "", *, asked: bool = True) -> Explanation:
+def blocked(process: SpanInfo, *, asked: bool = True) -> Explanation:
     """Explain why a process does not get on, by its state and the kernel function that it waits in.
 
     ``asked`` means, of a worker, that the loop waits for it.
@@ -123,6 +122,4 @@ def blocked(process: SpanInfo, _name: str = "", *, asked: bool = True) -> Explan
 
 
 def _reason(scenario: str, confidence: float, rule: str, **params: Param) -> Explanation:
-    """Return the explanation of a rule, with its words in English for detectors that make a sentence of them."""
-    because, advice = (say(Text(rule, params, part)) for part in ("because", "advice"))
-    return Explanation(scenario, confidence, because, advice=advice, rule=rule, params=params)
+    return Explanation(scenario, confidence, rule=rule, params=params)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import msgspec
-
-from loaderwatch.core.answers import RunStatus, Verdict
+from loaderwatch.core.answers import RunStatus, Text, Verdict, VerdictSeverity
 from loaderwatch.detect.crash.unexplained import crash_verdict
-from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence
+from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence, text_of, verdict
 from loaderwatch.detect.incidents.watching import watched
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import run_use
@@ -18,7 +16,6 @@ from loaderwatch.detect.measures.progress import (
 )
 from loaderwatch.detect.measures.shares import RECENT_S, Use, shares_of
 from loaderwatch.detect.measures.standstill import FEW_STEPS
-from loaderwatch.detect.text import count, duration, percent
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 UNMEASURED_S: Final = 20.0
@@ -50,9 +47,13 @@ def verdict_of(
     how it ended; what was said of it last stays. ``refused`` is why what the run sends cannot be stored, None if it can.
     """
     if refused is not None:
-        return _not_stored(refused)
+        return verdict("critical", "server-cannot-store", reason=refused)
     if state == "lost":
-        return _ended_unheard() if silent_s is None else no_news(silent_s, last_said(window(), occurrences))
+        return (
+            verdict("info", "attempt-ended-unheard")
+            if silent_s is None
+            else no_news(silent_s, last_said(window(), occurrences))
+        )
     if state == "crashed":
         return crash_verdict(window(), occurrences)
     if state == "finished":
@@ -67,8 +68,8 @@ def _at_its_end(told: Sequence[Occurrence]) -> Verdict:
     came_true = [each for each in told if each.finding.code != FORECAST]
     worst = max(came_true or told, key=lambda each: _gravity(each.finding))
     if came_true:
-        return _of(worst, "Finished. While it ran: ")
-    return msgspec.structs.replace(_of(worst, "Finished before what was forecast: "), severity="info")
+        return _of(worst, "finished-with-alert")
+    return _of(worst, "finished-before-forecast", "info")
 
 
 def last_said(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
@@ -88,21 +89,17 @@ def no_news(silent_s: float, last: Verdict | None) -> Verdict:
     ``last`` is what was said before the silence, None where that is not known yet.
     """
     if last is None:
-        title = f"No news for {duration(silent_s)}: whether training goes on is not known."
-        return Verdict(severity="info", title=title, advice=_REACH)
+        return verdict("info", "no-news", silent_s=silent_s, last=None, advice=None)
     grave = last.severity in ("warning", "critical")
-    return Verdict(
-        severity=last.severity if grave else "info",
-        title=f"No news for {duration(silent_s)}: whether training goes on is not known. When last heard of: {last.title}",
-        advice=f"{last.advice} {_REACH}" if grave and last.advice else _REACH,
-        finding_id=last.finding_id,
+    title, advice = (Text(last.rule, last.params, part) for part in ("title", "advice"))
+    return verdict(
+        last.severity if grave else "info",
+        "no-news",
+        last.finding_id,
+        silent_s=silent_s,
+        last=title,
+        advice=advice if grave and last.advice else None,
     )
-
-
-_REACH: Final = (
-    "Check that the host is up and can reach this server. What was recorded meanwhile waits on its disk and is shown when the"
-    " connection is back."
-)
 
 
 def _most_urgent(occurrences: Sequence[Occurrence]) -> Occurrence | None:
@@ -122,34 +119,12 @@ def _gravity(finding: Finding) -> tuple[int, float]:
     return SEVERITIES[finding.severity], finding.lost_s or 0.0
 
 
-def _of(occurrence: Occurrence, beginning: str = "") -> Verdict:
+def _of(
+    occurrence: Occurrence, rule: str = "verdict-of-alert", severity: VerdictSeverity | None = None
+) -> Verdict:
     finding = occurrence.finding
-    return Verdict(
-        severity=finding.severity,
-        title=f"{beginning}{finding.title}",
-        advice=finding.advice,
-        finding_id=occurrence.id,
-    )
-
-
-def _ended_unheard() -> Verdict:
-    """Return the verdict of an earlier attempt whose end nobody reported."""
-    return Verdict(
-        severity="info",
-        title="Nobody said how this attempt ended: its last news is older than the beginning of the next.",
-        advice="Read the end of its log: what ended it ended the streamer beside it too, as a container or a host that goes"
-        " does.",
-    )
-
-
-def _not_stored(reason: str) -> Verdict:
-    """Return the verdict when envelopes come but cannot be stored."""
-    return Verdict(
-        severity="critical",
-        title="This server cannot store what the run sends; training goes on, and what you see here stands still.",
-        advice=f"The reason: {reason}. Free some space there, or make it writable; nothing needs to be restarted. What comes"
-        " meanwhile waits on the run's hosts and is shown afterwards.",
-    )
+    title, advice = text_of(finding, "title"), text_of(finding, "advice")
+    return verdict(severity or finding.severity, rule, occurrence.id, title=title, advice=advice)
 
 
 def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
@@ -174,10 +149,8 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
         return waiting
     if states == {"finished"}:
         if _unmeasured(list(window.ranks.values())):
-            title = "Finished. No loader was iterated: nothing was measured."
-            return Verdict(severity="info", title=title, advice=_ATTACH)
-        ended = "Finished: every training process ended by itself."
-        return _too_short(window, ended) or Verdict(severity="ok", title=ended, advice="")
+            return verdict("info", "finished-unmeasured")
+        return _too_short(window, over=True) or verdict("ok", "finished")
     use, ranks = run_use(window), sum(rank.process.state == "live" for rank in window.ranks.values())
     share, speed = use.wait_ratio or 0.0, use.steps_per_s or 0.0
     if share * _in_loops_ratio(list(use.ranks.values())) >= _WARNING_RATIO:
@@ -195,15 +168,8 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
     )
     if costly is not None and (costly.finding.gain_ceiling_ratio or 0.0) >= _WARNING_RATIO:
         return _of(costly)
-    if not speed:  # it is known a few seconds later
-        title = f"Healthy: data wait takes {percent(share)} of each step on {count(ranks, 'rank')}."
-        return Verdict(severity="ok", title=title)
-    return Verdict(
-        severity="ok",
-        title=f"Healthy: data wait takes {percent(share)} of each step; {speed:.{1 if speed >= 1 else 2}f} steps/s on"
-        f" {count(ranks, 'rank')}.",
-        advice="",
-    )
+    known_per_s = speed or None  # it is known a few seconds later
+    return verdict("ok", "healthy", wait_ratio=share, steps_per_s=known_per_s, ranks=ranks)
 
 
 def _is_enough(uses: Sequence[Use]) -> bool:
@@ -220,11 +186,10 @@ def _in_loops_ratio(uses: Sequence[Use]) -> float:
 
 def _much_wait(window: RunWindow, share: float) -> Verdict:
     """Return the verdict beside a share that no detector has judged yet."""
-    short = _too_short(window, "Warming up.") if _steps(window) < FEW_STEPS else None
+    short = _too_short(window, over=False) if _steps(window) < FEW_STEPS else None
     if short is not None and short.severity == "info":
         return short
-    title = f"Data wait took {percent(share)} of each step; watching whether it lasts."
-    return Verdict(severity="info", title=title)
+    return verdict("info", "waits-unjudged", wait_ratio=share)
 
 
 def _steps(window: RunWindow) -> int:
@@ -238,22 +203,13 @@ def _stepped_aside(unwatched: Sequence[RankWindow], ranks: int) -> Verdict:
     What stands still on the page is then not the training.
     """
     first = unwatched[0]
-    where = f" on rank {first.rank}" if ranks > 1 else ""
-    others = f" and {count(len(unwatched) - 1, 'other')}" if len(unwatched) > 1 else ""
-    return Verdict(
-        severity="info",
-        title=f"loaderwatch stepped aside{where}{others} after {first.process.faults} faults of its own;"
-        " training goes on unwatched.",
-        advice="Nothing is wrong with the training: what the page says of it has stood still since. The job's stderr names"
-        " the fault, and a bug report with that line helps. A restart of the job is watched again.",
+    return verdict(
+        "info",
+        "stepped-aside",
+        rank=first.rank if ranks > 1 else None,
+        others=len(unwatched) - 1,
+        faults=first.process.faults,
     )
-
-
-_ATTACH: Final = (
-    "Attach the loader that the training loop iterates: loaderwatch.attach(train_loader). Of an iterable that is no"
-    " DataLoader, iterate what attach returns: train_loader = loaderwatch.attach(train_loader). A training without"
-    " any loader is timed between its steps, once one of PyTorch's optimizers steps."
-)
 
 
 def _unmeasured(ranks: Sequence[RankWindow]) -> bool:
@@ -272,25 +228,24 @@ def _quiet(window: RunWindow, ended: int) -> Verdict:
     """Return the verdict that says why there is nothing to judge now; ``ended``: steps of the last half minute."""
     live = [rank for rank in window.ranks.values() if rank.process.state == "live" and rank.span is not None]
     if _unmeasured(live):
-        title = "No loader has been iterated yet: nothing is measured."
-        return Verdict(severity="info", title=title, advice=_ATTACH)
+        return verdict("info", "unmeasured")
     steps = _steps(window)
     if steps < FEW_STEPS:
-        return _too_short(window, "Warming up.") or _plain("Warming up: too few steps yet for a verdict.")
+        return _too_short(window, over=False) or verdict("ok", "warming-up")
     ages = [
         (rank.made_ns - rank.span.since_ns) / 1e9
         for rank in live
         if rank.span and rank.span.phase == "outside"
     ]
     if ages and len(ages) == len(live):
-        return _plain(f"Outside the training loop for {duration(min(ages))}; {steps:,} steps so far.")
+        return verdict("ok", "outside-loop", age_s=min(ages), steps=steps)
     since_ns = {rank.rank: rank.made_ns - int(RECENT_S * 1e9) for rank in live}
     if ended or any((rank.steps["request_ns"] >= since_ns[rank.rank]).any() for rank in live):
-        return _plain(f"Few training steps lately, too few for a verdict; {steps:,} steps so far.")
-    return _plain(f"No training step ended in the last {RECENT_S:.0f} seconds; {steps:,} steps so far.")
+        return verdict("ok", "few-steps-lately", steps=steps)
+    return verdict("ok", "no-step-lately", within_s=RECENT_S, steps=steps)
 
 
-def _too_short(window: RunWindow, beginning: str) -> Verdict | None:
+def _too_short(window: RunWindow, *, over: bool) -> Verdict | None:
     """Return the verdict of a run that is too short for a diagnosis: what it spent its time on.
 
     None when it was long enough, or nothing is known. The first wait of an epoch counts here, which the
@@ -304,17 +259,14 @@ def _too_short(window: RunWindow, beginning: str) -> Verdict | None:
         return None
     wait_ratio = sum(one.wait_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
     start_ratio = sum(one.start_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
-    starts = f" and {percent(start_ratio)} starts of an epoch" if start_ratio >= _WARNING_RATIO else ""
     much = wait_ratio + start_ratio >= _WARNING_RATIO
-    return Verdict(
-        severity="info" if much else "ok",
-        title=f"{beginning} {percent(wait_ratio)} of {duration(elapsed_s)} were data wait{starts}; too short for a diagnosis"
-        f" (needs about {duration(DIAGNOSED_S)} of steps).",
-        advice="Let it run for longer, or ask `loaderwatch doctor` for the settings of its loaders."
-        if much
-        else "",
+    return verdict(
+        "info" if much else "ok",
+        "too-short",
+        over=over,
+        wait_ratio=wait_ratio,
+        elapsed_s=elapsed_s,
+        start_ratio=start_ratio if start_ratio >= _WARNING_RATIO else None,
+        needed_s=DIAGNOSED_S,
+        much=much,
     )
-
-
-def _plain(title: str) -> Verdict:
-    return Verdict(severity="ok", title=title)

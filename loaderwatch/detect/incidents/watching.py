@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.core.answers import Verdict
-from loaderwatch.core.facts import LoaderInfo, PhaseName, SpanInfo
+from loaderwatch.core.answers import Param, Verdict
+from loaderwatch.core.facts import LoaderInfo, SpanInfo
+from loaderwatch.detect.finding import verdict
+from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, stack_of, trains_on
 from loaderwatch.detect.measures.stacks import (
     Frame,
@@ -18,16 +20,15 @@ from loaderwatch.detect.measures.stacks import (
     user_frame,
 )
 from loaderwatch.detect.measures.standstill import goes_on
-from loaderwatch.detect.text import duration, sample_name
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 _TERMINAL: Final = ("n_tty_read", "tty_read")  # somebody is asked
-_DOES: Final[dict[PhaseName, str]] = {
-    "idle": "idle",
-    "fetch": "reading",
-    "collate": "joining its samples",
-    "starting": "starting",
-}
+_DOES: Final = (
+    "idle",
+    "fetch",
+    "collate",
+    "starting",
+)  # phases of a worker that the message `awaited-worker` names
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,17 @@ def watched(window: RunWindow) -> Verdict | None:
     if not found:
         return None
     item = max(found, key=lambda one: one.order)
-    who = f"Rank {item.rank.rank}" if len(window.ranks) > 1 else "Training"
-    age = duration(item.age_s)
+    rank = item.rank.rank if len(window.ranks) > 1 else None
+    params: dict[str, Param] = {"rank": rank, "age_s": item.age_s, **_batch(item)}
     if item.span.phase == "wait":
-        title = f"{who} has waited {age} for {_batch(item)}{_worker(item)}; watching whether it comes."
-    else:
-        at = user_frame(item.frames)
-        where = f", at {at}" if at is not None else ""
-        title = f"{who} has been {_place(item)} for {age}{where}; watching whether it goes on."
-    return Verdict(severity="info", title=title)
+        return verdict("info", "batch-awaited", None, **params, **_worker(item))
+    line = code_line(user_frame(item.frames))
+    place: dict[str, Param] = {
+        "where": _place(item),
+        "step": item.span.step or 0,
+        "phase": item.span.phase_name,
+    }
+    return verdict("info", "standing", None, **params, **place, line=line)
 
 
 def _open(rank: RankWindow) -> _Open | None:
@@ -91,42 +94,38 @@ def _is_to_go_on(rank: RankWindow, span: SpanInfo, frames: Sequence[Frame]) -> b
 
 
 def _place(item: _Open) -> str:
+    """Return where the process stands, as the message ``standing`` chooses by it."""
     span = item.span
     if span.phase == "outside":
         if trains_on(item.rank, span):
-            alone = item.rank.process.trains_without_loader
-            return "between two steps" if alone else "between two passes over its loader"
-        return "outside its loops" if span.batches else "before its first batch"
+            return "between-steps" if item.rank.process.trains_without_loader else "between-passes"
+        return "outside" if span.batches else "before-first-batch"
     if span.phase == "iter":
-        return f"in iter() of {_loader_name(item)}"
+        return "iter"
     if span.phase == "teardown":
-        return f"ending its pass over {_loader_name(item)}"
+        return "teardown"
     if span.phase == "user":
-        return f"in its phase {span.phase_name!r}" if span.phase_name else "in a phase of its own"
+        return "own-phase"
     info = _loader(item)
-    if info is not None and info.role != "train":
-        return f"at work with {_batch(item)}"
-    return f"in step {span.step or 0}"
+    return "at-batch" if info is not None and info.role != "train" else "step"
 
 
-def _batch(item: _Open) -> str:
-    """Return the batch in words, with its loader's name where the process has more than one."""
-    what = "its next batch" if item.span.batch is None else f"batch {item.span.batch}"
-    several = len(item.rank.process.loaders) > 1 and _loader(item) is not None
-    return f"{what} of {_loader_name(item)}" if several else what
+def _batch(item: _Open) -> dict[str, Param]:
+    """Return the parameters of the message ``which-batch``, with the loader where the process has more than one."""
+    info = _loader(item)
+    return {
+        "batch": item.span.batch,
+        "loader": info.name if info is not None and info.name else None,
+        "of_loader": len(item.rank.process.loaders) > 1 and info is not None,
+    }
 
 
 def _loader(item: _Open) -> LoaderInfo | None:
     return next((one for one in item.rank.process.loaders if one.loader == item.span.loader), None)
 
 
-def _loader_name(item: _Open) -> str:
-    info = _loader(item)
-    return info.name if info is not None and info.name else "its loader"
-
-
-def _worker(item: _Open) -> str:
-    """Return where the worker is that the batch is awaited from; "" where that is not known."""
+def _worker(item: _Open) -> dict[str, Param]:
+    """Return the parameters of the message ``awaited-worker``; the worker is None where it is not known."""
     span, rank = item.span, item.rank
     worker = next(
         (
@@ -137,10 +136,13 @@ def _worker(item: _Open) -> str:
         None,
     )
     if worker is None:
-        return ""
-    if not worker.alive:
-        return f"; worker {worker.worker} is dead"
-    if worker.sample_index is None:
-        return f"; worker {worker.worker} is {_DOES.get(worker.phase, 'busy')}"
+        return {"worker": None, "worker_is": None, "sample": None, "stream": False}
     stream = any(one.loader == worker.loader and one.iterable_dataset for one in rank.process.loaders)
-    return f"; worker {worker.worker} is in {sample_name(worker.sample_index, stream)}"
+    doing = worker.phase if worker.phase in _DOES else "busy"
+    at_sample = worker.sample_index is not None
+    return {
+        "worker": worker.worker,
+        "worker_is": "dead" if not worker.alive else "at-sample" if at_sample else doing,
+        "sample": worker.sample_index,
+        "stream": stream,
+    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import Final
 
 from loaderwatch.core.answers import Text
@@ -14,11 +13,7 @@ _GIVERS: Final = {"a child process": "child", "a pipe": "pipe", "the network": "
 
 def code_line(frame: Frame | None) -> Text | None:
     """Return a line of code as a parameter of a message; None where no line is known."""
-    if frame is None:
-        return None
-    return Text(
-        "code-line", {"file": PurePath(frame.file).name, "line": frame.line, "function": frame.function}
-    )
+    return None if frame is None else frame.text
 
 
 def giver(frames: Sequence[Frame], wchan: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, quantile
@@ -59,8 +59,8 @@ def gpu_evidence(pace: Pace) -> list[Evidence]:
     return found
 
 
-def spins_in_collective(rank: RankWindow, since_ns: int) -> str | None:
-    """Return a sentence if the GPU shows full utilization at idle power (a kernel only spins), else None.
+def spins_in_collective(rank: RankWindow, since_ns: int) -> Text | None:
+    """Return what to say if the GPU shows full utilization at idle power (a kernel only spins), else None.
 
     NVML counts a waiting NCCL kernel as 100 % busy; reports of "100 % utilization, cool GPU" are hangs
     (yolov5#8398, Lightning#5865).
@@ -70,8 +70,9 @@ def spins_in_collective(rank: RankWindow, since_ns: int) -> str | None:
     utilization = mean(gpus["utilization_ratio"][mask])
     power, limit = mean(gpus["power_w"][mask]), mean(gpus["power_limit_w"][mask])
     if utilization >= BUSY_RATIO and power <= LOW_POWER_RATIO * limit:
-        return (
-            f"The GPU shows {utilization:.0%} utilization but draws only {power:.0f} of {limit:.0f} W: it is blocked in a"
-            " collective, not computing."
+        percent = utilization * 100
+        return Text(
+            "gpu-blocked-in-collective",
+            {"utilization_percent": percent, "power_w": power, "power_limit_w": limit},
         )
     return None

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import PurePath
 from typing import Final
 
+from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import Call, StackDump
 from loaderwatch.core.system import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 
@@ -80,6 +81,12 @@ class Frame:
     def library(self) -> bool:
         """Whether the frame belongs to Python, an installed package or loaderwatch, not to the user."""
         return bool(_LIBRARY.search(self.file))
+
+    @property
+    def text(self) -> Text:
+        """Return the line of code as a parameter of a message."""
+        file = PurePath(self.file).name
+        return Text("code-line", {"file": file, "line": self.line, "function": self.function})
 
     def __str__(self) -> str:
         return f"{PurePath(self.file).name}:{self.line} in {self.function}"

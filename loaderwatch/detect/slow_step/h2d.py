@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.gpu import device_phase_s, gpu_evidence
@@ -26,7 +26,7 @@ from loaderwatch.detect.measures.machine import slowness_of
 from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import duration, measured, percent, ranks_phrase, singular, size
+from loaderwatch.detect.text import singular, who
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 LATELY: Final = 64
@@ -43,6 +43,7 @@ SLOWEST_COPY = (
 )
 BUS_BOUND = 10e9  # bytes/s; beyond it pinning has little left to give
 PINNED_COPY = 11e9  # bytes/s from pinned memory on PCIe 3.0 x16 (pytorch#16901, dask-cuda#98)
+WORTH_PINNING = 0.8  # of a copy's time; what a pinned one would take is only named below it
 
 
 @dataclass(frozen=True)
@@ -166,23 +167,8 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
     one = singular(ranks, world)
     known = math.isfinite(copies.bytes)
     sure = copies.proven and known
+    pinned_s = copies.bytes / PINNED_COPY
     severity: Severity = "info" if not sure else "critical" if copies.share >= LARGE_RATIO else "warning"
-    what = (
-        f"{size(copies.bytes)} in {duration(copies.copy_s)} ({size(copies.rate)}/s)"
-        if known
-        else f"{duration(copies.copy_s)} each"
-    )
-    busy = f", and it computes {percent(copies.utilization)} of the time" if copies.utilization >= 0 else ""
-    idle = (
-        f" The GPU has nothing to do for up to {duration(copies.copy_s)} of them{busy}."
-        if copies.proven
-        else ""
-    )
-    unsure = (
-        ""
-        if copies.proven
-        else " Without a reading of the GPU it may as well be waiting for its own kernels."
-    )
     return Finding(
         key=f"{CODE}:S17",
         code=CODE,
@@ -190,15 +176,20 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
         severity=severity,
         confidence=0.8 if sure else 0.4,
         began_ns=int(pace.request_ns[0]),
-        texts=Texts(
-            title=f"{ranks_phrase(ranks, world)} {'loses' if one else 'lose'} up to {percent(copies.share)} of"
-            f" {'its' if one else 'their'} time copying batches to the GPU {measured(pace.total_s)}: {what}.",
-            cause=f"From a batch's arrival to the model's first call pass {duration(copies.before_model_s)} of the"
-            f" {duration(pace.iteration_s)} of an iteration.{idle}"
-            f" {_why(copies)} The workers are not the cause. Whatever else the loop does with a batch before it calls the model"
-            f" is part of this time.{unsure}",
-            advice=_advice(copies),
-        ),
+        rule=_rule(copies),
+        params={
+            **who(ranks, world),
+            "lost_ratio": copies.share,
+            "elapsed_s": pace.total_s,
+            "batch_bytes": copies.bytes if known else None,
+            "copy_s": copies.copy_s,
+            "copied_bytes_per_s": copies.rate if known else None,
+            "before_model_s": copies.before_model_s,
+            "iteration_s": pace.iteration_s,
+            "proven": copies.proven,
+            "busy_ratio": copies.utilization if copies.utilization >= 0 else None,
+            "pinned_s": pinned_s if pinned_s <= WORTH_PINNING * copies.copy_s else None,
+        },
         evidence=_evidence(copies),
         rank=pace.rank.rank if one else None,
         host=pace.rank.host,
@@ -208,44 +199,10 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
     )
 
 
-def _why(copies: Copies) -> str:
+def _rule(copies: Copies) -> str:
     if copies.rate >= BUS_BOUND:
-        return "The copy runs about as fast as the bus does, but nothing is computed meanwhile."
-    if copies.pace.loader.pin_memory:
-        return (
-            "pin_memory is on, so either .to(device) without non_blocking=True makes the loop stand still for each copy, or"
-            " these batches are not pinned: a batch class of your own needs a pin_memory() method."
-        )
-    return (
-        "The batch lies in pageable memory (pin_memory is off): the driver first copies it into a page-locked buffer of its own, and the loop"
-        " stands still until that is done."
-    )
-
-
-def _advice(copies: Copies) -> str:
-    now = (
-        f"each copy moves {size(copies.bytes)} in {duration(copies.copy_s)}, {size(copies.rate)}/s"
-        if math.isfinite(copies.bytes)
-        else f"each copy takes {duration(copies.copy_s)}"
-    )
-    pinned_s = copies.bytes / PINNED_COPY
-    then = (
-        f"; from pinned memory 11 to 12 GB/s are measured on PCIe 3.0 x16 (rapidsai/dask-cuda#98), which would be {duration(pinned_s)}"
-        if pinned_s <= 0.8 * copies.copy_s
-        else ""
-    )
-    smaller = (
-        "Images sent as uint8 and converted on the GPU are a quarter of float32. Copying the next batch on a side stream"
-        " (with record_stream) hides what is left behind the computation."
-    )
-    if copies.rate >= BUS_BOUND:
-        return f"Copy less, or while the GPU computes: {now}. {smaller}"
-    if copies.pace.loader.pin_memory:
-        return f"Call .to(device, non_blocking=True) and see that batch.is_pinned() is true in the loop: {now}{then}. {smaller}"
-    return (
-        f"Set pin_memory=True in the loader and call .to(device, non_blocking=True): {now}{then}. Do not call .pin_memory() in the"
-        f" loop: that is one more copy (PyTorch's guide to pin_memory). {smaller}"
-    )
+        return "copies-at-bus-speed"
+    return "blocking-copies" if copies.pace.loader.pin_memory else "copies-from-pageable-memory"
 
 
 def _evidence(copies: Copies) -> list[Evidence]:

@@ -13,17 +13,18 @@ On a GPU the loop may be ahead of such work; what it costs there, ``sawtooth`` f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
-from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, StackDump
 from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.detector import CODE as INPUT_BOUND
+from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
@@ -38,7 +39,7 @@ from loaderwatch.detect.measures.stacks import (
 )
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import duration, measured, percent
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 LOOK_BACK_S: Final = 60.0
@@ -53,6 +54,11 @@ before a stack was taken; those do not count, but they are no more of all than t
 
 Kind: TypeAlias = Literal["data", "work", "other"]
 """What most stacks show: statements that feed the model, other work in the script's own code, or PyTorch's functions and sleeps."""
+_RULES: Final[Mapping[Kind, str]] = {
+    "data": "data-made-in-loop",
+    "work": "script-work-in-steps",
+    "other": "code-beside-model",
+}
 
 
 @dataclass(frozen=True)
@@ -157,49 +163,24 @@ def _kind(rank: RankWindow, dump: StackDump) -> Kind | None:
 
 def _finding(found: ScriptWork, limits: Limits) -> Finding:
     rank, dump = found.pace.rank, usual_stack(found.dumps)
-    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
-    frame = user_frame(main_frames(dump))
-    key = f"{CODE}:S26"
-    severity: Severity = "warning"
-    if found.kind == "data":
-        title = (
-            f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to making data in the training loop,"
-            f" lately at {frame}: {duration(found.script_s)} of {duration(found.step_s)}."
-        )
-        cause = (
-            "The line makes what the model is called with. Meanwhile the loop is neither in the model nor in the optimizer, and no worker"
-            " makes the data ahead."
-        )
-        advice = (
-            "Let others make the data while the model works: move that code into a Dataset and iterate a DataLoader with num_workers, or"
-            " fill a queue from a background process."
-        )
-    elif found.kind == "work":
-        title = (
-            f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to work of the script's own in every step, lately at"
-            f" {frame}: {duration(found.script_s)} of {duration(found.step_s)}; the data loader is not the cause."
-        )
-        cause = "That part of a step is neither in the model nor in the optimizer, and its stacks end in the script's own code."
-        advice = "Do it with tensors, on part of the batch, every few steps, or in the workers. If it is part of the loss, it is the model's."
-    else:
-        key, severity = f"{key}:other", "info"  # a pause that costs more has its own
-        title = (
-            f"{who} spends {percent(found.share)} of its time {measured(found.elapsed_s)} in its own code beside the model, as in a loss,"
-            f" lately at {frame}: {duration(found.script_s)} of {duration(found.step_s)}; the data loader is not the cause."
-        )
-        cause = (
-            "That part of a step is neither in the model nor in the optimizer. Most of its stacks end in PyTorch's functions or in a"
-            " sleep, as those of a loss do."
-        )
-        advice = "A loss is part of the training's work. If it is none, do it on part of the batch or every few steps."
+    # A remark has a key of its own, so that a pause that costs more is another incident.
+    remark = found.kind == "other"
     finding = Finding(
-        key=key,
+        key=f"{CODE}:S26:other" if remark else f"{CODE}:S26",
         code=CODE,
         scenario="S26",
-        severity=severity,
-        confidence=0.75 if found.kind != "other" else 0.5,
+        severity="info" if remark else "warning",
+        confidence=0.5 if remark else 0.75,
         began_ns=rank.made_ns - int(found.elapsed_s * 1e9),
-        texts=Texts(title=title, cause=cause, advice=advice),
+        rule=_RULES[found.kind],
+        params={
+            **who([rank.rank], rank.process.world_size),
+            "lost_ratio": found.share,
+            "elapsed_s": found.elapsed_s,
+            "line": code_line(user_frame(main_frames(dump))),
+            "script_s": found.script_s,
+            "step_s": found.step_s,
+        },
         evidence=known_evidence(
             ("own work of an iteration", found.script_s, "s"),
             ("iteration", found.step_s, "s"),

@@ -15,13 +15,14 @@ import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, StackDump
 from loaderwatch.detect.course import Course
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, known, median
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import duration, percent
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 LONGER_RATIO: Final = 2.0
@@ -105,9 +106,6 @@ def _measured(rank: RankWindow, pace: Pace, course: Course) -> SlowOptimizer:
 
 def _finding(found: SlowOptimizer, limits: Limits) -> Finding:
     rank, dump = found.rank, found.dump
-    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
-    frame = user_frame(main_frames(dump))
-    lately = f", lately at {frame}" if frame else ""
     return Finding(
         key=f"{CODE}:S26",
         code=CODE,
@@ -115,15 +113,16 @@ def _finding(found: SlowOptimizer, limits: Limits) -> Finding:
         severity="warning" if found.share >= limits.input_critical_ratio else "info",
         confidence=0.8,
         began_ns=rank.made_ns - int(found.since_s * 1e9),
-        texts=Texts(
-            title=f"{who} loses {percent(found.share)} of its time to an optimizer whose step takes longer than it did{lately}:"
-            f" {duration(found.quick_s)} {duration(found.since_s)} ago, {duration(found.last_s)} now, while the model's pass hardly does; the"
-            " data loader is not the cause.",
-            cause=f"A step takes {duration(found.step_s)} now. What the optimizer's part of it costs follows from its parameters, whatever the batch:"
-            " it takes longer for more of them, or on a CPU for numbers so near to zero that it computes them slowly (denormals).",
-            advice="Call torch.set_flush_denormal(True) at the start of the script: averages of parameters that get no gradient any more, such as"
-            " rows of an embedding, fade into denormals. Otherwise look for parameters that are added again and again.",
-        ),
+        rule="optimizer-slowed-down",
+        params={
+            **who([rank.rank], rank.process.world_size),
+            "lost_ratio": found.share,
+            "line": code_line(user_frame(main_frames(dump))),
+            "quick_s": found.quick_s,
+            "since_s": found.since_s,
+            "optimizer_s": found.last_s,
+            "step_s": found.step_s,
+        },
         evidence=known_evidence(
             ("step of the optimizer", found.last_s, "s"),
             ("step of the optimizer before", found.quick_s, "s"),

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import ANSWER_WAIT, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
-from loaderwatch.detect.explanation import NEED_NO_ANSWER
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.input_bound.words import code_line, giver
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import count, duration, measured, percent
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 LOOK_BACK_S: Final = 60.0
@@ -109,9 +109,7 @@ def _steps_at(rank: RankWindow, t_ns: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _finding(found: Waits, limits: Limits) -> Finding:
     rank, dump = found.rank, usual_stack(found.dumps)
-    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
-    frames = main_frames(dump)
-    frame, wchan = user_frame(frames), dump.wchan if dump is not None else None
+    frames, wchan = main_frames(dump), dump.wchan if dump is not None else None
     return Finding(
         key=f"{CODE}:S26",
         code=CODE,
@@ -119,14 +117,18 @@ def _finding(found: Waits, limits: Limits) -> Finding:
         severity="warning" if found.share >= limits.input_critical_ratio else "info",
         confidence=0.8,
         began_ns=found.since_ns,
-        texts=Texts(
-            title=f"{who} loses {percent(found.share)} of its time {measured(found.elapsed_s)} to waiting for {awaited(frames, wchan or '')}"
-            f"{f', at {frame}' if frame else ', in its own code'}: about {duration(found.share * found.iteration_s)} of the"
-            f" {duration(found.iteration_s)} of an iteration; the data loader is not the cause.",
-            cause=f"In {percent(found.share)} of {count(found.looks, 'look')} the training process had its batch and stood still until another process"
-            f" or machine answered, in {count(found.steps, 'different step')}.",
-            advice=NEED_NO_ANSWER,
-        ),
+        rule="answers-awaited-in-steps",
+        params={
+            **who([rank.rank], rank.process.world_size),
+            "lost_ratio": found.share,
+            "elapsed_s": found.elapsed_s,
+            "awaited": giver(frames, wchan or ""),
+            "line": code_line(user_frame(frames)),
+            "lost_s": found.share * found.iteration_s,
+            "iteration_s": found.iteration_s,
+            "looks": found.looks,
+            "steps": found.steps,
+        },
         evidence=known_evidence(
             ("share of the looks that found it waiting", found.share, "ratio"),
             ("looks", found.looks, "count"),

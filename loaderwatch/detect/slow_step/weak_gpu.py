@@ -13,13 +13,12 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.core.answers import Severity
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.core.answers import Param, Severity, Text
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gpu import device_phase_s
 from loaderwatch.detect.measures.statistics import mean, median, quantile
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import count, listing, percent
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
 
 BAD_REASONS: Final[dict[int, str]] = {
@@ -125,28 +124,29 @@ def _forward_s(forward_ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float:
 
 
 def _throttled(gpu: _Gpu, gpus: list[_Gpu]) -> Finding:
-    names = [name for bit, name in BAD_REASONS.items() if gpu.reasons & bit]
     others = [other.clock_hz for other in gpus if other is not gpu and not other.reasons]
     reference_hz = median(np.array(others)) if others else gpu.best_hz
     ratio = gpu.clock_hz / reference_hz if reference_hz > 0 else math.nan
     slow = ratio <= SLOW_RATIO
+    known = math.isfinite(ratio)
     # A throttle that shows in its bits only and costs no clock is a remark.
-    against = "the other GPUs" if others else "its best"
-    clock = f" at {gpu.clock_hz / 1e6:.0f} MHz, {percent(ratio)} of {against}" if math.isfinite(ratio) else ""
-    waits = gpu.rank.process.world_size > 1
     return _finding(
         gpu,
         severity="warning" if slow else "info",
         confidence=0.9 if slow else 0.6,
-        title=f"{_name(gpu)} is throttled by {listing(names)} and runs{clock}."
-        if clock
-        else f"{_name(gpu)} is throttled by {listing(names)}.",
-        cause=f"NVML gave {listing(names)} as the reason in {percent(gpu.held_ratio)} of the last readings under load"
-        + (f", at {gpu.temperature_c:.0f} °C" if math.isfinite(gpu.temperature_c) else "")
-        + ". The loader is not the cause."
-        + (" All other ranks wait for this one in every step." if waits else ""),
-        advice="Check cooling and power of that node (nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER); if it stays so, drain the"
-        " node and let it be repaired.",
+        rule="gpu-throttled",
+        params={
+            "reasons": [
+                Text("throttle-reason", {"reason": name.replace(" ", "-")})
+                for bit, name in BAD_REASONS.items()
+                if gpu.reasons & bit
+            ],
+            "held_ratio": gpu.held_ratio,
+            "clock_hz": gpu.clock_hz if known else None,
+            "clock_ratio": ratio if known else None,
+            "against": "others" if others else "best",
+            "temperature_c": gpu.temperature_c if math.isfinite(gpu.temperature_c) else None,
+        },
         gain=1 - ratio if slow else None,
     )
 
@@ -156,17 +156,10 @@ def _shared(gpu: _Gpu, forward_s: float, typical_s: float) -> Finding:
         gpu,
         severity="warning",
         confidence=0.75,
-        title=f"{_name(gpu)} is shared with {count(gpu.other_pids, 'other process', 'other processes')}, and its forward pass takes"
-        f" {forward_s / typical_s:.1f} times as long as elsewhere.",
-        cause="Other processes compute on the same GPU and take turns with this rank. The loader is not the cause. All other ranks wait"
-        " for this one in every step.",
-        advice="See whose they are with nvidia-smi and end leftovers of earlier jobs; give each job GPUs of its own.",
+        rule="gpu-shared",
+        params={"others": gpu.other_pids, "times": forward_s / typical_s},
         gain=1 - typical_s / forward_s,
     )
-
-
-def _name(gpu: _Gpu) -> str:
-    return f"The GPU of rank {gpu.rank.rank}" if gpu.rank.process.world_size > 1 else "The GPU"
 
 
 def _finding(
@@ -174,9 +167,8 @@ def _finding(
     *,
     severity: Severity,
     confidence: float,
-    title: str,
-    cause: str,
-    advice: str,
+    rule: str,
+    params: dict[str, Param],
     gain: float | None,
 ) -> Finding:
     rank = gpu.rank
@@ -187,7 +179,8 @@ def _finding(
         severity=severity,
         confidence=confidence,
         began_ns=rank.made_ns - READINGS_NS,
-        texts=Texts(title=title, cause=cause, advice=advice),
+        rule=rule,
+        params={"rank": rank.rank if rank.process.world_size > 1 else None, **params},
         evidence=known_evidence(
             ("SM clock, MHz", gpu.clock_hz / 1e6, "count"),
             ("best SM clock, MHz", gpu.best_hz / 1e6, "count"),

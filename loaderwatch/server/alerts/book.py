@@ -12,7 +12,7 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import AlertState
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import StackDump
-from loaderwatch.detect.finding import Finding, with_texts
+from loaderwatch.detect.finding import Finding, text_of, with_texts
 from loaderwatch.detect.incidents.tracker import Changes, Incident
 from loaderwatch.server.store.protocol import StoredAlert
 
@@ -329,6 +329,7 @@ def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
                 evidence=folded.evidence,
                 began_at=folded.began_ns / 1e9,
                 warned_s=folded.warned_s,
+                title_text=text_of(folded, "title"),
             )
             for folded in finding.folded
         ],

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.alerts.book import MAX_SILENCE_S, Alert, AlertBook, run_of
-from loaderwatch.server.encoding import json_answer
+from loaderwatch.server.encoding import json_answer, reader_language
 from loaderwatch.server.http import prometheus as metrics
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries import live_answers
@@ -50,8 +50,9 @@ async def events(request: Request, run: str, changes: bool = False) -> Response:
     parts: Parts = request.app.state.parts
     parts.hub.publish(run, await live_answers.run_state(parts, run))
     may_change = Access.CHANGE in request.scope[ACCESS_KEY]
+    last_id, language = request.headers.get("last-event-id"), reader_language.get()
     return StreamingResponse(
-        parts.hub.stream(run, request.headers.get("last-event-id"), may_change=may_change, changes=changes),
+        parts.hub.stream(run, last_id, may_change=may_change, changes=changes, language=language),
         media_type="text/event-stream",
         headers={"x-accel-buffering": "no"},
     )

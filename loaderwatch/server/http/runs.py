@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from loaderwatch.core.facts import MAX_NAME
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
-from loaderwatch.server.encoding import json_answer
+from loaderwatch.server.encoding import json_answer, reader_language
 from loaderwatch.server.live.groups import in_group
 from loaderwatch.server.live.ranks import page_of
 from loaderwatch.server.parts import Parts
@@ -62,7 +62,8 @@ async def runs(request: Request) -> Response:
 async def summary(request: Request, run: str, attempt: Attempt = None) -> Response:
     """Return the state of the run, or of an earlier attempt when it ended."""
     state = await live_answers.run_state(_parts(request), run, attempt)
-    return Response(state.summary, media_type="application/json")
+    told, _ = state.said_in(reader_language.get())
+    return Response(told, media_type="application/json")
 
 
 @router.get("/{run}/ranks")

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from loaderwatch.core.answers import RankRow, Summary
 from loaderwatch.server.encoding import encode_json
+from loaderwatch.texts import SOURCE
 
 STANDING: Final = ("rank", "host", "pid", "state", "exit", "watched", "phases_missing", "gpu")
 """The fields of a rank that say what it is."""
@@ -47,7 +48,7 @@ class Changes:
             if known is None or known[0] != standing:
                 self._ranks[row.rank] = standing, number
 
-    def since(self, seen: int) -> tuple[bytes, bytes] | None:
+    def since(self, seen: int, language: str = SOURCE) -> tuple[bytes, bytes] | None:
         """Return the summary for who has seen ``seen`` last, and what else the event says; None: all of its text."""
         summary = self._summary
         if summary is None or summary.state not in RUNNING:
@@ -66,7 +67,7 @@ class Changes:
         if ranks:
             told["ranks"] = ranks
         more = b',"partial":true' if partial else b',"worst_rank":' + encode_json(_worst(summary))
-        return encode_json(told), more
+        return encode_json(told, language), more
 
 
 def _kind(summary: Summary) -> tuple[Any, ...]:

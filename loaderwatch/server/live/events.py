@@ -19,6 +19,7 @@ from loaderwatch.core.answers import Finding, RankRow, Summary
 from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.changes import Changes
 from loaderwatch.server.live.summary import outline
+from loaderwatch.texts import SOURCE
 
 HEARTBEAT_S: Final = 5.0
 """Seconds without news after which a client is told that nothing is new. The page waits for two of them (web/js/store.js)."""
@@ -32,19 +33,29 @@ _HEARTBEAT: Final = b"event: still\ndata: {}\n\n"  # an event: a browser keeps c
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The state of a run that clients receive; its texts are JSON already, encoded once for all clients."""
+    """The state of a run that clients receive; its texts are JSON already, encoded once for all clients of a language."""
 
     summary: bytes
     findings: bytes
     newest_at: float | None
     facts: Summary | None = field(default=None, compare=False)  # what the summary's text says
     ranks: Sequence[RankRow] = field(default=(), compare=False)  # all of them
+    found: Sequence[Finding] = field(default=(), compare=False)  # what the findings' text says
+    _said: dict[str, tuple[bytes, bytes]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, summary: Summary, findings: Sequence[Finding], newest_ns: int) -> RunState:
         """Return the state with this summary of all ranks."""
         told = outline(summary)
-        return cls(encode_json(told), encode_json(findings), newest_ns / 1e9, told, summary.ranks)
+        return cls(encode_json(told), encode_json(findings), newest_ns / 1e9, told, summary.ranks, findings)
+
+    def said_in(self, language: str) -> tuple[bytes, bytes]:
+        """Return the texts of the summary and of the findings in a language."""
+        if language == SOURCE or self.facts is None:
+            return self.summary, self.findings
+        if language not in self._said:
+            self._said[language] = encode_json(self.facts, language), encode_json(self.found, language)
+        return self._said[language]
 
 
 @dataclass(slots=True)
@@ -134,8 +145,9 @@ class Hub:
         *,
         may_change: bool = True,
         changes: bool = False,
+        language: str = SOURCE,
     ) -> AsyncIterator[bytes]:
-        """Stream the run's events to one client; with ``changes``, of the summary only what is new to it.
+        """Stream the run's events to one client in its language; with ``changes``, of the summary only what is new to it.
 
         A state of the run must have been published before.
         """
@@ -154,11 +166,11 @@ class Hub:
                     return
                 latest = self._latest.get(run_id)
                 if latest is not None and latest.number != seen:
-                    summary, more = latest.state.summary, b""
+                    (summary, found), more = latest.state.said_in(language), b""
                     if changes:
                         latest.changes.note(latest.state.facts, latest.number)
-                        summary, more = latest.changes.since(seen) or (summary, more)
-                    event = self._event(name, latest, summary, findings_seen, may_change, more)
+                        summary, more = latest.changes.since(seen, language) or (summary, more)
+                    event = self._event(name, latest, summary, found, findings_seen, may_change, more)
                     # Set before the yield, which lasts as long as the client is slow, while `latest` may change.
                     seen, findings_seen, name = latest.number, latest.findings_number, "tick"
                     yield event
@@ -184,7 +196,14 @@ class Hub:
         return latest.number, latest.findings_number
 
     def _event(
-        self, name: str, latest: _Latest, summary: bytes, findings_seen: int, may_change: bool, more: bytes
+        self,
+        name: str,
+        latest: _Latest,
+        summary: bytes,
+        found: bytes,
+        findings_seen: int,
+        may_change: bool,
+        more: bytes,
     ) -> bytes:
         changed = latest.findings_number != findings_seen
         return b"".join(
@@ -193,7 +212,7 @@ class Hub:
                 b'{"summary":',
                 summary,
                 b',"findings":',
-                latest.state.findings if changed else b"null",
+                found if changed else b"null",
                 b',"findings_changed":',
                 b"true" if changed else b"false",
                 b',"newest_at":',

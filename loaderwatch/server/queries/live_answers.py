@@ -12,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from loaderwatch.advise.audit import audit, not_told
 from loaderwatch.advise.facts import facts_of
 from loaderwatch.core import answers
-from loaderwatch.core.answers import RunStatus, Verdict
+from loaderwatch.core.answers import RunStatus, Text, Verdict
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
@@ -79,6 +79,7 @@ def _row_with(run: StoredRun, state: RunStatus, verdict: Verdict | None, steps: 
         tags=run.labels.tags,
         note=run.labels.note,
         pinned=run.labels.pinned,
+        verdict_text=Text(verdict.rule, verdict.params, "title") if verdict and verdict.rule else None,
     )
 
 

@@ -76,7 +76,7 @@ def _option(estimate: Estimate) -> answers.LoaderOption:
         most_ratio=estimate.most_ratio,
         per_epoch_s=estimate.per_epoch_s,
         rests_on=estimate.rests_on,
-        basis=estimate.basis,
+        rests_on_text=estimate.basis,
     )
 
 

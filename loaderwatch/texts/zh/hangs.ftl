@@ -92,7 +92,7 @@ stands-who = { KNOWN($rank) ->
        *[no] 训练
     }
 stands-where = { $place ->
-        [line] { "" }在 { $at }{ " " }
+        [line] { "" }在 { $at }
         [outside] 在循环之外的代码里
         [named-phase] 在阶段“{ $phase }”里
        *[phase] 在{ stands-phase }
@@ -213,18 +213,3 @@ child-outlives-script =
     .advice = multiprocessing 退出时会等所有子进程：`ps --ppid { $pid }` 列出它们，`py-spy dump --pid` 看某个停在哪里。逐个 join 并设超时，超时再 terminate()。
 library-outlives-script =
     .advice = Python 已卸载自己的模块，但有个库不退出：`gdb -p { $pid } -batch -ex bt` 可看出是哪个。常见原因是还有通信或 stream 没完成：在脚本最后一行之前等它们全部完成并关闭（dist.destroy_process_group()）。
-
-ranks-stop-after-different-epochs =
-    .title = rank { $waiting } 已开始 epoch { $epoch }，停在 { $place }，等待 rank { $gone }，而后者没有开始：它在 epoch { $left_epoch } 之后离开，{ $ended ->
-            [yes] 进程已结束
-           *[no] 现在停在 { $left_place }
-        }。
-    .cause = 在此之前各 rank 的批次数相同。{ $why }在集合通信超时之前不会有谁到来。
-    .advice = { $meets }
-unequal-batches-per-rank =
-    .title = rank { $rank } 在 epoch { $epoch } 有{ $more ->
-            [yes] 至少 { $batches } 个批次
-           *[no] { " " }{ $batches } 个批次
-        }，rank { $left_rank } 只有 { $left_batches } 个：rank { $waiting } 停在 { $place }，等待 rank { $gone }，而后者已离开该 epoch。
-    .cause = 每一步都需要所有 rank 参与，但它们的批次数不同。rank { $rank } 在 epoch { $epoch } 的第 { $batch } 个批次；rank { $left_rank } 跑完 { $left_batches } 个批次就结束了 epoch { $left_epoch }，现在停在 { $left_place }。不会再有 rank 来，只能等集合通信超时。
-    .advice = 让每个 rank 的批次数相同：DistributedSampler 加 drop_last=True，IterableDataset 用等量分片，或把循环包在 `with torch.distributed.algorithms.join.Join([model])` 里。不要只在一个 rank 上跳过或过滤批次。

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
 import pytest
 
-from loaderwatch.core.facts import Call
+from loaderwatch.core.facts import Call, FlightEntry, FlightGroup
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, texts_of
 from loaderwatch.detect.hang.rank_positions import places, somebody_waits, without_stack
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RunWindow
@@ -362,6 +363,38 @@ def test_nccl_without_a_flight_recorder_is_advised_to_have_one(backend: str) -> 
     for builder in ranks:
         builder.backend = backend
     assert ("TORCH_FR_DUMP_TEMP_FILE" in only(run(*ranks)).advice) == (backend == "nccl")
+
+
+def test_a_rank_that_hangs_in_its_loader_is_advised_to_have_one_too() -> None:
+    late = rank(0)
+    late.open("wait", 400.0, batch=30, awaited_worker=1).worker(
+        1, "fetch", 400.0, sample_age=400.0, sample_index=7
+    )
+    others = stuck(1, BACKWARD, age=400.0)
+    others.backend = "nccl"
+    finding = only(run(late, others))
+    assert finding.rank == 0
+    assert finding.advice.count("TORCH_FR_DUMP_TEMP_FILE") == 1
+    assert texts_of(finding, "zh").advice.count("TORCH_FR_DUMP_TEMP_FILE") == 1
+
+
+def test_what_the_ranks_flight_recorders_say_follows_the_cause() -> None:
+    window = run(stuck(0, BACKWARD, age=60.0), stuck(1, BARRIER, age=60.0))
+    ranks = {}
+    for number, position in window.ranks.items():
+        entry = FlightEntry(number=7, what=f"nccl:{number}", state="started", at="train.py:12 in reduce")
+        group = FlightGroup(group="default_pg", written_ns=1, entries=[entry])
+        process = msgspec.structs.replace(position.process, flight=[group])
+        ranks[number] = dataclasses.replace(position, process=process)
+    finding = only(dataclasses.replace(window, ranks=ranks))
+    assert finding.rule == "collective-by-one-rank"
+    assert finding.cause.endswith(
+        "PyTorch's flight recorder: collective 7 of default_pg is nccl:1 (train.py:12 in reduce) on rank 1; rank 0 did nccl:0"
+        " (train.py:12 in reduce) instead."
+    )
+    assert (
+        "在 rank 1 上是 train.py:12（reduce）处的 nccl:1；rank 0 执行的却是" in texts_of(finding, "zh").cause
+    )
 
 
 def test_a_rank_that_waits_for_its_worker_stands_where_the_worker_does() -> None:

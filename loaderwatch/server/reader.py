@@ -1,0 +1,49 @@
+"""The language in which the reader of an answer gets its sentences."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from loaderwatch.server.encoding import error_answer, reader_language
+from loaderwatch.texts import LANGUAGES, SOURCE
+
+
+class Reader:
+    """ASGI middleware that notes a request's language: ``?lang=zh``, else the first known one that ``Accept-Language`` asks for."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with its language; refuse a language that there is not."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        asked = parse_qs(scope["query_string"].decode("latin-1")).get("lang", [None])[-1]
+        if asked is not None and asked not in LANGUAGES and scope["path"].startswith("/api/"):
+            refusal = error_answer(400, f"lang is one of {', '.join(LANGUAGES)}, not {asked[:20]!r}", "lang")
+            await refusal(scope, receive, send)
+            return
+        reader_language.set(asked or accepted(Headers(scope=scope).get("accept-language", "")))
+        await self._app(scope, receive, send)
+
+
+def accepted(header: str) -> str:
+    """Return the known language that a header ``Accept-Language`` prefers; English where it names none of them.
+
+    Each part is a language tag with a weight from 0 to 1, such as "zh-CN;q=0.8" (RFC 9110, section 12.5.4). Of equal weights the first counts.
+    """
+    best, most = SOURCE, 0.0
+    for part in header[:200].split(","):
+        tag, _, weight = part.partition(";q=")
+        name = tag.strip().lower().partition("-")[0]
+        try:
+            q = float(weight or 1)
+        except ValueError:
+            continue
+        if name in LANGUAGES and q > most:
+            best, most = name, q
+    return best
