@@ -17,9 +17,10 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import cpus_of, machine_of
 from loaderwatch.detect.measures.pace import paces, recent
 from loaderwatch.detect.measures.statistics import ratio, total
-from loaderwatch.detect.text import cpu_count, duration, percent, rate
+from loaderwatch.detect.text import duration, percent, rate
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.recordings.recording import Recording, windows
+from loaderwatch.texts import formats
 from tests.scenarios.cases import Case
 from tests.scenarios.play import HANG_AFTER_S, ROOT
 
@@ -166,15 +167,15 @@ def _why(runs: Mapping[str, Facts]) -> list[str]:
     lines = []
     if a:
         lines.append(
-            f"A  One thread reads and then trains: {_count(a.cpus)} of {cpu_count(a.usable)} are in use. A sample costs"
+            f"A  One thread reads and then trains: {_count(a.cpus)} of {formats.cpus(a.usable)} are in use. A sample costs"
             f" {duration(a.reading_cpu_s)} of CPU, so one CPU reads at most {rate(1 / a.reading_cpu_s)} a second; the step"
             f" ({duration(a.step_s)}) comes on top, and {percent(a.wait_ratio)} of the time is data wait."
         )
     if b:
         against = f", {b.samples_per_s / a.samples_per_s:.1f} times A's" if a else ""
         lines.append(
-            f"B  {b.workers} workers read while the model trains: {_count(b.cpus)} of {cpu_count(b.usable)} are in use, for"
-            f" {rate(b.samples_per_s)} samples/s{against}. A sample costs {duration(b.reading_cpu_s)}, so {cpu_count(b.usable)}"
+            f"B  {b.workers} workers read while the model trains: {_count(b.cpus)} of {formats.cpus(b.usable)} are in use, for"
+            f" {rate(b.samples_per_s)} samples/s{against}. A sample costs {duration(b.reading_cpu_s)}, so {formats.cpus(b.usable)}"
             f" give at most {rate(b.usable / b.reading_cpu_s)}. {_count(b.runnable)} workers want a CPU, each waits for one"
             f" {percent(b.delay_ratio)} of its time: the queue is empty however much prefetch_factor asks for, and that one sample in"
             " a hundred sleeps does not show."
@@ -187,7 +188,7 @@ def _why(runs: Mapping[str, Facts]) -> list[str]:
             else ""
         )
         lines.append(
-            f"D  {d.workers} workers with {d.threads:.0f} threads each, on {cpu_count(d.usable)}: {_count(d.cpus)} CPUs are in use as"
+            f"D  {d.workers} workers with {d.threads:.0f} threads each, on {formats.cpus(d.usable)}: {_count(d.cpus)} CPUs are in use as"
             f" well, but a sample costs {duration(d.cpu_s)} over all threads{more}. The reading thread needs"
             f" {duration(d.reading_cpu_s)} of it; in the rest threads spin while they wait for others that have no CPU."
         )
@@ -195,6 +196,6 @@ def _why(runs: Mapping[str, Facts]) -> list[str]:
         lines.append(
             f"   As many workers with one thread each, D's advice: {rate(one.samples_per_s)} samples/s,"
             f" {one.samples_per_s / d.samples_per_s:.1f} times D's, at {duration(one.cpu_s)} of CPU per sample. So the threads were"
-            f" what cost, not the number of workers; {one.workers} on {cpu_count(one.usable)} are still too many."
+            f" what cost, not the number of workers; {one.workers} on {formats.cpus(one.usable)} are still too many."
         )
     return lines

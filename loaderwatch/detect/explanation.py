@@ -44,7 +44,6 @@ class Explanation:
     sample_indices: list[int] = field(default_factory=list)
     stacks: list[StackDump] = field(default_factory=list)
 
-    def said(self, part: str) -> Text | str:
-        """Return one part of the explanation, "because", "cause" or "advice", as a parameter of another message."""
-        words: str = getattr(self, part)
-        return Text(self.rule, self.params, part) if self.rule else words
+    def said(self, part: str) -> Text:
+        """Return one part of the rule's message, "because", "cause" or "advice", as a parameter of another message."""
+        return Text(self.rule, self.params, part)

@@ -11,26 +11,6 @@ def copies(loader: LoaderInfo) -> int:
     return max(1, loader.num_workers or 0) if loader.splits_by_worker is False else 1
 
 
-def split_first(loader: LoaderInfo) -> str:
-    """Return a sentence for advice that raises a loader's workers; an empty one where its rows are split among them."""
-    if not loader.iterable_dataset or loader.splits_by_worker:
-        return ""
-    if loader.splits_by_worker is None:
-        return (
-            " Each worker of an IterableDataset reads all of it unless __iter__ splits it by torch.utils.data.get_worker_info():"
-            " without that every row would come once per worker."
-        )
-    now = (
-        f"every row comes {copies(loader)} times already, and the steps count all of them"
-        if copies(loader) > 1
-        else "every row would come once per worker"
-    )
-    return (
-        f" First split the rows by torch.utils.data.get_worker_info() in __iter__: nothing in {loader.dataset_class or 'the dataset'}"
-        f" does that, so {now}."
-    )
-
-
 def split(loader: LoaderInfo) -> dict[str, Param]:
     """Return the parameters of the message ``split-first``, a sentence for advice that raises a loader's workers."""
     splits = loader.splits_by_worker

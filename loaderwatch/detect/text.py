@@ -48,19 +48,6 @@ def rate(per_second: float) -> str:
     return f"{per_second:,.0f}"
 
 
-def rate_of(each_s: float) -> str:
-    """Return the rate per second of what takes so many seconds each: "33", "any number" where it takes none."""
-    return "any number" if each_s == 0 else rate(1 / each_s)
-
-
-def cpu_count(number: float, noun: str = "CPU") -> str:
-    """Return a number of CPUs, which may be a part of one: "1 CPU", "0.40 CPUs", "7.5 CPUs"."""
-    if not math.isfinite(number):
-        return f"an unknown number of {noun}s"
-    whole = round(number)
-    return count(whole, noun) if abs(number - whole) < 0.05 and whole else f"{rate(number)} {noun}s"
-
-
 def size(number: float) -> str:
     """Return bytes as "640 B", "12 kB", "3.1 MB", "1.8 GB": powers of 1000, as volumes are sold."""
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fluent.runtime import FluentBundle, FluentResource
-from fluent.runtime.types import FluentNone, FluentType, fluent_number
+from fluent.runtime.types import FluentType, fluent_number
 
 from loaderwatch.core.answers import Text
-from loaderwatch.texts.formats import FUNCTIONS, listing
+from loaderwatch.texts.formats import FUNCTIONS, Unknown, listing
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ class Catalogue:
         if isinstance(value, int | float):
             return fluent_number(value, useGrouping=False)
         if value is None:
-            return FluentNone("unknown")
+            return Unknown("unknown")
         return listing([str(self._value(each)) for each in value], self.language)
 
     def _one_line(self, said: str) -> str:

@@ -23,9 +23,17 @@ UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+_CHINESE: Final = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
+"""What has no space beside it."""
 _STEPS_PER_S: Final = re.compile(r"每秒 (\S+) 步")
-_HAN_END: Final = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]$")
 ANY_NUMBER: Final[Mapping[str, str]] = {"en": "any number", "zh": "任意多"}
+
+
+class Unknown(FluentNone):
+    """A parameter that has no value: KNOWN tells it, and where a number is needed it is NaN, as which JSON cannot keep one."""
+
+    def __float__(self) -> float:
+        return math.nan
 
 
 def percent(ratio: float, language: str = "en") -> str:
@@ -65,6 +73,7 @@ def roughly(seconds: float, language: str = "en") -> str:
 
 def rate(per_second: float) -> str:
     """Return a rate per second, or another number, with the digits that matter: "0.42", "9.1", "24", "1,240"."""
+    per_second = float(per_second)
     if per_second < 1:
         return f"{per_second:.2f}"
     if per_second < 10:
@@ -79,6 +88,7 @@ def speed(per_second: float) -> str:
 
 def rate_of(each_s: float, language: str = "en") -> str:
     """Return the rate per second of what takes so many seconds each: "33", "any number" where it takes none."""
+    each_s = float(each_s)
     return ANY_NUMBER[language] if each_s == 0 else rate(1 / each_s)
 
 
@@ -91,7 +101,7 @@ def cpus(number: float, language: str = "en", noun: str = "CPU") -> str:
     nearest = round(number)
     said = str(nearest) if abs(number - nearest) < 0.05 and nearest else rate(number)
     if language == "zh":
-        return f"{said} 个 {noun}"
+        return f"{said} 个{noun}" if _CHINESE.match(noun) else f"{said} 个 {noun}"
     return f"{said} {noun}" if said == "1" else f"{said} {noun}s"
 
 
@@ -136,10 +146,11 @@ def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
         items = [*items[: limit - 1], f"另外 {more} 个" if chinese else f"{more} more"]
     if len(items) <= 1:
         return "".join(items)
-    last = " and "
-    if chinese:
-        last = "和 " if _HAN_END.search(items[-2]) else " 和 "
-    return f"{('、' if chinese else ', ').join(items[:-1])}{last}{items[-1]}"
+    *first, last = items
+    if not chinese:
+        return f"{', '.join(first)} and {last}"
+    before, after = ("" if _CHINESE.match(beside) else " " for beside in (first[-1][-1:], last))
+    return f"{'、'.join(first)}{before}和{after}{last}"
 
 
 def listing_of(words: str, language: str = "en", limit: int = 4) -> str:

@@ -45,9 +45,7 @@ TYPED: Final = {
     "percent": "{%}",
     "duration": "{s}",
     "count": "{n}",
-    "cpu_count": "{n}",
     "rate": "{n}",
-    "rate_of": "{n}",
     "len": "{n}",
     "round": "{n}",
     "int": "{n}",
@@ -117,7 +115,7 @@ def _counted(node: ast.Call) -> Iterator[str]:
     words = [
         arg.value for arg in node.args[1:] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)
     ]
-    if words and ast.unparse(node.func).split(".")[-1] in ("count", "cpu_count"):
+    if words and ast.unparse(node.func).split(".")[-1] == "count":
         one = words[0]
         many = words[1] if len(words) > 1 else one + ("es" if one.endswith(("ch", "s", "x")) else "s")
         yield f"{{n}} {{{one}|{many}}}"

@@ -185,6 +185,7 @@ TESTED_BY: dict[str, str] = {
     "detect/running_out/foremost.py": "unit/detect/running_out/test_drift.py",
     "detect/measures/slices.py": "unit/detect/running_out/test_drift.py",
     "detect/streams.py": "unit/detect/input_bound/test_worker_causes.py",
+    "detect/input_bound/words.py": "unit/detect/input_bound/test_rules.py",
     "core/clock.py": "faults/test_clocks.py",
     "core/language.py": "language/test_spoken.py",
     "core/errors.py": "unit/core/test_config.py",

@@ -12,7 +12,7 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
-from loaderwatch.detect.input_bound.cpu_causes import neighbours
+from loaderwatch.detect.input_bound.cpu_causes import held_by_others
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.limits import COLLECTOR_PART
@@ -49,7 +49,7 @@ def collate(s: Symptoms) -> Explanation | None:
             "collate_ratio": share,
             "samples": s.samples,
             "workers": workers,
-            "others_cpus": s.cpus.others if neighbours(s.cpus) else None,
+            "others_cpus": held_by_others(s.cpus),
         },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(

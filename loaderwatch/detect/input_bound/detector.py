@@ -11,7 +11,7 @@ import msgspec
 
 from loaderwatch.core.answers import Text
 from loaderwatch.detect.epoch_boundary.fast_forward import only_reads
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
@@ -21,7 +21,6 @@ from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import paces, recent
 from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.texts import say
 
 CODE = "input-bound"
 MOST_ANALYSED = 48  # ranks looked at closely; the worst first
@@ -78,7 +77,6 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
     found = waited_for(worst, window, limits) if not worst.spiky and len(ranks) == 1 < world else None
     if found is not None:
         ranks = sorted([*ranks, *as_slow(worst, window, limits, found)])
-    frame = _frame(worst, ranks, world, limits)
     finding = Finding(
         key=f"{CODE}:{loader.loader}:{kind}",
         code=CODE,
@@ -88,9 +86,8 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         began_ns=min(stall.began_ns for stall in stalls),
         rule=cause.rule,
         params=cause.params,
-        frame=frame,
+        frame=_frame(worst, ranks, world, limits),
         also=cause.also,
-        texts=Texts() if cause.rule else Texts(say(frame), cause.cause, cause.advice),
         evidence=[*worst.symptoms.evidence(worst.share), *cause.evidence],
         rank=rank.rank if len(ranks) < world or world <= 1 or worst.spiky else None,
         host=rank.host,

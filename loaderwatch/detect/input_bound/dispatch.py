@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import paces
@@ -101,6 +101,7 @@ def _finding(
         rule="one-rank-reads-for-all",
         params={
             **who(sorted({stall.pace.rank.rank for stall in receivers}), world),
+            "receivers": len(receivers),
             "share_ratio": worst.share,
             "elapsed_s": worst.pace.elapsed_s,
             "reader": reader.rank,
@@ -110,7 +111,6 @@ def _finding(
         },
         frame=None,
         also=[],
-        texts=Texts(),
         rank=reader.rank,
         host=reader.host,
         worker=None,

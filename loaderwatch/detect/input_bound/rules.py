@@ -110,16 +110,9 @@ def explain(symptoms: Symptoms) -> Explanation:
     dump = None if found.stacks else usual_stack(_at_work(symptoms))
     if dump is None:
         return found
-    if found.rule:
-        line = code_line(_line(dump))
-        at_work = Text("found-at-work", {"worker": dump.worker if dump.worker >= 0 else None, "line": line})
-        return replace(found, also=[at_work], stacks=[dump])
-    who = "The training thread" if dump.worker < 0 else f"Worker {dump.worker}"
-    return replace(
-        found,
-        cause=f"{found.cause} {who} was found at work at {_line(dump)}, see its stack.",
-        stacks=[dump],
-    )
+    line = code_line(_line(dump))
+    at_work = Text("found-at-work", {"worker": dump.worker if dump.worker >= 0 else None, "line": line})
+    return replace(found, also=[*found.also, at_work], stacks=[dump])
 
 
 def _at_work(s: Symptoms) -> Sequence[StackDump]:

@@ -7,8 +7,8 @@ import math
 import msgspec
 import numpy as np
 
-from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.core.answers import Evidence, Text
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
@@ -44,6 +44,7 @@ def as_straggler(
     gain = finding.gain_ceiling_ratio
     if behind and gain is not None:
         gain = min(gain, gain_ratio(iteration_s, supply_s) or 0.0)
+    next_one = [Text("next-straggler", {"next_rank": next_rank, "supply_s": supply_s})] if behind else []
     place = found.where if found.where in ("forward", "backward", "optimizer") else None
     cause = culprit.explanation
     return msgspec.structs.replace(
@@ -64,15 +65,12 @@ def as_straggler(
             "iteration_s": iteration_s,
             "share_ratio": own.data_s / own.iteration_s,
             "next_rank": next_rank if behind else None,
-            "supply_s": supply_s if behind else None,
             "because": cause.said("because"),
             "why": cause.said("cause"),
-            "more": [msgspec.structs.replace(text, part="cause") for text in cause.also],
             "do": cause.said("advice"),
         },
         frame=None,
-        also=[],
-        texts=Texts(),
+        also=[*cause.also, *next_one],
         gain_ceiling_ratio=gain,
         evidence=[
             *finding.evidence,

@@ -31,11 +31,6 @@ LEAST_S: Final = 6.0
 FEW_STACKS: Final = 2
 ASLEEP_PART: Final = 0.25
 """Of what it is blocked, 0 to 1, the part from which on it sleeps for a set time instead, by looks of one a second at its kernel function."""
-ELSEWHERE: Final = (
-    "Do that work in a process of its own (ProcessPoolExecutor, multiprocessing), or with code that lets go of the interpreter (NumPy,"
-    " PyTorch, a compiled library). Fewer or shorter runs of it help as well; more threads do not."
-)
-"""What to do about a thread that holds the interpreter."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ waits-for-data = { who } { loses-of-its-time } waiting for data{ from-loader } {
 waits-between-steps = { who } { loses-of-its-time } between two steps { measured }: { $because }.
 lost-waiting = { who } lost { DURATION($lost_s) } waiting for data{ from-loader }: { $because }.
 
-# One rank waits for data, and the others for it. $because, $why, $more and $do are those of the rank's own wait.
+# One rank waits for data, and the others for it. $because, $why and $do are those of the rank's own wait.
 straggler-waits-for-data =
     .title = Rank { $rank } waits { DURATION($wait_s) } for data{ from-loader } in each iteration, and { $waiting ->
             [1] rank { $other_rank } waits
@@ -30,20 +30,20 @@ straggler-waits-for-data =
         } waiting for rank { $rank } ({ $measured ->
             [yes] measured in DDP's own collectives
            *[no] by the durations of all ranks
-        }). { $why } { $more }{ KNOWN($next_rank) ->
-            [yes] { " " }Behind it, rank { $next_rank } is too slow as well, which does not show while it waits: its workers need { DURATION($supply_s) } per
-                batch.
-           *[no] { "" }
-        }
+        }). { $why }
     .advice = Mend rank { $rank } on { $host }{ KNOWN($next_rank) ->
             [yes] , and rank { $next_rank } with it
            *[no] { "" }
         }. { $do }
+# $supply_s is how long the workers of $next_rank need for a batch, all together.
+next-straggler =
+    .cause = Behind it, rank { $next_rank } is too slow as well, which does not show while it waits: its workers need { DURATION($supply_s) } per batch.
 
+# $receivers is how many waits of the other ranks there are: one for each loader that they wait for.
 one-rank-reads-for-all =
-    .title = { who } { $who ->
-            [one] loses { PERCENT($share_ratio) } of its
-           *[several] lose up to { PERCENT($share_ratio) } of their
+    .title = { who } { $receivers ->
+            [1] loses { PERCENT($share_ratio) } of its
+           *[other] lose up to { PERCENT($share_ratio) } of their
         } time waiting for data { measured }: rank { $reader } alone reads for all { $world } ranks.
     .cause = Rank { $reader } reads the batches of all { $world } ranks and sends them around; each rank waits { DURATION($wait_s) } for its own, where a step
         takes { DURATION($step_s) }.{ KNOWN($workers) ->

@@ -63,3 +63,6 @@ found-at-work =
             [yes] Worker { $worker }
            *[no] The training thread
         } was found at work at { $line }, see its stack.
+# What to do about a thread that holds the interpreter.
+work-in-another-process = Do that work in a process of its own (ProcessPoolExecutor, multiprocessing), or with code that lets go of the interpreter
+    (NumPy, PyTorch, a compiled library). Fewer or shorter runs of it help as well; more threads do not.

@@ -9,8 +9,7 @@ interpreter-held-in-steps =
         and holds the interpreter; the data loader is not the cause.
     .cause = The training thread neither ran nor lacked a CPU for { DURATION($blocked_s) }, and asked for the interpreter's lock
         { WHOLE($woken_per_s) } times a second: each of PyTorch's operators has to get it back, up to 5 ms each time.
-    .advice = Do that work in a process of its own (ProcessPoolExecutor, multiprocessing), or with code that lets go of the interpreter (NumPy,
-        PyTorch, a compiled library). Fewer or shorter runs of it help as well; more threads do not.
+    .advice = { work-in-another-process }
 
 # $looks stacks were taken in steps, $compiling of them show the compiler. $at is the line that calls it, where that is known.
 recompiles-most-steps =

@@ -9,7 +9,6 @@ workers = { $workers ->
 
 ## Joining the samples
 
-# $others_cpus is how many CPUs other programs keep busy, unknown where that does not matter.
 slow-collate =
     .because = collate_fn takes { DURATION($collate_s) } of the { DURATION($fetch_s) } that a worker needs for a batch
     .cause = Reading { KNOWN($samples) ->
@@ -19,10 +18,7 @@ slow-collate =
         the { workers }, so nothing of it shows in the training process.
     .advice = Make collate_fn cheap: allocate the batch once and copy into it (torch.stack of equal shapes), no Python loop over elements, pad to a
         few bucketed lengths, tokenize ahead of time or a whole batch at once (__getitems__). More workers only spread the cost, and a larger batch
-        makes it worse.{ KNOWN($others_cpus) ->
-            [yes] { " " }Other programs on this host keep { CPUS($others_cpus) } busy: move them away first.
-           *[no] { "" }
-        }
+        makes it worse.{ other-programs }
 
 ## The garbage collector
 

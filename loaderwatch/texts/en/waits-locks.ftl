@@ -17,7 +17,7 @@ lock-because = its { $workers } workers wait for a lock that they share{ KNOWN($
         [yes] { " at " }{ $line }
        *[no] { "" }
     }, and one works at a time
-lock-cause = A worker needs { DURATION($fetch_s) } for a batch and the model { DURATION($step_s) } for a step. { $how }
+lock-cause = { worker-and-model }. { $how }
 lock-stack = { KNOWN($worker) ->
         [yes] Worker { $worker } was found waiting{ KNOWN($line) ->
             [yes] { " at " }{ $line }

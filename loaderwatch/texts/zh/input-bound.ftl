@@ -4,17 +4,19 @@ from-loader = { KNOWN($loader) ->
         [yes] { " " }{ $loader }
        *[no] { "" }
     }
-share-of-time = { $who ->
+# 主语后面紧跟汉字：以数字或字母结尾时空一格。
+waiting-who = { who }{ $who ->
+        [training] { "" }
+       *[several] { " " }
+    }
+share-of-time = { waiting-who }{ $who ->
         [training] 有
-        [one] { " " }有
+        [one] 有
        *[several] 最多有
     } { PERCENT($share_ratio) } 的时间
-waits-for-data = { who }{ share-of-time }在等数据{ from-loader }{ measured }：{ $because }。
-waits-between-steps = { who }{ share-of-time }花在两步之间{ measured }：{ $because }。
-lost-waiting = { who }{ $who ->
-        [one] { " " }
-       *[several] { "" }
-    }因等数据{ from-loader }损失了 { DURATION($lost_s) }：{ $because }。
+waits-for-data = { share-of-time }在等数据{ from-loader }{ measured }：{ $because }。
+waits-between-steps = { share-of-time }花在两步之间{ measured }：{ $because }。
+lost-waiting = { waiting-who }因等数据{ from-loader }损失了 { DURATION($lost_s) }：{ $because }。
 
 straggler-waits-for-data =
     .title = rank { $rank } 每次迭代等数据{ from-loader } { DURATION($wait_s) }，{ $waiting ->
@@ -24,23 +26,27 @@ straggler-waits-for-data =
     .cause = 所有 rank 每次迭代都用 { DURATION($iteration_s) }，但只有 rank { $rank } 的时间花在等数据上（{ PERCENT($share_ratio) }）。{ $waiting ->
             [1] rank { $other_rank }
            *[other] 其他 rank
-        }{ $place ->
-            [unknown] { " " }
-           *[other] { " 在 " }{ $place } 中
-        }花 { DURATION($others_wait_s) } 等 rank { $rank }（{ $measured ->
+        } { $place ->
+            [forward] 在前向里
+            [backward] 在反向里
+            [optimizer] 在优化器步里
+           *[unknown] { "" }
+        }花 { DURATION($others_wait_s) }等 rank { $rank }（{ $measured ->
             [yes] 由 DDP 自身的集合通信测得
            *[no] 由各 rank 的耗时推算
-        }）。{ $why }{ $more }{ KNOWN($next_rank) ->
-            [yes] 排在它后面的 rank { $next_rank } 也太慢，只是它在等别人时看不出来：它的 worker 准备一个批次要 { DURATION($supply_s) }。
-           *[no] { "" }
-        }
+        }）。{ $why }
     .advice = 解决 { $host } 上 rank { $rank } 的问题{ KNOWN($next_rank) ->
             [yes] ，rank { $next_rank } 也一并解决
            *[no] { "" }
         }。{ $do }
+next-straggler =
+    .cause = 排在它后面的 rank { $next_rank } 也太慢，只是它在等别人时看不出来：它的 worker 准备一个批次要 { DURATION($supply_s) }。
 
 one-rank-reads-for-all =
-    .title = { who }{ share-of-time }在等数据{ measured }：全部 { $world } 个 rank 的数据只由 rank { $reader } 读取。
+    .title = { waiting-who }{ $receivers ->
+            [1] 有
+           *[other] 最多有
+        } { PERCENT($share_ratio) } 的时间在等数据{ measured }：全部 { $world } 个 rank 的数据只由 rank { $reader } 读取。
     .cause = rank { $reader } 读取全部 { $world } 个 rank 的批次再分发出去；每个 rank 等自己的批次要 { DURATION($wait_s) }，而一步用时 { DURATION($step_s) }。{ KNOWN($workers) ->
             [yes] 它有 { $workers } 个 worker，其他 rank 一个也没有。
            *[no] { "" }

@@ -53,3 +53,4 @@ found-at-work =
             [yes] worker { $worker } { "" }
            *[no] 训练线程
         }工作时停在 { $line }，见其堆栈。
+work-in-another-process = 把这项工作放进单独的进程（ProcessPoolExecutor、multiprocessing），或改用会释放解释器的代码（NumPy、PyTorch、编译库）。减少次数或缩短时间也有帮助；增加线程则没有。

@@ -9,7 +9,7 @@ slow-step-who = { who }{ $who ->
 interpreter-held-in-steps =
     .title = { slow-step-who }有 { PERCENT($lost_ratio) } 的时间{ measured }损失在本进程的另一个线程上，它在 { $at } 处用 Python 计算，占着解释器；数据加载器不是原因。
     .cause = 训练线程有 { DURATION($blocked_s) }既没有运行也不缺 CPU，每秒 { WHOLE($woken_per_s) } 次索要解释器锁：PyTorch 的每个算子都要重新拿到它，每次最多 5 毫秒。
-    .advice = 把这项工作放进单独的进程（ProcessPoolExecutor、multiprocessing），或改用会释放解释器的代码（NumPy、PyTorch、编译库）。减少次数或缩短时间也有帮助；增加线程则没有。
+    .advice = { work-in-another-process }
 
 recompiles-most-steps =
     .title = { slow-step-who }约 { PERCENT($compiling_ratio) } 的时间花在编译上：查看训练步 { $looks } 次，其中 { $compiling } 次看到编译器在工作。

@@ -7,10 +7,7 @@ slow-collate =
             [yes] { " " }{ RATE($samples) } 个样本
            *[no] 样本
         }要 { DURATION($read_s) }，在 collate_fn 里拼批（collate）要 { DURATION($collate_s) }（占一次取数的 { PERCENT($collate_ratio) }）。它在 { workers } 里执行，所以训练进程里看不到。
-    .advice = 让 collate_fn 变轻：批次内存一次分配好再拷入（形状相同时用 torch.stack），不要用 Python 循环逐元素处理，填充到少数几个长度分桶，提前分词或一次处理整个批次（__getitems__）。增加 worker 只是分摊开销，加大批次反而更糟。{ KNOWN($others_cpus) ->
-            [yes] 这台主机上的其他程序占着 { CPUS($others_cpus) }：先把它们移走。
-           *[no] { "" }
-        }
+    .advice = 让 collate_fn 变轻：批次内存一次分配好再拷入（形状相同时用 torch.stack），不要用 Python 循环逐元素处理，填充到少数几个长度分桶，提前分词或一次处理整个批次（__getitems__）。增加 worker 只是分摊开销，加大批次反而更糟。{ other-programs }
 garbage-collector-in-workers =
     .because = worker 取一个批次需要 { DURATION($fetch_s) }，其中 Python 的垃圾回收占 { DURATION($collected_s) }
     .cause = { workers } 有 { PERCENT($collected_ratio) } 的工作是垃圾回收：每次完整回收都要遍历 worker 持有的所有容器，包括数据集的元数据。

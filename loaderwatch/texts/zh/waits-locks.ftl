@@ -12,7 +12,7 @@ lock-because = 它的 { $workers } 个 worker { KNOWN($line) ->
         [yes] 在 { $line }
        *[no] { "" }
     }等待同一把共用的锁，同一时刻只有一个在干活
-lock-cause = 一个 worker 准备一个批次要 { DURATION($fetch_s) }，模型算一步要 { DURATION($step_s) }。{ $how }
+lock-cause = { worker-and-model }。{ $how }
 lock-stack = { KNOWN($worker) ->
         [yes] 发现 worker { $worker } { KNOWN($line) ->
             [yes] 在 { $line }

@@ -1,18 +1,37 @@
-"""The catalogues of all languages: the same messages with the same parameters, each in one place."""
+"""The catalogues of all languages: the same messages with the same parameters, each in one place, and all in that language."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 import pytest
 from fluent.syntax import FluentParser, ast
 from fluent.syntax.visitor import Visitor
 
 from loaderwatch import texts
+from loaderwatch.core.answers import Text
+from loaderwatch.texts.formats import cpus, listing
+from tests.scenarios.words import golden
 
 FOLDER = Path(texts.__file__).parent
+NO_SENTENCE: Final = re.compile(r"`[^`]*`|“[^”]*”|[^\s（：]+:\d+ in [A-Za-z0-9_.<>]+")
+"""What is quoted, and a line of code with its function."""
+ENGLISH_WORDS: Final = re.compile(
+    r"(?<![\w./`=(-])[A-Za-z][A-Za-z']+(?:,? +[A-Za-z][A-Za-z']+)+(?![\w./`=(-])"
+)
+"""Two words or more in a row, neither of which is part of code or of a path."""
+TERMS: Final = {
+    *("Hugging Face", "OOM kill", "OOM killer", "docker run", "control group"),
+    *("Python list", "CUDA graph", "bus error", "busy handler", "daemon worker", "pin memory", "row group"),
+}
+"""Names and terms that Chinese texts say in English."""
+IN_PARTS: Final = ("verdict", "do")
+"""Lines that are put together from translated parts of English sentences, as long as a verdict is no message: from three words on."""
 
 
 class _Names(Visitor):
@@ -86,3 +105,57 @@ def test_a_language_needs_no_parameter_that_the_source_does_not_have(language: s
         if message.attributes
     }
     assert {name: more for name, more in asked.items() if more} == {}
+
+
+def _sentences(block: str) -> Iterator[tuple[str, str]]:
+    """Yield the sentences of one recording in ``words.zh.txt``, each with what it is: its title, its cause."""
+    for line in block.splitlines():
+        what, _, said = line.strip().partition(": ")
+        what = what.partition(" (")[0]
+        if what in ("title", "cause", "advice", *IN_PARTS):
+            yield what, said
+        elif what.startswith("under it"):
+            yield what, said.partition("] ")[2]
+
+
+def english_in(what: str, said: str) -> list[str]:
+    """The English words in a row that a Chinese sentence has left."""
+    found = (match[0] for match in ENGLISH_WORDS.finditer(NO_SENTENCE.sub("", said)))
+    least = 3 if what in IN_PARTS else 2
+    return [words for words in found if words not in TERMS and len(words.split()) >= least]
+
+
+def test_no_english_is_left_in_what_is_said_of_recordings_in_chinese() -> None:
+    recordings = golden("zh")
+    sentences = [(name, *each) for name, block in recordings.items() for each in _sentences(block)]
+    assert len(sentences) > 3 * len(recordings)
+    left = {(name, what): english_in(what, said) for name, what, said in sentences}
+    assert {where: words for where, words in left.items() if words} == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ("rank 0 在等 rank 1：2 workers deliver 9.8 batches/s, the model could take 42。", "workers deliver"),
+        ("设置 num_workers=3 (2 usable CPUs) 和 persistent_workers=True。", "usable CPUs"),
+        ("worker 0 工作时停在 data.py:42 in load，见其堆栈：“No space left on device”，`ps -o pid`。", None),
+    ],
+)
+def test_what_is_english(said: str, left: str | None) -> None:
+    assert next(iter(english_in("cause", said)), None) == left
+
+
+@pytest.mark.parametrize("language", texts.LANGUAGES)
+def test_a_number_that_is_not_known_stays_so_when_it_was_stored(language: str) -> None:
+    text = Text("page-cache-fills", {"early_s": float("nan"), "late_s": 1.0}, "because")
+    stored = msgspec.json.decode(msgspec.json.encode(text), type=Text)
+    assert stored.params["early_s"] is None
+    assert texts.say(stored, language) == texts.say(text, language)
+    assert ("an unknown time" if language == "en" else "未知时间") in texts.say(text, language)
+
+
+def test_chinese_has_no_space_between_its_own_characters() -> None:
+    assert listing(["3", "5"], "zh") == "3 和 5"
+    assert listing(["第 3 个样本", "第 5 个样本"], "zh") == "第 3 个样本和第 5 个样本"
+    assert listing(list("012345"), "zh") == "0、1、2 和另外 3 个"
+    assert (cpus(2, "zh"), cpus(2, "zh", "可用 CPU")) == ("2 个 CPU", "2 个可用 CPU")

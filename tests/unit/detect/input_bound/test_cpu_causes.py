@@ -265,7 +265,10 @@ def test_a_training_thread_without_a_cpu_says_who_holds_it() -> None:
     for number in range(400):
         builder.fetch(number % 2, 0.01, cpu=0.5).step(0.02, 0.03, ready=4, wait_cpu_ns=S // 5000)
     builder.process(worker=-1, pid=100, cpu=0.3)
-    for busy, who in ((0.99, "other programs hold the CPUs"), (0.2, "the training thread gets no CPU")):
+    for busy, rule, who in (
+        (0.99, "cpus-held-by-others", "other programs hold the CPUs"),
+        (0.2, "training-thread-without-cpu", "the training thread gets no CPU"),
+    ):
         finding = only(run(builder, cpus=2, busy=busy))
-        assert finding.scenario == "S14"
+        assert (finding.scenario, finding.rule) == ("S14", rule)
         assert who in finding.title

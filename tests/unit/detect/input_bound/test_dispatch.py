@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.text import listing
 from tests.unit.detect.build import RankBuilder, loader, run
 from tests.unit.detect.workers import alerts, only, starve
 
@@ -37,6 +38,10 @@ def test_one_rank_reads_one_batch_for_each(world: int) -> None:
     finding = only(window)
     assert (finding.scenario, finding.rank) == ("S18", 0)
     assert f"rank 0 alone reads for all {world} ranks" in finding.title
+    verb = (
+        "Rank 1 loses 7" if world == 2 else f"Ranks {listing([str(n) for n in range(1, world)])} lose up to 7"
+    )
+    assert finding.title.startswith(verb)
     assert "dispatch_batches=False" in finding.advice
     assert "It has 2 workers" in finding.cause
 

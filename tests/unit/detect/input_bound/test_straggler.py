@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from loaderwatch.detect.finding import Finding
+from loaderwatch.core.facts import AT_WORK
+from loaderwatch.detect.finding import Finding, texts_of
+from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, run
 from tests.unit.detect.workers import only
 
@@ -18,14 +22,17 @@ def test_the_one_rank_that_keeps_the_others_waiting() -> None:
     assert (finding.scenario, finding.rank) == ("S43", 1)
     assert "rank 0 waits for rank 1" in finding.title
     assert "spends 129 ms of it in backward waiting for rank 1" in finding.cause
+    assert "rank 0 在反向里花 129 毫秒等 rank 1" in texts_of(finding, "zh").cause
 
 
-def straggler(fetch_s: float) -> Finding:
+def straggler(fetch_s: float, *, found_at_work: bool = False) -> Finding:
     """Rank 1 waits for its workers, which take 300 ms; rank 0, whose workers take ``fetch_s``, waits for rank 1."""
     slow, next_one = RankBuilder(1, 2), RankBuilder(0, 2)
     for number in range(200):
         slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02)
         next_one.fetch(number % 2, fetch_s, cpu=0.1).step(0.001, 0.149, ready=4)
+    if found_at_work:
+        slow.process(worker=1, pid=201, cpu=0.1).stack(1, 201, stacks.WORKER, why=AT_WORK)
     return only(run(next_one, slow))
 
 
@@ -40,6 +47,28 @@ def test_the_rank_that_would_be_next_is_said() -> None:
     assert "as well" not in alone.cause
     assert alone.gain_ceiling_ratio is not None
     assert alone.gain_ceiling_ratio > 0.8
+
+
+@pytest.mark.parametrize("found_at_work", [True, False])
+@pytest.mark.parametrize("fetch_s", [0.2, 0.02])
+def test_all_that_is_known_of_its_wait_is_said_in_order(fetch_s: float, found_at_work: bool) -> None:
+    finding = straggler(fetch_s, found_at_work=found_at_work)
+    said = [
+        "All ranks take",
+        "Rank 0 spends",
+        "A worker needs",
+        "found at work at data.py:42",
+        "Behind it, rank 0",
+    ]
+    told = [True, True, True, found_at_work, fetch_s > 0.1]
+    expected = [words for words, is_told in zip(said, told, strict=True) if is_told]
+    assert [words for words in said if words in finding.cause] == expected
+    places = [finding.cause.index(words) for words in expected]
+    assert places == sorted(places)
+    assert not re.search(r"  |^ | $", finding.cause)
+    assert bool(finding.stacks) is found_at_work
+    also = [("found-at-work", found_at_work), ("next-straggler", fetch_s > 0.1)]
+    assert [text.id for text in finding.also] == [rule for rule, is_told in also if is_told]
 
 
 def test_a_rank_that_is_as_slow_is_no_bystander() -> None:
