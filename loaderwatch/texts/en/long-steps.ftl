@@ -102,3 +102,32 @@ loop-waits-for-file-lock = It waits there for a file lock that another process h
 loop-calls-model = The model is called many times without gradients there, as by an agent that acts or by an evaluation.
 if-not-meant = If it is not meant to be so: do it less often, on rank 0 only, or in a background process; save checkpoints asynchronously. With
     `with loaderwatch.phase("…")` around it, the page shows it by name.
+
+## Steps that grow longer and longer
+# $first_s is what the part that has grown took $span_s ago, and $last_s what it takes now; $step_s is a whole step now. $at is the line at which
+# the loop was found, unknown where it was not.
+
+script-work-grows =
+    .title = { who } loses { PERCENT($share_ratio) } of its time to work of the script's own that grows from step to step{ lately-at }:
+        { DURATION($first_s) } of a step { DURATION($span_s) } ago, { DURATION($last_s) } now; the data loader is not the cause.
+    .cause = A step takes { DURATION($step_s) } now. The part of it that is neither the model nor the optimizer has risen steadily, from
+        { DURATION($first_s) } to { DURATION($last_s) }, while those have not.
+    .advice = Look for what grows with each step: a metric over all batches so far, a list or a log that is walked or written anew. Keep running
+        sums, look at the newest part only, or do it once per epoch.
+
+model-pass-grows =
+    .title = { who } loses { PERCENT($share_ratio) } of its time to a model whose pass takes longer from step to step{ lately-at }, while batches
+        stay as large: { DURATION($first_s) } { DURATION($span_s) } ago, { DURATION($last_s) } now; the data loader is not the cause.
+    .cause = A step takes { DURATION($step_s) } now. The model's forward and backward pass has risen steadily, from { DURATION($first_s) } to
+        { DURATION($last_s) }, while the rest has not.
+    .advice = Look for what the model gathers: hooks that are registered again and again, a list or a bank that it keeps, a graph that reaches back
+        into earlier steps. Remove the handle, bound the bank, detach what is kept. A model that is made larger on purpose is none of these.
+
+# No model is watched, so that only the whole step is known.
+steps-grow =
+    .title = { who } loses { PERCENT($share_ratio) } of its time to steps that take longer and longer{ lately-at }, while batches stay as large:
+        { DURATION($first_s) } { DURATION($span_s) } ago, { DURATION($last_s) } now; the data loader is not the cause.
+    .cause = A step has risen steadily, from { DURATION($first_s) } to { DURATION($last_s) }, while the optimizer's part of it has not. No model is
+        watched, so that its passes are not told from the rest.
+    .advice = Look for what is kept from step to step: a tensor that still has its graph (detach() it), retain_graph=True, hooks that are
+        registered again and again, a list that is walked in each step. Pass model= to loaderwatch.attach() to see which part grows.

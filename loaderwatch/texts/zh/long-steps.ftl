@@ -81,3 +81,20 @@ loop-polls = 它在那里反复查看一个迟迟不来的东西，两次之间�
 loop-waits-for-file-lock = 它在那里等另一个进程持有的文件锁。
 loop-calls-model = 模型在那里多次被无梯度地调用，例如智能体在行动，或在做评估。
 if-not-meant = 如果这不是有意为之：降低频率，只在 rank 0 上做，或放到后台进程；检查点异步保存。用 `with loaderwatch.phase("…")` 包起来，页面就会按名字显示它。
+
+## 越来越长的训练步
+
+script-work-grows =
+    .title = { slow-step-who }有 { PERCENT($share_ratio) } 的时间损失在脚本自身逐步增长的工作上{ lately-at }：{ DURATION($span_s) }前每步 { DURATION($first_s) }，现在 { DURATION($last_s) }；原因不在数据加载器。
+    .cause = 现在一步需要 { DURATION($step_s) }。其中既不属于模型也不属于优化器的部分从 { DURATION($first_s) }持续升到 { DURATION($last_s) }，而模型和优化器没有变慢。
+    .advice = 找出随每步增长的东西：对至今所有批次计算的指标、每次重新遍历或重写的列表或日志。改用累计值，只看最新的部分，或每个 epoch 做一次。
+
+model-pass-grows =
+    .title = { slow-step-who }有 { PERCENT($share_ratio) } 的时间损失在模型逐步变慢的前向与反向上{ lately-at }，而批次大小没变：{ DURATION($span_s) }前为 { DURATION($first_s) }，现在 { DURATION($last_s) }；原因不在数据加载器。
+    .cause = 现在一步需要 { DURATION($step_s) }。模型的前向与反向从 { DURATION($first_s) }持续升到 { DURATION($last_s) }，其余部分没有变慢。
+    .advice = 找出模型不断累积的东西：一再注册的 hook、它保留的列表或 memory bank、一直连到先前各步的计算图。移除 hook 的 handle，限制 bank 的大小，对保留的张量调用 detach。有意逐步增大的模型不在此列。
+
+steps-grow =
+    .title = { slow-step-who }有 { PERCENT($share_ratio) } 的时间损失在越来越长的训练步上{ lately-at }，而批次大小不变：{ DURATION($span_s) }前为 { DURATION($first_s) }，现在为 { DURATION($last_s) }；数据加载器不是原因。
+    .cause = 训练步从 { DURATION($first_s) }持续升到 { DURATION($last_s) }，其中优化器的部分没有变长。没有监视模型，因此无法把模型的计算与其余部分分开。
+    .advice = 查找逐步累积的东西：仍带着计算图的张量（请 detach()）、retain_graph=True、反复注册的钩子、每一步都要遍历的列表。把 model= 传给 loaderwatch.attach()，就能看出是哪一部分在变长。
