@@ -66,7 +66,8 @@ own-work-in-steps =
 polling-in-steps =
     .title = { spends-with-rhythm }; the data loader is not the cause.
     .cause = { loop-does-something } { loop-polls }
-    .advice = See who makes what it looks for, and why so late: wait to be told of it (a barrier, an event, a queue), or look more often. { if-not-meant }
+    .advice = See who makes what it looks for, and why so late: wait to be told of it (a barrier, an event, a queue), or look more often.
+        { if-not-meant }
 file-lock-in-steps =
     .title = { spends-with-rhythm }; the data loader is not the cause.
     .cause = { loop-does-something } { loop-waits-for-file-lock }
@@ -83,7 +84,8 @@ unattached-loader-in-steps =
             [model-acts] { " " }{ loop-calls-model }
            *[own-work] { "" }
         }
-    .advice = Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. { if-not-meant }
+    .advice = Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change.
+        { if-not-meant }
 spends-with-rhythm = { spends-in-long-steps }{ KNOWN($every) ->
         [yes] , every { $every } steps
        *[no] { KNOWN($every_s) ->
