@@ -10,6 +10,7 @@ from pathlib import Path
 from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.core.config import DataDir, load_settings, split_addresses
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.language import say
 from loaderwatch.core.printable import one_line
 from loaderwatch.server.alerts.channel import Message, Target, label
 from loaderwatch.server.config_file import is_open_to_others, read_config
@@ -47,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     text = f"This is a test from {socket.gethostname()}: `loaderwatch notify test` sent it. Alerts of runs come like this."
     failed = 0
     for number, (address, target) in enumerate(zip(addresses, targets, strict=True), 1):
-        why = target.send(Message("info", "A test of loaderwatch", text))
+        why = target.send(Message("info", say("A test of loaderwatch"), say(text)))
         failed += why is not None
         end = "delivered" if why is None else f"not delivered: {one_line(why)}"
         print(f"{number} {label(address)} (of {source}): {end}", flush=True)

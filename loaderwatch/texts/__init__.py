@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fluent.runtime import FluentBundle, FluentResource
 from fluent.runtime.types import FluentType, fluent_number
 
 from loaderwatch.core.answers import Text
 from loaderwatch.texts.formats import FUNCTIONS, Unknown, listing
+
+T = TypeVar("T")
 
 LANGUAGES: Final = ("en", "zh")
 SOURCE: Final = "en"
@@ -115,3 +117,8 @@ def say(text: Text, language: str = SOURCE) -> str:
             except TextError as fault:
                 _log.error("%s", fault)
     return text.id
+
+
+def in_every_language(made: Callable[[str], T]) -> dict[str, T]:
+    """Return what is made for each language, for readers whose languages are not known yet."""
+    return {language: made(language) for language in LANGUAGES}

@@ -10,6 +10,7 @@ through the step while the loop goes on, nothing is said.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
 from loaderwatch.detect.course import Course
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace, paces
@@ -25,7 +26,7 @@ from loaderwatch.detect.measures.slices import blocks, ends, parts
 from loaderwatch.detect.measures.stacks import beside_model, in_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, rising_fit, trend
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import duration, percent
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 GROWN_RATIO: Final = 2.0
@@ -51,6 +52,12 @@ STAGES_PART: Final = 0.6
 
 Part: TypeAlias = Literal["script", "model", "step"]
 """What has grown: the script's own part, the forward and the backward pass, or the step as a whole, of which no parts are known."""
+RULES: Final[Mapping[Part, tuple[str, str, str]]] = {
+    "script": ("script-work-grows", "own work of a step", "own work of a step before"),
+    "model": ("model-pass-grows", "pass of the model", "pass of the model before"),
+    "step": ("steps-grow", "step", "step before"),
+}
+"""The id of the rule for each part, and the labels of the evidence: what the part takes now, and what it took at first."""
 
 
 @dataclass(frozen=True)
@@ -160,55 +167,9 @@ def _same_size(slices: Course) -> bool:
 
 def _finding(found: GrownStep, limits: Limits) -> Finding:
     rank = found.pace.rank
-    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
     dump = _stack(found)
     frame = user_frame(main_frames(dump))
-    lately = f", lately at {frame}" if frame else ""
-    if found.part == "step":
-        labels = "step", "step before"
-        title = (
-            f"{who} loses {percent(found.share)} of its time to steps that take longer and longer{lately}, while batches stay as large:"
-            f" {duration(found.first_s)} {duration(found.span_s)} ago, {duration(found.last_s)} now; the data loader is not the cause."
-        )
-        cause = (
-            f"A step has risen steadily, from {duration(found.first_s)} to {duration(found.last_s)}, while the optimizer's part of it has"
-            " not. No model is watched, so that its passes are not told from the rest."
-        )
-        advice = (
-            "Look for what is kept from step to step: a tensor that still has its graph (detach() it), retain_graph=True, hooks that are"
-            " registered again and again, a list that is walked in each step. Pass model= to loaderwatch.attach() to see which part grows."
-        )
-    elif found.part == "model":
-        labels = "pass of the model", "pass of the model before"
-        title = (
-            f"{who} loses {percent(found.share)} of its time to a model whose pass takes longer from step to step{lately}, while batches"
-            f" stay as large: {duration(found.first_s)} {duration(found.span_s)} ago, {duration(found.last_s)} now; the data loader is not"
-            " the cause."
-        )
-        cause = (
-            f"A step takes {duration(found.step_s)} now. The model's forward and backward pass has risen steadily, from"
-            f" {duration(found.first_s)} to {duration(found.last_s)}, while the rest has not."
-        )
-        advice = (
-            "Look for what the model gathers: hooks that are registered again and again, a list or a bank that it keeps, a graph that"
-            " reaches back into earlier steps. Remove the handle, bound the bank, detach what is kept. A model that is made larger on"
-            " purpose is none of these."
-        )
-    else:
-        labels = "own work of a step", "own work of a step before"
-        title = (
-            f"{who} loses {percent(found.share)} of its time to work of the script's own that grows from step to step"
-            f"{lately}: {duration(found.first_s)} of a step {duration(found.span_s)} ago, {duration(found.last_s)} now; the data loader is"
-            " not the cause."
-        )
-        cause = (
-            f"A step takes {duration(found.step_s)} now. The part of it that is neither the model nor the optimizer has risen steadily,"
-            f" from {duration(found.first_s)} to {duration(found.last_s)}, while those have not."
-        )
-        advice = (
-            "Look for what grows with each step: a metric over all batches so far, a list or a log that is walked or written anew."
-            " Keep running sums, look at the newest part only, or do it once per epoch."
-        )
+    rule, now, before = RULES[found.part]
     return Finding(
         key=f"{CODE}:S26",
         code=CODE,
@@ -216,10 +177,19 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
         severity="warning" if found.share >= limits.input_critical_ratio else "info",
         confidence=0.85,
         began_ns=rank.made_ns - int(found.span_s * 1e9),
-        texts=Texts(title=title, cause=cause, advice=advice),
+        rule=rule,
+        params={
+            **who([rank.rank], rank.process.world_size),
+            "share_ratio": found.share,
+            "first_s": found.first_s,
+            "last_s": found.last_s,
+            "span_s": found.span_s,
+            "step_s": found.step_s,
+            "at": None if frame is None else str(frame),
+        },
         evidence=known_evidence(
-            (labels[0], found.last_s, "s"),
-            (labels[1], found.first_s, "s"),
+            (now, found.last_s, "s"),
+            (before, found.first_s, "s"),
             ("step", found.step_s if found.part != "step" else None, "s"),
             ("seen for", found.span_s, "s"),
         ),

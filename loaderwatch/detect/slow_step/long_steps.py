@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.facts import LONG_STEP, StackDump
 from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.stacks import loop_over_loader, main_frames, user_frame
+from loaderwatch.detect.measures.stacks import Frame, loop_over_loader, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import Floats, mean, median
 from loaderwatch.detect.window import RankWindow
 
@@ -117,8 +117,8 @@ class Pauses:
         return mean(processes["timer_wait"][within & (processes["pid"] == self.rank.process.pid)])
 
     @property
-    def place(self) -> tuple[str, StackDump | None, bool]:
-        """Return where the loop was in the last long step that a stack was taken of, ", lately at <line>", and the stack; else "".
+    def place(self) -> tuple[Frame | None, StackDump | None, bool]:
+        """Return where the loop was in the last long step that a stack was taken of, and the stack; None and None without one.
 
         The third is whether it read another DataLoader there, one that is not attached: else its waits would be no part of the step.
         """
@@ -127,8 +127,8 @@ class Pauses:
             reads = loop_over_loader(frames)
             frame = reads or user_frame(frames)
             if frame is not None:
-                return f", lately at {frame}", dump, reads is not None
-        return "", None, False
+                return frame, dump, reads is not None
+        return None, None, False
 
 
 def long_from_s(usual_s: float) -> float:

@@ -10,15 +10,14 @@ stack. The rest is a remark: it may be meant to be so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.answers import Evidence, Param, Severity
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
-from loaderwatch.detect.finding import Finding, Texts
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame, works_aside
@@ -36,12 +35,9 @@ from loaderwatch.detect.slow_step.long_steps import (
     long_from_s,
 )
 from loaderwatch.detect.slow_step.recompiling import recompiling
-from loaderwatch.detect.text import count, duration, measured, percent
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
-ATTACH_IT: Final = 'Attach that loader too, with loaderwatch.attach(loader, role="eval"): its waits are then told apart, with what to change. '
-LOOKED_FOR: Final = "See who makes what it looks for, and why so late: wait to be told of it (a barrier, an event, a queue), or look more often. "
-LOCKED_OUT: Final = "`lslocks` shows who holds the lock: let it hold it for less long, or take it with LOCK_NB and go on without. "
 ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
 
 
@@ -110,7 +106,6 @@ def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
     if pauses.rows.size < FEW or share < REMARK_RATIO:
         return None
     longest_s = float(pauses.collector_s.max())
-    several = pauses.rank.process.world_size > 1
     return _finding(
         pauses,
         scenario="S25",
@@ -118,13 +113,8 @@ def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
         confidence=0.95,
         share=share,
         lost_s=lost_s,
-        title=f"loses {percent(share)} of its time to Python's garbage collector {measured(pauses.elapsed_s)}: {count(int(pauses.rows.size), 'pause')} of up to"
-        f" {duration(longest_s)} within steps.",
-        cause="A full collection walks every container the process holds; with a large heap (metadata, vocabularies, caches) each"
-        f" takes {duration(longest_s)}, and the whole loop stands still. The loader is not the cause."
-        + (" The other ranks wait for it in backward, each time another one." if several else ""),
-        advice="Call gc.collect() and gc.freeze() once after setup, so that what lives for ever is not walked again; or gc.disable()"
-        " and gc.collect(1) every few hundred steps, on all ranks at the same step.",
+        rule="garbage-collector-in-steps",
+        params={"longest_s": longest_s},
         evidence=[
             Evidence(label="pauses of the collector", value=int(pauses.rows.size), unit="count"),
             Evidence(label="longest pause of the collector", value=longest_s, unit="s"),
@@ -139,11 +129,8 @@ def _shapes(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding
     fits = sizes is not None and sizes.newness_tells
     if not fits and (dump is None or pauses.rows.size < 2):
         return None
-    longest_s = float(pauses.excess_s.max())
     last = int((pauses.pace.batch[pauses.rows] == (pauses.pace.loader.batches or -1) - 1).sum())
-    which = (
-        "the last, shorter batch of an epoch" if last >= 0.5 * pauses.rows.size else "batches of a new size"
-    )
+    of_size = "last-batch-shorter" if last >= 0.5 * pauses.rows.size else "new-batch-sizes"
     proof = (
         [Evidence(label="sizes of batches seen", value=sizes.different, unit="count")]
         if fits and sizes is not None
@@ -157,20 +144,8 @@ def _shapes(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding
         confidence=0.9 if dump is not None else 0.8,
         share=pauses.share,
         lost_s=pauses.lost_s,
-        title=f"lost {duration(pauses.lost_s)} in {count(int(pauses.rows.size), 'long step')} of up to {duration(longest_s)}: each came"
-        f" with {which}."
-        if fits
-        else f"lost {duration(pauses.lost_s)} in {count(int(pauses.rows.size), 'long step')} of up to {duration(longest_s)}, compiling.",
-        cause="For every new input shape torch.compile compiles anew, cudnn.benchmark tries its kernels, CUDA graphs are recorded"
-        f" and the allocator asks for new blocks. A usual step takes {duration(pauses.usual_s)}. The loader is not the cause."
-        + (
-            f" The stack of such a step shows the compiler at work{f', called from {frame}' if frame else ''}."
-            if dump
-            else ""
-        ),
-        advice="Keep shapes the same: drop_last=True, pad to a few bucket lengths, mark varying dimensions with"
-        " torch._dynamo.mark_dynamic, cudnn.benchmark=False for varying sizes. TORCH_LOGS=recompiles names the guard that"
-        " failed.",
+        rule=of_size if fits else "compiling-in-steps",
+        params={"seen_compiling": dump is not None, "at": None if frame is None else str(frame)},
         evidence=proof,
         stacks=[dump] if dump is not None else [],
     )
@@ -183,8 +158,6 @@ def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding 
     """
     if sizes is None or pauses.share < REMARK_RATIO or not sizes.largeness_tells:
         return None
-    longest_s = float(pauses.excess_s.max())
-    times = f"{sizes.long_ratio:.1f}"
     return _finding(
         pauses,
         scenario="S27",
@@ -192,12 +165,8 @@ def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding 
         confidence=0.8,
         share=pauses.share,
         lost_s=pauses.lost_s,
-        title=f"spends {percent(pauses.share)} of its time {measured(pauses.elapsed_s)} in {count(int(pauses.rows.size), 'long step')} of up to"
-        f" {duration(longest_s)}: each came with a batch about {times} times larger than usual.",
-        cause=f"A usual step takes {duration(pauses.usual_s)}. As a rule one long sample makes all others of its batch as long, by padding."
-        " The data loader is not the cause.",
-        advice="Batch samples of a similar length (sort within a buffer), limit the padded size of a batch, or cut the few that are far"
-        " longer.",
+        rule="padded-batches",
+        params={"times": sizes.long_ratio},
         evidence=[
             Evidence(label="size of such a batch, of the usual one", value=sizes.long_ratio, unit="ratio")
         ],
@@ -218,41 +187,27 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     pauses = pauses.only(~_accumulated(pauses))
     if pauses.rows.size < FEW or pauses.share < REMARK_RATIO:
         return None
-    longest_s = float(pauses.excess_s.max())
-    rhythm, sure = _rhythm(pauses)
-    place, dump, reads = pauses.place
+    every, every_s = _rhythm(pauses)
+    frame, dump, reads = pauses.place
     acts = pauses.pace.loader.acts
     costs = pauses.share >= limits.input_critical_ratio and not reads and not acts
     locked = dump is not None and waits_in(FILE_LOCK_FUNCTIONS, dump.wchan)
     polls = _polls(pauses, dump) and pauses.asleep_ratio >= ASLEEP_RATIO
+    there = "polling" if polls else "file-lock" if locked else "model-acts" if acts else "own-work"
     return _finding(
         pauses,
         scenario="S26",
         severity="warning" if costs and _is_at_work(pauses, dump) else "info",
-        confidence=0.7 if sure else 0.5,
+        confidence=0.5 if every is None and every_s is None else 0.7,
         share=pauses.share,
         lost_s=pauses.lost_s,
-        title=f"spends {percent(pauses.share)} of its time {measured(pauses.elapsed_s)} in {count(int(pauses.rows.size), 'long step')} of up to"
-        f" {duration(longest_s)}{rhythm}{place}; "
-        + (
-            "it reads a DataLoader there that is not attached."
-            if reads
-            else "the data loader is not the cause."
-        ),
-        cause=f"A usual step takes {duration(pauses.usual_s)}, and no data of an attached loader is awaited in the long ones: the loop"
-        " itself does something now and then, such as logging, metrics, pictures, evaluation or a checkpoint."
-        + (
-            " It looks there again and again for something that comes late, and sleeps in between."
-            if polls
-            else " It waits there for a file lock that another process holds."
-            if locked
-            else " The model is called many times without gradients there, as by an agent that acts or by an evaluation."
-            if acts
-            else ""
-        ),
-        advice=(ATTACH_IT if reads else LOOKED_FOR if polls else LOCKED_OUT if locked else "")
-        + "If it is not meant to be so: do it less often, on rank 0 only, or in a background process; save checkpoints"
-        ' asynchronously. With `with loaderwatch.phase("…")` around it, the page shows it by name.',
+        rule="unattached-loader-in-steps" if reads else f"{there}-in-steps",
+        params={
+            "there": there,
+            "every": every,
+            "every_s": every_s,
+            "at": None if frame is None else str(frame),
+        },
         evidence=[],
         stacks=[] if dump is None else [dump],
     )
@@ -289,17 +244,17 @@ def _accumulated(pauses: Pauses) -> NDArray[np.bool_]:
     return (stepped | ~known)[pauses.rows] & (own_s[pauses.rows] < long_from_s(usual_s))
 
 
-def _rhythm(pauses: Pauses) -> tuple[str, bool]:
-    """Return the rhythm, ", every 20 steps" or ", every 5.0 s", else "", and whether there is one."""
+def _rhythm(pauses: Pauses) -> tuple[int | None, float | None]:
+    """Return the rhythm: every how many steps they come, or else every how many seconds; None where there is none."""
     if pauses.rows.size < FEW:
-        return "", False
+        return None, None
     every = pauses.every
     if every is not None:
-        return f", every {every} steps", True
+        return every, None
     times = np.diff(pauses.pace.request_ns[pauses.rows]) / 1e9
     if times.mean() > 0 and times.std() <= 0.1 * times.mean():
-        return f", every {duration(float(times.mean()))}", True
-    return "", False
+        return None, float(times.mean())
+    return None, None
 
 
 def _finding(
@@ -310,14 +265,12 @@ def _finding(
     confidence: float,
     share: float,
     lost_s: float,
-    title: str,
-    cause: str,
-    advice: str,
+    rule: str,
+    params: dict[str, Param],
     evidence: Sequence[Evidence],
     stacks: Sequence[StackDump] = (),
 ) -> Finding:
     rank = pauses.rank
-    who = f"Rank {rank.rank}" if rank.process.world_size > 1 else "Training"
     waits = known(pauses.pace.wait_s[pauses.rows])
     return Finding(
         key=f"{CODE}:{scenario}",
@@ -326,7 +279,17 @@ def _finding(
         severity=severity,
         confidence=confidence,
         began_ns=int(pauses.pace.request_ns[pauses.rows[0]]),
-        texts=Texts(title=f"{who} {title}", cause=cause, advice=advice),
+        rule=rule,
+        params={
+            **who([rank.rank], rank.process.world_size),
+            "share_ratio": share,
+            "elapsed_s": pauses.elapsed_s,
+            "lost_s": lost_s,
+            "steps": int(pauses.rows.size),
+            "longest_s": float(pauses.excess_s.max()),
+            "usual_s": pauses.usual_s,
+            **params,
+        },
         evidence=[
             *evidence,
             Evidence(label="long steps", value=int(pauses.rows.size), unit="count"),

@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Severity
+from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
-from loaderwatch.detect.finding import Finding, Texts, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import coupling
 from loaderwatch.detect.measures.pace import Pace, paces
@@ -26,7 +26,6 @@ from loaderwatch.detect.measures.statistics import mean, median, quantile, total
 from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
 from loaderwatch.detect.slow_step.sawtooth_parts import Seen, Steps
 from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
-from loaderwatch.detect.text import duration, measured, percent
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at
 
 CODE: Final = "gpu-sawtooth"
@@ -196,15 +195,19 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
     rank, pace = swing.rank, swing.pace
     found = cause.explanation if cause is not None else None
     share = cause.share if cause is not None else swing.unexplained
-    who = f"The GPU of rank {rank.rank}" if world > 1 else "The GPU"
     severity: Severity = "info"
     if found is not None and share >= limits.input_warning_ratio:
         severity = "critical" if share >= limits.input_critical_ratio else "warning"
-    moves = (
-        f"swings between {percent(swing.low)} and {percent(swing.high)} every {duration(swing.period_s)}"
-        if math.isfinite(swing.period_s)
-        else f"idles {percent(swing.idle)} of the time"
-    )
+    idles: dict[str, Param] = {
+        "rank": rank.rank if world > 1 else None,
+        "period_s": swing.period_s if math.isfinite(swing.period_s) else None,
+        "low_ratio": swing.low,
+        "high_ratio": swing.high,
+        "idle_ratio": swing.idle,
+        "share_ratio": share,
+        "elapsed_s": min(LOOK_BACK_S, pace.total_s),
+        "because": found.said("because") if found is not None else None,
+    }
     seen = swing.seen.get(cause.place, Seen()) if cause is not None else Seen()
     return Finding(
         # Without the rank: of ranks alike now one is the worst and now another, and it is one alert all the same.
@@ -214,20 +217,9 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
         severity=severity,
         confidence=found.confidence if found is not None else 0.5,
         began_ns=swing.began_ns,
-        texts=Texts(
-            title=f"{who} {moves}, and not for want of data: for {percent(share)} of the time it has nothing to do within a step"
-            f" {measured(min(LOOK_BACK_S, pace.total_s))}"
-            + (f", as {found.because}." if found is not None else "."),
-            cause=(
-                found.cause
-                if found is not None
-                else "Each batch was there, and the GPU waited for something in the step."
-            )
-            + " The loader is not the cause.",
-            advice=found.advice
-            if found is not None
-            else "torch.profiler shows what lies between the kernels. loaderwatch.phase(name) around a part of the step shows what it takes.",
-        ),
+        rule=found.rule if found is not None else "gpu-idle-unexplained",
+        params=found.params if found is not None else {},
+        frame=Text("gpu-idles-in-steps", idles),
         evidence=known_evidence(
             ("GPU idle for this", share if cause is not None else None, "ratio"),
             ("GPU idle within steps", swing.unexplained, "ratio"),

@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from loaderwatch.core.answers import Param
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.slow_step.sawtooth_parts import Seen
-from loaderwatch.detect.text import duration, percent
 from loaderwatch.detect.window import RankWindow
 
 HOLDS: Final = 0.6
@@ -83,12 +83,10 @@ class Swing:
             for part in ("other", "pauses")
         )
 
-    def told(self, part: str) -> str:
-        """Return a part's time as words, with what was seen of it."""
-        where = self.seen.get(part, Seen()).where
-        return (
-            f"{duration(self.held_s(part))} of the {duration(self.pace.iteration_s)} of an iteration{where}"
-        )
+    def measured(self, part: str) -> dict[str, Param]:
+        """Return the parameters of the message ``part-of-iteration``: a part's time, with what was seen of it."""
+        seen = self.seen.get(part, Seen())
+        return {"part_s": self.held_s(part), "iteration_s": self.pace.iteration_s, **seen.params}
 
     def without(self, parts: tuple[str, ...], share: float) -> Swing:
         """Return what is left of the idle time when some parts have taken a share of all time, 0 to 1."""
@@ -112,25 +110,12 @@ class Cause:
 
 def own_work(swing: Swing, part: str) -> Explanation:
     """S26: logging, metrics, writing, on the training thread, in each step or now and then."""
-    seen = swing.seen.get(part, Seen())
-    on_average = ", on average of all steps" if part == "pauses" else ""
-    if seen.saves:
-        return Explanation(
-            scenario="S26",
-            confidence=0.8,
-            because="it waits for a checkpoint",
-            cause=f"Each batch was there, and the GPU waited until a checkpoint was written: {swing.told(part)}{on_average}.",
-            advice="Copy the state to the host's memory and write it on another thread (torch.distributed.checkpoint.async_save does both);"
-            " save less often, or to a faster disk.",
-        )
+    saves = swing.seen.get(part, Seen()).saves
     return Explanation(
         scenario="S26",
-        confidence=0.7,
-        because="it waits for the loop's own work",
-        cause="Each batch was there, and the GPU waited for the loop's own work in the step (logging, metrics, pictures, copies"
-        f" back from the GPU): {swing.told(part)}{on_average}.",
-        advice="Do it less often or on another thread: log every so many steps, keep losses and metrics on the GPU until then, and"
-        " avoid .item(), .cpu() and print(loss) in each step. loaderwatch.phase(name) around a part shows what it takes.",
+        confidence=0.8 if saves else 0.7,
+        rule="gpu-waits-for-checkpoint" if saves else "gpu-waits-for-loop",
+        params={**swing.measured(part), "now_and_then": part == "pauses"},
     )
 
 
@@ -139,11 +124,8 @@ def before_the_model(swing: Swing, part: str) -> Explanation:
     return Explanation(
         scenario="S17",
         confidence=0.6,
-        because="it waits for what lies between a batch's arrival and the model",
-        cause="Each batch was there, and the GPU waited for what the loop does before it calls the model, such as the copy of the batch:"
-        f" {swing.told(part)}.",
-        advice="Set pin_memory=True and call .to(device, non_blocking=True), or copy the next batch on a side stream; move conversions of"
-        " the batch into the workers or onto the GPU.",
+        rule="gpu-waits-for-batch-copy",
+        params=swing.measured(part),
     )
 
 
@@ -152,9 +134,8 @@ def optimizer(swing: Swing, part: str) -> Explanation:
     return Explanation(
         scenario="S26",
         confidence=0.7,
-        because="it waits for optimizer.step()",
-        cause=f"Each batch was there, and the GPU waited for optimizer.step(), on the CPU: {swing.told(part)}.",
-        advice="Use a fused optimizer (fused=True), and keep its state and the gradients on the GPU.",
+        rule="gpu-waits-for-optimizer",
+        params=swing.measured(part),
     )
 
 
@@ -169,11 +150,8 @@ def synchronisation(swing: Swing) -> Cause | None:
     found = Explanation(
         scenario="S50",
         confidence=0.7,
-        because="the loop waits for it in each step, and only then launches more",
-        cause=f"In each step the loop waits {duration(swing.blocked_s)} for the GPU, as .item(), .cpu(), print(loss) and synchronize()"
-        f" do. Only then it launches the next step, and the GPU has nothing to do for the {duration(swing.idle_s)} until that comes.",
-        advice="Keep the loss on the GPU and read it each 50 steps or so; copy with non_blocking=True. Then the loop launches ahead of"
-        " the GPU, and a late batch does not reach it at once.",
+        rule="gpu-synchronised-each-step",
+        params={"blocked_s": swing.blocked_s, "idle_s": swing.idle_s},
     )
     return Cause(found, LAUNCHING)
 
@@ -187,11 +165,8 @@ def launch_bound(swing: Swing) -> Cause | None:
     found = Explanation(
         scenario="S51",
         confidence=0.7,
-        because="the training thread launches its work too slowly",
-        cause=f"The step is launch-bound: the training thread computes {percent(min(1.0, swing.thread_cpu))} of the time to launch the kernels of"
-        f" the model ({duration(swing.held_s(*parts))} per step), and the GPU is through with each before the next one comes.",
-        advice="Give it more work per launch: a larger batch, torch.compile or CUDA graphs (mode='reduce-overhead'), fused optimizers;"
-        " torch.profiler shows Python loops over tensors.",
+        rule="launch-bound",
+        params={"cpu_ratio": min(1.0, swing.thread_cpu), "launching_s": swing.held_s(*parts)},
     )
     return Cause(found, parts)
 
@@ -204,10 +179,8 @@ def model_on_the_cpu(swing: Swing) -> Cause | None:
     found = Explanation(
         scenario="S26",
         confidence=0.6,
-        because=f"it waits for the {part} pass",
-        cause=f"Each batch was there, and the GPU waited for the {part} pass, on the CPU: {swing.told(part)}.",
-        advice="Find what computes on the CPU in the model (torch.profiler shows the gaps): copies back with .item() or .cpu(),"
-        " Python loops over tensors, operators without a GPU kernel.",
+        rule="model-on-the-cpu",
+        params={**swing.measured(part), "part": part},
     )
     return Cause(found, (part,))
 

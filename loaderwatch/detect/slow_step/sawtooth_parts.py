@@ -15,13 +15,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.answers import Param
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.measures.gpu import FEW_TIMED
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import Frame, main_frames, saving, user_frame
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import PAUSE_FACTOR, PAUSE_S
-from loaderwatch.detect.text import duration
 from loaderwatch.detect.window import Columns, first_at, seconds
 
 PHASES: Final = ("h2d", "forward", "backward", "optimizer")
@@ -38,16 +38,16 @@ _ENGINE: Final = "/torch/autograd/"
 class Seen:
     """What stacks of low phases and the user's own phases show of a part."""
 
-    line: str = ""  # of the user's code, with the age of the stack where it is old
-    phase: str = ""  # the user's own, that holds most of it
+    line: str | None = None  # of the user's code
+    age_s: float | None = None  # of the stack that shows the line, where that is old
+    phase: str | None = None  # the user's own, that holds most of it
     saves: bool = False  # a checkpoint is written there
     dump: StackDump | None = None
 
     @property
-    def where(self) -> str:
-        """Return where the loop was, " (train.py:12 in report)"; "" where nothing was seen."""
-        known = [text for text in (f"phase “{self.phase}”" if self.phase else "", self.line) if text]
-        return f" ({', '.join(known)})" if known else ""
+    def params(self) -> dict[str, Param]:
+        """Return the parameters of the message ``part-seen``, which says where the loop was."""
+        return {"phase": self.phase, "line": self.line, "age_s": self.age_s}
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,14 @@ class Steps:
                 continue
             part = self._part_at(dump.taken_ns, frames)
             age_s = (now_ns - dump.taken_ns) / 1e9
-            old = f", {duration(age_s)} ago" if age_s > SAID_S else ""
             known = found.get(part, Seen())
-            found[part] = Seen(f"{line}{old}", known.phase, known.saves or saving(frames), dump)
+            found[part] = Seen(
+                line=str(line),
+                age_s=age_s if age_s > SAID_S else None,
+                phase=known.phase,
+                saves=known.saves or saving(frames),
+                dump=dump,
+            )
         return found
 
     @cached_property

@@ -21,7 +21,6 @@ from urllib.parse import unquote
 import apprise
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.language import say
 from loaderwatch.core.printable import one_line, printable
 
 _log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ _TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of plain text."""
+    """A message of plain text, in one language."""
 
     kind: Kind
     title: str
@@ -75,8 +74,8 @@ class Target:
         with _overheard() as said:
             try:
                 delivered = self._apprise.notify(
-                    body=printable(say(message.body)),
-                    title=one_line(say(message.title)),  # some plugins would turn a second line into a header
+                    body=printable(message.body),
+                    title=one_line(message.title),  # some plugins would turn a second line into a header
                     notify_type=_TYPES[message.kind],
                     body_format=apprise.NotifyFormat.TEXT,
                 )

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from loaderwatch.core import answers
+from loaderwatch.core.answers import Text
 from loaderwatch.core.printable import one_line
 from loaderwatch.core.wire import Closing
-from loaderwatch.detect.text import duration, percent
+from loaderwatch.detect.translation import in_language
 from loaderwatch.server.alerts.channel import Kind, Message
 from loaderwatch.server.alerts.messages import beginning, run_link
+from loaderwatch.texts import SOURCE, say
 
 MOST_CAUSES: Final = 3
 LEAST_COST_S: Final = 1.0
@@ -21,52 +23,61 @@ UNEXPLAINED_RATIO: Final = 0.05
 OVERLAP_RATIO: Final = 1.02
 """What the lines add up to, as a multiple of the time lost, from which on they are said to overlap: ranks, a hang in a slow epoch."""
 _LINE_LENGTH: Final = 300
-_ENDS: Final = {"finished": "Finished", "crashed": "Crashed", "hung": "Hung when last heard of"}
+_ENDS: Final = ("finished", "crashed", "hung")
 
 
 def closing_of(
-    summary: answers.Summary, findings: Sequence[answers.Finding], took_s: float, base_url: str
+    summary: answers.Summary,
+    findings: Sequence[answers.Finding],
+    took_s: float,
+    base_url: str,
+    language: str = SOURCE,
 ) -> Closing:
     """Return what the run's training process is to print as it ends; it puts its own steps and duration before that.
 
     ``findings`` are those of the attempt, ``took_s`` is for how long it has gone on.
     """
-    found = [one for one in findings if one.severity != "info"]
+    found = in_language([one for one in findings if one.severity != "info"], language)
     least_s = max(LEAST_COST_S, LEAST_COST_RATIO * took_s)
     costly = sorted(
         (one for one in found if (one.lost_s or 0.0) >= least_s), key=lambda one: -(one.lost_s or 0.0)
     )
-    lines = [f"{duration(one.lost_s or 0.0)}: {_one_line(one.title)}" for one in costly[:MOST_CAUSES]]
+    costs = (
+        Text("cost-of-alert", {"lost_s": one.lost_s or 0.0, "alert": _one_line(one.title)})
+        for one in costly[:MOST_CAUSES]
+    )
+    lines = [say(cost, language) for cost in costs]
     if len(costly) > MOST_CAUSES:
-        lines.append(f"{len(costly) - MOST_CAUSES} more on the page")
-    advice = _first_advice(summary, found, costly)
-    lost = _lost(summary.lost_s or 0.0, took_s, explained=bool(costly))
+        lines.append(say(Text("more-on-page", {"more": len(costly) - MOST_CAUSES}), language))
+    advice = _first_advice(in_language(summary.verdict, language), summary, found, costly)
     shown = [one.lost_s or 0.0 for one in costly[:MOST_CAUSES]]
-    if len(shown) > 1 and sum(shown) > OVERLAP_RATIO * (summary.lost_s or 0.0):
-        lost += " (some of it counts twice below)"
+    overlaps = len(shown) > 1 and sum(shown) > OVERLAP_RATIO * (summary.lost_s or 0.0)
     return Closing(
-        lost=lost,
+        lost=say(_lost(summary.lost_s or 0.0, took_s, bool(costly), overlaps), language),
         lines=lines,
-        advice=_one_line(beginning(advice)),
+        advice=_one_line(beginning(advice, language)),
         link=run_link(base_url, summary.run_id),
         found=bool(found),
     )
 
 
-def summary_message(summary: answers.Summary, closing: Closing, took_s: float) -> Message:
-    """Return the message at the end of a run."""
+def summary_message(
+    summary: answers.Summary, closing: Closing, took_s: float, language: str = SOURCE
+) -> Message:
+    """Return the message at the end of a run; ``closing`` is in that language."""
     stopped = _was_stopped(summary)
-    end = "Stopped" if stopped else _ENDS.get(summary.state, "Not heard of any more")
+    end = "stopped" if stopped else summary.state if summary.state in _ENDS else "unheard"
     in_order = stopped or summary.state == "finished"
     kind: Kind = "info" if in_order and not closing.found else "warning"
-    steps = "1 step" if summary.steps == 1 else f"{summary.steps or 0:,} steps"
-    title = f"{end}: {summary.name}, {steps} in {duration(took_s)}"
-    said = f"{closing.lost[:1].upper()}{closing.lost[1:]}."
+    title = Text(
+        "run-ended", {"end": end, "run": summary.name, "steps": summary.steps or 0, "took_s": took_s}, "title"
+    )
+    said = f"{closing.lost[:1].upper()}{closing.lost[1:]}{'。' if language == 'zh' else '.'}"
     # What the crash was is in the message of its alert, too, but not every address gets that.
-    verdict = [summary.verdict.title] if summary.state != "finished" else []
-    advice = [f"change first: {closing.advice}"] if closing.advice else []
+    verdict = [in_language(summary.verdict, language).title] if summary.state != "finished" else []
+    advice = [say(Text("change-first", {"advice": closing.advice}), language)] if closing.advice else []
     paragraphs = [*verdict, "\n".join([said, *closing.lines, *advice]), closing.link]
-    return Message(kind, title, "\n\n".join(paragraphs))
+    return Message(kind, say(title, language), "\n\n".join(paragraphs))
 
 
 def _was_stopped(summary: answers.Summary) -> bool:
@@ -74,25 +85,27 @@ def _was_stopped(summary: answers.Summary) -> bool:
     return summary.state == "crashed" and summary.verdict.severity == "info"
 
 
-def _lost(lost_s: float, took_s: float, *, explained: bool) -> str:
+def _lost(lost_s: float, took_s: float, explained: bool, overlaps: bool) -> Text:
     share = min(1.0, lost_s / took_s) if took_s > 0 else 0.0
-    lost = f"{duration(lost_s)} ({percent(share)})"
     if explained:
-        return f"{lost} of it lost"
+        return Text("lost-explained", {"lost_s": lost_s, "lost_ratio": share, "overlaps": overlaps})
     if lost_s >= LEAST_COST_S and share >= UNEXPLAINED_RATIO:
-        return f"{lost} of it lost to waiting for data, without one cause that stands out"
-    return f"next to nothing of it lost to waiting for data ({duration(lost_s)})"
+        return Text("lost-unexplained", {"lost_s": lost_s, "lost_ratio": share})
+    return Text("hardly-lost", {"lost_s": lost_s})
 
 
 def _first_advice(
-    summary: answers.Summary, found: Sequence[answers.Finding], costly: Sequence[answers.Finding]
+    verdict: answers.Verdict,
+    summary: answers.Summary,
+    found: Sequence[answers.Finding],
+    costly: Sequence[answers.Finding],
 ) -> str:
     """Return the advice on what ended the run, else on what cost most, else on what is gravest."""
     if summary.state == "crashed" and not _was_stopped(summary):
-        return summary.verdict.advice
+        return verdict.advice
     if costly:
         return costly[0].advice
-    return summary.verdict.advice if found and not _was_stopped(summary) else ""
+    return verdict.advice if found and not _was_stopped(summary) else ""
 
 
 def _one_line(text: str) -> str:

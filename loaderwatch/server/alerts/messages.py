@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote
 
+from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.printable import one_line
-from loaderwatch.detect.finding import Finding, warned_s
+from loaderwatch.detect.finding import Finding, text_of, warned_s
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
-from loaderwatch.detect.text import duration, folded_phrase
 from loaderwatch.server.alerts.book import Alert, Announcement
 from loaderwatch.server.alerts.channel import Kind, Message
+from loaderwatch.texts import SOURCE, say
 
 _NOTICE_LENGTH: Final = 400
 _TELLING_LENGTH: Final = 80
+_STOPS: Final = {"en": ". ", "zh": "。"}
+"""Between two sentences, by language."""
 
 
 def run_link(base_url: str, run_id: str, rank: int | None = None) -> str:
@@ -22,111 +25,131 @@ def run_link(base_url: str, run_id: str, rank: int | None = None) -> str:
     return link if rank is None else f"{link}/ranks/{rank}"
 
 
-def notice(announcement: Announcement, run_id: str, base_url: str) -> str:
+def notice(announcement: Announcement, run_id: str, base_url: str, language: str = SOURCE) -> str:
     """Return one line for the job's stderr."""
     alert = announcement.alert
     finding = alert.finding
+    title = text_of(finding, "title")
     if announcement.died:
-        text = f"ended with the training process after {_lasted(alert)}: {finding.title}"
+        text = Text("line-ended-with-process", {"alert": title, "lasted_s": _lasted_s(alert)})
     elif announcement.resolved:
-        text = f"resolved after {_lasted(alert)}: {finding.title}"
+        text = Text("line-resolved", {"alert": title, "lasted_s": _lasted_s(alert)})
     else:
-        text = (
-            f"{finding.title.rstrip('.')}{_stuck_at(finding)}{_warned(finding)} — {beginning(finding.advice)}"
-        )
-    return f"loaderwatch: [{finding.code}] {_one_line(text)} — {run_link(base_url, run_id, finding.rank)}"
+        told = say(title, language)
+        params: dict[str, Param] = {
+            "alert": told.rstrip(".。"),
+            "line": _stuck_at(finding, told, language),
+            "warned_s": warned_s(finding),
+            "advice": beginning(say(text_of(finding, "advice"), language), language),
+        }
+        text = Text("line-began", params)
+    link = run_link(base_url, run_id, finding.rank)
+    return f"loaderwatch: [{finding.code}] {_one_line(say(text, language))} — {link}"
 
 
-def message(announcement: Announcement, run_id: str, run_name: str, base_url: str) -> Message:
+def message(
+    announcement: Announcement, run_id: str, run_name: str, base_url: str, language: str = SOURCE
+) -> Message:
     """Return the message for chat and e-mail."""
     alert = announcement.alert
     finding = alert.finding
     link = run_link(base_url, run_id, finding.rank)
     if announcement.died:
-        return Message(
-            "warning",
-            f"Ended with the training process: {finding.title} ({run_name})",
-            f"It lasted {_lasted(alert)}, until the process died.{_lost(finding)}\n\n{link}",
-        )
+        return _message("warning", "alert-ended-with-process", alert, run_name, [link], language)
     if announcement.unheard:
-        return Message(
-            "warning",
-            f"Nothing more is heard: {finding.title} ({run_name})",
-            f"Its host or the network went away, so nobody can say whether it goes on.{_lost(finding)}\n\n{link}",
-        )
+        return _message("warning", "alert-unheard", alert, run_name, [link], language)
     if announcement.resolved:
-        return Message(
-            "resolved",
-            f"Resolved: {finding.title} ({run_name})",
-            f"It lasted {_lasted(alert)}.{_lost(finding)}\n\n{link}",
-        )
+        return _message("resolved", "alert-resolved", alert, run_name, [link], language)
+    title, cause, advice = (text_of(finding, part) for part in ("title", "cause", "advice"))
+    folded = (
+        Text("folded-finding", {"title": text_of(each, "title"), "warned_s": each.warned_s})
+        for each in finding.folded
+    )
     parts = [
-        finding.title,
-        f"Cause: {finding.cause}",
-        f"What to do: {finding.advice}",
-        "\n".join(folded_phrase(folded.title, folded.warned_s) for folded in finding.folded),
-        _where(finding),
+        say(title, language),
+        say(Text("alert-cause", {"cause": cause}), language),
+        say(Text("alert-advice", {"advice": advice}), language),
+        "\n".join(say(text, language) for text in folded),
+        _where(finding, language),
         link,
     ]
-    kind: Kind = "critical" if finding.severity == "critical" else "warning"
-    return Message(kind, f"{finding.title} ({run_name})", "\n\n".join(part for part in parts if part))
+    return _message(_kind(finding), "alert-began", alert, run_name, parts, language)
 
 
-def reminder(alert: Alert, run_id: str, run_name: str, base_url: str, now_ns: int) -> Message:
+def reminder(
+    alert: Alert, run_id: str, run_name: str, base_url: str, now_ns: int, language: str = SOURCE
+) -> Message:
     """Return the message that an alert still goes on."""
     finding = alert.finding
-    since = duration(max(0.0, (now_ns - finding.began_ns) / 1e9))
-    kind: Kind = "critical" if finding.severity == "critical" else "warning"
-    return Message(
-        kind,
-        f"Still, after {since}: {finding.title} ({run_name})",
-        f"Nobody has acknowledged it on the page.{_lost(finding)}\n\nWhat to do: {finding.advice}\n\n"
-        f"{run_link(base_url, run_id, finding.rank)}",
-    )
+    advice = say(Text("alert-advice", {"advice": text_of(finding, "advice")}), language)
+    parts = [advice, run_link(base_url, run_id, finding.rank)]
+    since_s = max(0.0, (now_ns - finding.began_ns) / 1e9)
+    return _message(_kind(finding), "alert-goes-on", alert, run_name, parts, language, since_s)
 
 
-def _warned(finding: Finding) -> str:
-    before_s = warned_s(finding)
-    return "" if before_s is None else f" (warned {duration(before_s)} before)"
+def _message(
+    kind: Kind,
+    rule: str,
+    alert: Alert,
+    run_name: str,
+    parts: list[str],
+    language: str,
+    lasted_s: float | None = None,
+) -> Message:
+    """Return the message with a title and perhaps a first paragraph from the catalogue, before other paragraphs."""
+    params: dict[str, Param] = {
+        "alert": text_of(alert.finding, "title"),
+        "run": run_name,
+        "lasted_s": _lasted_s(alert) if lasted_s is None else lasted_s,
+        "lost_s": alert.finding.lost_s or None,
+    }
+    title, body = (say(Text(rule, params, part), language) for part in ("title", "body"))
+    return Message(kind, title, "\n\n".join(part for part in (body, *parts) if part))
 
 
-def _where(finding: Finding) -> str:
-    known = (
+def _kind(finding: Finding) -> Kind:
+    return "critical" if finding.severity == "critical" else "warning"
+
+
+def _where(finding: Finding, language: str) -> str:
+    known: tuple[tuple[str, Param], ...] = (
         ("rank", finding.rank),
         ("host", finding.host),
         ("worker", finding.worker),
         ("pid", finding.pid),
         ("sample", ", ".join(map(str, finding.sample_indices)) or None),
     )
-    return ", ".join(f"{name} {value}" for name, value in known if value is not None)
+    said = (
+        say(Text(f"alert-{name}", {"samples" if name == "sample" else name: value}), language)
+        for name, value in known
+        if value is not None
+    )
+    return ("，" if language == "zh" else ", ").join(said)
 
 
-def _lost(finding: Finding) -> str:
-    return "" if not finding.lost_s else f" Training time lost: {duration(finding.lost_s)}."
-
-
-def _lasted(alert: Alert) -> str:
+def _lasted_s(alert: Alert) -> float:
     ended_ns = alert.finding.ended_ns or alert.closed_ns or alert.updated_ns
-    return duration(max(0.0, (ended_ns - alert.finding.began_ns) / 1e9))
+    return max(0.0, (ended_ns - alert.finding.began_ns) / 1e9)
 
 
-def _stuck_at(finding: Finding) -> str:
+def _stuck_at(finding: Finding, title: str, language: str) -> Text | None:
     """Return the line of the user's own code at which a run hangs: who reads the terminal has the script open."""
     if finding.code != "hung":
-        return ""
+        return None
     frames = (user_frame(main_frames(stack)) for stack in finding.stacks)
-    where = next((str(frame) for frame in frames if frame is not None), None)
-    return "" if where is None or where in finding.title else f", stuck at {where}"
+    frame = next((frame for frame in frames if frame is not None), None)
+    return None if frame is None or say(frame.text, language) in title else frame.text
 
 
-def beginning(advice: str) -> str:
+def beginning(advice: str, language: str = SOURCE) -> str:
     """Return the first sentences of an advice: as many as needed, since the first may be just "Mend rank 1 on vm"."""
-    first, *others = advice.split(". ")
+    stop = _STOPS[language]
+    first, *others = advice.split(stop)
     for sentence in others:
         if len(first) >= _TELLING_LENGTH:
             break
-        first = f"{first}. {sentence}"
-    return first.rstrip(".")
+        first = f"{first}{stop}{sentence}"
+    return first.rstrip(".。")
 
 
 def _one_line(text: str) -> str:

@@ -6,17 +6,21 @@ The addresses of the server are told of every run, those that a run gave of that
 from __future__ import annotations
 
 import logging
+import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.answers import Text
+from loaderwatch.core.language import asks_for_chinese
 from loaderwatch.server.alerts.book import Alert
 from loaderwatch.server.alerts.channel import FIRST_BACKOFF_S, Channel, Kind, Message, Target
 from loaderwatch.server.alerts.recipients import Recipient, Recipients, Terms
 from loaderwatch.server.alerts.run_addresses import RunAddresses
+from loaderwatch.texts import say
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +51,11 @@ class _Addressee:
     held_before: int = 0  # beyond MOST_HELD
     told_s: dict[str, float] = field(default_factory=dict)  # by alert, monotonic
     refusal_said: set[str] = field(default_factory=set)  # to which runs
+
+    @property
+    def language(self) -> str:
+        """Return the language of its messages, "en" or "zh": that of its terms, else the server's."""
+        return self.terms.language or ("zh" if asks_for_chinese(os.environ) else "en")
 
 
 class Notifier:
@@ -158,8 +167,8 @@ class Notifier:
 
     # -- messages
 
-    def tell(self, run_id: str, message: Message, alert: Alert, *, over: bool = False) -> None:
-        """Tell the addresses of a run that an alert began, or that it is ``over``."""
+    def tell(self, run_id: str, message: Mapping[str, Message], alert: Alert, *, over: bool = False) -> None:
+        """Tell the addresses of a run, each in its language, that an alert began, or that it is ``over``."""
         severity = alert.told or alert.finding.severity
         for one in self._told_of(run_id):
             if not over:
@@ -169,7 +178,9 @@ class Notifier:
             if severity == "critical" or one.terms.severity == "warning":
                 self._post(one, message, severity)
 
-    def remind(self, run_id: str, firing: Iterable[Alert], message: Callable[[Alert], Message]) -> None:
+    def remind(
+        self, run_id: str, firing: Iterable[Alert], message: Callable[[Alert], Mapping[str, Message]]
+    ) -> None:
         """Tell those again who want it that alerts go on which nobody has acknowledged or silenced."""
         reminded = [one for one in self._told_of(run_id) if one.terms.remind_every_s is not None]
         if not reminded:
@@ -186,7 +197,7 @@ class Notifier:
                     one.told_s[alert.id] = now_s
                     self._post(one, message(alert), severity)
 
-    def summarize(self, run_id: str, message: Message) -> None:
+    def summarize(self, run_id: str, message: Mapping[str, Message]) -> None:
         """Tell those who want it how a run went."""
         for one in self._told_of(run_id):
             if one.terms.summary:
@@ -228,7 +239,8 @@ class Notifier:
         quiet = one.terms.quiet_hours
         return quiet is not None and quiet.hold(self._now().time())
 
-    def _post(self, one: _Addressee, message: Message, severity: str) -> None:
+    def _post(self, one: _Addressee, messages: Mapping[str, Message], severity: str) -> None:
+        message = messages[one.language]
         passes = severity == "critical" and not one.terms.quiet_critical
         if passes or not self._is_quiet(one):
             one.channel.post(message)
@@ -245,13 +257,12 @@ class Notifier:
         held, one.held = one.held, []
         before, one.held_before = one.held_before, 0
         kinds = {message.kind for _, message in held}
-        lines = [f"{before} more came before, which are on the page."] if before else []
+        lines = [say(Text("earlier-on-page", {"earlier": before}), one.language)] if before else []
         lines += [f"{when:%H:%M} {message.title}\n{_link(message)}".rstrip() for when, message in held]
-        number = before + len(held)
-        what = "1 message" if number == 1 else f"{number} messages"
-        hours = "" if one.terms.quiet_hours is None else f" ({one.terms.quiet_hours})"
+        hours = None if one.terms.quiet_hours is None else str(one.terms.quiet_hours)
+        title = Text("quiet-is-over", {"hours": hours, "messages": before + len(held)}, "title")
         kind = next(kind for kind in _GRAVEST if kind in kinds)
-        one.channel.post(Message(kind, f"While it was quiet{hours}: {what}", "\n\n".join(lines)))
+        one.channel.post(Message(kind, say(title, one.language), "\n\n".join(lines)))
 
 
 def _link(message: Message) -> str:

@@ -9,12 +9,13 @@ from typing import Any, Final, Literal
 
 from loaderwatch.core.config import split_addresses
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.texts import LANGUAGES
 
 LEAST_REMINDER_S: Final = 60.0
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
 _SECONDS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _QUIET: Final = re.compile(r"(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})")
-TERMS: Final = ("severity", "remind_every", "quiet_hours", "quiet_critical", "summary")
+TERMS: Final = ("severity", "remind_every", "quiet_hours", "quiet_critical", "summary", "language")
 """The keys beside ``to``, for all addresses or in the table of one."""
 
 
@@ -44,6 +45,7 @@ class Terms:
     quiet_hours: QuietHours | None = None
     quiet_critical: bool = False  # quiet hours hold back critical alerts, too
     summary: bool = False  # a message at the end of each run
+    language: str | None = None  # "en" or "zh"; None: the server's
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,10 @@ def _with_term(terms: Terms, key: str, value: Any, where: str) -> Terms:
                 f"{where} is {value!r}; use 'warning' (all alerts) or 'critical' (hangs and crashes)"
             )
         return replace(terms, severity=value)
+    if key == "language":
+        if value not in LANGUAGES:
+            raise ConfigError(f"{where} is {value!r}; use {' or '.join(map(repr, LANGUAGES))}")
+        return replace(terms, language=value)
     if key == "remind_every":
         return replace(terms, remind_every_s=_reminder_s(value, where))
     if key == "quiet_hours":

@@ -16,7 +16,7 @@ from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, Receipt
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
 from loaderwatch.server.access.rate_limits import TooMany
-from loaderwatch.server.encoding import error_answer, json_answer
+from loaderwatch.server.encoding import error_answer, json_answer, reader_language
 from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.ingest import Busy, IngestCounts
 from loaderwatch.server.parts import Parts
@@ -106,7 +106,7 @@ async def _taken(request: Request, body: bytes) -> Response:
     live = parts.live.get(envelope.run_id)
     if live is None:
         return json_answer(Receipt(stored_seq=stored_seq))
-    return json_answer(live.receipt(envelope, stored_seq))
+    return json_answer(live.receipt(envelope, stored_seq, reader_language.get()))
 
 
 async def _answer(request: Request, body: bytes) -> Answer:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
+from loaderwatch.texts import SOURCE
 
 MAX_NOTICES: Final = 100
 """How many lines are kept for a process whose streamer does not come back. The oldest are dropped; the page still shows the alerts."""
@@ -104,10 +105,22 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftNotice:
+    """A line for the stderr of a rank, by language; English is there always."""
+
+    rank: int
+    texts: Mapping[str, str]
+
+    def in_language(self, language: str) -> Notice:
+        """Return the line in a language, else in English."""
+        return Notice(rank=self.rank, text=self.texts.get(language) or self.texts[SOURCE])
+
+
+@dataclass(frozen=True, slots=True)
 class _HandedOut:
     seq: int
     stacks: list[StackRequest]
-    notices: list[Notice]
+    notices: list[LeftNotice]
 
 
 class Commands:
@@ -120,7 +133,7 @@ class Commands:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stacks: set[int] = set()  # ranks
-        self._notices: dict[Process, deque[Notice]] = {}
+        self._notices: dict[Process, deque[LeftNotice]] = {}
         self._handed_out: dict[str, _HandedOut] = {}  # by stream, with its newest receipt
         self._asked_at: dict[int, float] = {}  # monotonic, by rank
 
@@ -136,13 +149,13 @@ class Commands:
         self._asked_at.update(dict.fromkeys(due, now))
         self.want_stacks(due)
 
-    def leave(self, process: Process, text: str) -> None:
-        """Add a line for the stderr of a process."""
+    def leave(self, process: Process, texts: Mapping[str, str]) -> None:
+        """Add a line, by language, for the stderr of a process."""
         with self._lock:
             if process not in self._notices and len(self._notices) >= MAX_PROCESSES:
                 del self._notices[next(iter(self._notices))]
             lines = self._notices.setdefault(process, deque(maxlen=MAX_NOTICES))
-            lines.append(Notice(rank=process.rank, text=text))
+            lines.append(LeftNotice(process.rank, texts))
 
     def hand_out(
         self,
@@ -150,7 +163,7 @@ class Commands:
         seq: int,
         process_of: Callable[[int], Process | None],
         holds: Callable[[str, Process], bool],
-    ) -> tuple[list[StackRequest], list[Notice]]:
+    ) -> tuple[list[StackRequest], list[LeftNotice]]:
         """Return the commands for the streamer that sent this envelope.
 
         Args:

@@ -6,8 +6,9 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from loaderwatch.core import answers
@@ -29,6 +30,7 @@ from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.replay import complete, rebuild
+from loaderwatch.texts import SOURCE
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class LiveRun:
         *,
         is_new: bool = False,
         detector: Detector = detect,
-        describe: Callable[[Announcement], str] | None = None,
+        describe: Callable[[Announcement], Mapping[str, str]] | None = None,
         base_url: str = "",
     ) -> None:
         self.run_id = run_id
@@ -87,8 +89,8 @@ class LiveRun:
         self._refused: str | None = None  # why the last envelope is not on disk
         self.latest: RunState | None = None  # the state at the last look
         self.summary: Summary | None = None  # in that state
-        self._last_word: tuple[Process | None, Closing] | None = None
-        """What to say at the run's end, as of the last look, and the process that is to say it."""
+        self._last_word: tuple[Process | None, Callable[[str], Closing]] | None = None
+        """The process that is to say something at the run's end, and what makes that in a language, as of the last look."""
         self.took_s = 0.0  # for how long the attempt has gone on, as of the last look
         self._closing_handed_at = 0.0
         self.summarized = 0  # the newest attempt whose end people were told of
@@ -156,8 +158,8 @@ class LiveRun:
         if rank is not None:
             self._attended[rank] = time.monotonic()
 
-    def receipt(self, envelope: Envelope, stored_seq: int) -> Receipt:
-        """Return the answer to an envelope that was taken in: it tells a stream of the processes that it sent, and of no others."""
+    def receipt(self, envelope: Envelope, stored_seq: int, language: str = SOURCE) -> Receipt:
+        """Return the answer, in a language, to an envelope that was taken in: it tells a stream of the processes that it sent, and of no others."""
         stream = envelope.stream
         if not self.claims.holds_any(envelope):
             # Nothing of the run is told: not even whether it gave addresses, about which a streamer then says nothing.
@@ -166,33 +168,33 @@ class LiveRun:
         return Receipt(
             stored_seq=stored_seq,
             stack_requests=requests,
-            notices=notices,
+            notices=[notice.in_language(language) for notice in notices],
             notifies=self.notifies,
             closing=self._closing_for(stream),
             envelope_s=envelope_s(0 if self.summary is None else self.summary.world_size, stands=self.stands),
         )
 
     @property
-    def closing(self) -> Closing | None:
-        """What to say at the run's end, as of the last look."""
+    def closing(self) -> Callable[[str], Closing] | None:
+        """What makes the last words of the run in a language, as of the last look."""
         return None if self._last_word is None else self._last_word[1]
 
     def _closing_for(self, stream: str) -> Closing | None:
         """Return, now and then, what the lowest rank is to print as it ends, for the stream that sent its process."""
         process, closing = self._last_word or (None, None)
         now = time.monotonic()
-        if process is None or now - self._closing_handed_at < _CLOSING_S:
+        if process is None or closing is None or now - self._closing_handed_at < _CLOSING_S:
             return None
         if not self.claims.holds(stream, process):
             return None
         self._closing_handed_at = now
-        return closing
+        return closing(SOURCE)  # the process puts English words of its own before and after it
 
     def say(self, text: str) -> None:
         """Leave a line for the stderr of the lowest rank."""
         process = None if self._window is None else _speaker(self._window)
         if process is not None:
-            self._commands.leave(process, f"loaderwatch: {text}")
+            self._commands.leave(process, {SOURCE: f"loaderwatch: {text}"})
 
     # -- from a worker thread ------------------------------------------------------------------------------------
 
@@ -246,7 +248,8 @@ class LiveRun:
         )
         began_ns = window.started_ns if window.attempt == 1 else window.attempt_ns
         self.took_s = max(0.0, (window.now_ns - began_ns) / 1e9)
-        self._last_word = _speaker(window), closing_of(summary, findings, self.took_s, self._base_url)
+        closing = partial(closing_of, summary, findings, self.took_s, self._base_url)
+        self._last_word = _speaker(window), closing
         self.latest = RunState.of(summary, findings, window.now_ns)
         return self.latest
 

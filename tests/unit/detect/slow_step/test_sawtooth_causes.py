@@ -6,10 +6,12 @@ import math
 
 import pytest
 
+from loaderwatch.core.answers import Text
 from loaderwatch.detect.measures.pace import paces
-from loaderwatch.detect.slow_step.sawtooth_causes import Swing, causes
+from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
 from loaderwatch.detect.slow_step.sawtooth_parts import Seen
 from loaderwatch.detect.window import RankWindow
+from loaderwatch.texts import say
 from tests.unit.detect.build import RankBuilder, run
 
 STEP_S = 0.15
@@ -52,37 +54,72 @@ def swing(
     )  # fmt: skip
 
 
+def words(found: Cause, part: str) -> str:
+    return say(Text(found.explanation.rule, found.explanation.params, part))
+
+
 @pytest.mark.parametrize(
-    ("told", "because", "scenario"),
+    ("told", "rule", "because", "scenario"),
     [
         # the loop waits 90 ms for the device and then writes for 60
-        (swing({"other": 0.15}, {"other": 0.06}), "it waits for the loop's own work", "S26"),
-        (swing({"other": 0.06}, period_s=1.6), "it waits for the loop's own work", "S26"),
+        (
+            swing({"other": 0.15}, {"other": 0.06}),
+            "gpu-waits-for-loop",
+            "it waits for the loop's own work",
+            "S26",
+        ),
+        (
+            swing({"other": 0.06}, period_s=1.6),
+            "gpu-waits-for-loop",
+            "it waits for the loop's own work",
+            "S26",
+        ),
         (
             swing({"h2d": 0.06}, {"h2d": 0.06}),
+            "gpu-waits-for-batch-copy",
             "it waits for what lies between a batch's arrival and the model",
             "S17",
         ),
-        (swing({"optimizer": 0.15}, {"optimizer": 0.06}), "it waits for optimizer.step()", "S26"),
+        (
+            swing({"optimizer": 0.15}, {"optimizer": 0.06}),
+            "gpu-waits-for-optimizer",
+            "it waits for optimizer.step()",
+            "S26",
+        ),
         (
             swing({"forward": 0.05, "backward": 0.1}, {"forward": 0.05, "backward": 0.1}, cpu=0.98),
+            "launch-bound",
             "the training thread launches its work too slowly",
             "S51",
         ),
         # 5 ms of launching, of which each step has 15 % idle time, and then 130 ms in .item()
         (
             swing({"forward": 0.01, "backward": 0.012, "other": 0.128}, idle=0.15, device={"backward": 0.1}),
+            "gpu-synchronised-each-step",
             "the loop waits for it in each step, and only then launches more",
             "S50",
         ),
-        (swing({"forward": 0.07}, {"forward": 0.09}), "it waits for the forward pass", "S26"),
-        (swing({"backward": 0.07}, {"backward": 0.09}, cpu=0.98), "it waits for the backward pass", "S26"),
+        (
+            swing({"forward": 0.07}, {"forward": 0.09}),
+            "model-on-the-cpu",
+            "it waits for the forward pass",
+            "S26",
+        ),
+        (
+            swing({"backward": 0.07}, {"backward": 0.09}, cpu=0.98),
+            "model-on-the-cpu",
+            "it waits for the backward pass",
+            "S26",
+        ),
     ],
 )
-def test_the_part_that_holds_the_idle_time_is_named(told: Swing, because: str, scenario: str) -> None:
+def test_the_part_that_holds_the_idle_time_is_named(
+    told: Swing, rule: str, because: str, scenario: str
+) -> None:
     (found,) = causes(told, LEAST)
-    assert (found.explanation.because, found.explanation.scenario) == (because, scenario)
-    assert found.explanation.advice
+    assert (found.explanation.rule, found.explanation.scenario) == (rule, scenario)
+    assert words(found, "because") == because
+    assert words(found, "advice")
     assert found.share == pytest.approx(told.unexplained)
 
 
@@ -103,7 +140,12 @@ def test_what_one_clock_alone_accuses_is_not_to_blame(told: Swing) -> None:
 def test_the_line_is_told_where_a_stack_was_taken() -> None:
     seen = {"other": Seen(line="train.py:12 in report"), "optimizer": Seen(line="train.py:99 in step")}
     (found,) = causes(swing({"other": 0.15}, {"other": 0.06}, seen=seen), LEAST)
-    assert "60 ms of the 150 ms of an iteration (train.py:12 in report)" in found.explanation.cause
+    assert "60 ms of the 150 ms of an iteration (train.py:12 in report)." in words(found, "cause")
+    long_ago = {"other": Seen(line="train.py:12 in report", age_s=300.0, phase="logging")}
+    (found,) = causes(swing({"other": 0.15}, {"other": 0.06}, seen=long_ago), LEAST)
+    assert "an iteration (phase “logging”, train.py:12 in report, 5 min 0 s ago)." in words(found, "cause")
+    (found,) = causes(swing({"other": 0.15}, {"other": 0.06}, seen={"other": Seen(phase="logging")}), LEAST)
+    assert "an iteration (phase “logging”)." in words(found, "cause")
 
 
 def shares(told: Swing) -> dict[str, float]:
@@ -116,9 +158,9 @@ def test_each_of_two_causes_has_its_share() -> None:
     told = swing(both, both, idle=0.8, seen={"pauses": Seen(line="train.py:61 in save", saves=True)})
     assert shares(told) == {"pauses": 0.4, "optimizer": 0.4}
     checkpoint, optimizer = causes(told, LEAST)
-    assert checkpoint.explanation.because == "it waits for a checkpoint"
-    assert "train.py:61 in save" in checkpoint.explanation.cause
-    assert optimizer.explanation.because == "it waits for optimizer.step()"
+    assert checkpoint.explanation.rule == "gpu-waits-for-checkpoint"
+    assert "(train.py:61 in save), on average of all steps." in words(checkpoint, "cause")
+    assert optimizer.explanation.rule == "gpu-waits-for-optimizer"
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,8 @@ def test_an_old_stack_is_told_with_its_age_or_not_at_all() -> None:
     rank, steps = steps_of(builder)
     assert steps.seen(rank.stacks, rank.made_ns - 60 * S, reaches_back=False) == {}
     (seen,) = steps.seen(rank.stacks, rank.made_ns - 60 * S, reaches_back=True).values()
-    assert seen.line == "train.py:61 in save, 5 min 0 s ago"
+    assert seen.line == "train.py:61 in save"
+    assert seen.age_s == pytest.approx(300.0, abs=0.1)
 
 
 def test_a_phase_of_the_users_names_what_it_holds() -> None:
@@ -72,4 +73,4 @@ def test_a_phase_of_the_users_names_what_it_holds() -> None:
     seen = steps.seen([], 0, reaches_back=False)
     assert seen.keys() == {"pauses"}
     assert seen["pauses"].saves
-    assert seen["pauses"].where == " (phase “checkpoint”)"
+    assert (seen["pauses"].phase, seen["pauses"].line) == ("checkpoint", None)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, time, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.messages import reminder
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.alerts.recipients import QuietHours, Recipient, Recipients, Terms
+from loaderwatch.texts import LANGUAGES, in_every_language
 from tests.fakes.webhook import Webhook
 from tests.waiting import wait_until
 
@@ -63,9 +65,14 @@ def alert(severity: str = "critical", number: int = 0, state: Any = "firing") ->
     return Alert(f"run-1.{number}", finding, state, T0, T0, told=severity)
 
 
+def said(message: Message) -> dict[str, Message]:
+    """The message in every language: in English in all of them."""
+    return dict.fromkeys(LANGUAGES, message)
+
+
 def tell(notifier: Notifier, title: str, severity: str = "critical", run: str = "run-1", **more: Any) -> None:
     kind = "resolved" if more.get("over") else severity
-    notifier.tell(run, Message(kind, title, f"Cause.\n\n{LINK}"), alert(severity), **more)  # type: ignore[arg-type]
+    notifier.tell(run, said(Message(kind, title, f"Cause.\n\n{LINK}")), alert(severity), **more)  # type: ignore[arg-type]
 
 
 def titles(hook: Webhook, count: int) -> list[str]:
@@ -105,8 +112,8 @@ def test_without_addresses_nothing_happens(tmp_path: Path) -> None:
     with started(run_addresses=tmp_path) as notifier:
         assert not notifier.learn("run-1")
         tell(notifier, "a")
-        notifier.remind("run-1", [alert()], lambda _: Message("critical", "b", ""))
-        notifier.summarize("run-1", Message("info", "c", ""))
+        notifier.remind("run-1", [alert()], lambda _: said(Message("critical", "b", "")))
+        notifier.summarize("run-1", said(Message("info", "c", "")))
         notifier.tick()
         assert (notifier.counts().sent, notifier.holds) == (0, False)
 
@@ -180,8 +187,8 @@ def test_reminders_come_while_it_goes_on_to_those_who_want_them() -> None:
     terms = Terms(remind_every_s=7200.0)
     grave = Terms(remind_every_s=7200.0, severity="critical")
 
-    def still(one: Alert) -> Message:
-        return reminder(one, "run-1", "resnet", "http://x", T0 + int(clock.monotonic() * 1e9))
+    def still(one: Alert) -> dict[str, Message]:
+        return said(reminder(one, "run-1", "resnet", "http://x", T0 + int(clock.monotonic() * 1e9)))
 
     with (
         Webhook() as hook,
@@ -219,7 +226,7 @@ def test_the_summary_goes_to_those_who_asked() -> None:
         Webhook() as other,
         started(Recipient(hook.url, Terms(summary=True)), other.url) as notifier,
     ):
-        notifier.summarize("run-1", Message("info", "Finished", LINK))
+        notifier.summarize("run-1", said(Message("info", "Finished", LINK)))
         assert titles(hook, 1) == ["Finished"]
         assert hook.messages[0]["type"] == "info"
         tell(notifier, "a")
@@ -250,7 +257,7 @@ def test_the_terms_of_a_runs_address_are_those_of_the_configuration(tmp_path: Pa
             leave(folder, "run-1", named.url, other.url)
             notifier.learn("run-1")
             tell(notifier, "slow", "warning")
-            notifier.summarize("run-1", Message("info", "Finished", LINK))
+            notifier.summarize("run-1", said(Message("info", "Finished", LINK)))
             assert titles(other, 2) == ["slow", "Finished"]
             tell(notifier, "hung")
             assert titles(named, 1) == ["hung"]
@@ -295,3 +302,26 @@ def test_so_many_addresses_and_no_more(
     assert [record.getMessage() for record in caplog.records] == [
         "this server tells 3 addresses, and no more are added"
     ]
+
+
+def test_each_address_is_told_in_its_language() -> None:
+    """Also by what quiet hours held back: ``[notify] language``."""
+    clock = Clock("2026-03-02 23:41")
+    night = QuietHours(time(22), time(7))
+    with (
+        Webhook() as english,
+        Webhook() as chinese,
+        started(
+            english.url, Recipient(chinese.url, Terms(quiet_hours=night, language="zh")), clock=clock
+        ) as notifier,
+    ):
+        messages = in_every_language(
+            partial(reminder, alert("warning"), "run-1", "resnet", "http://x", T0 + 60 * 10**9)
+        )
+        notifier.tell("run-1", messages, alert("warning"))
+        assert titles(english, 1) == ["Still, after 60 s: Rank 0 hangs. (resnet)"]
+        assert "What to do" in english.messages[0]["message"]
+        clock.wait(hours=10)
+        notifier.tick()
+        assert titles(chinese, 1) == ["免打扰时段（22:00–07:00）：1 条通知"]
+        assert "持续 60 秒仍未恢复：Rank 0 hangs.（resnet）" in chinese.messages[0]["message"]

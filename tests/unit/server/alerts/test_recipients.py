@@ -29,7 +29,13 @@ def test_terms_hold_for_all_that_do_not_say_otherwise() -> None:
         {
             "to": [
                 "json://a",
-                {"address": "json://b", "severity": "critical", "quiet_hours": "", "remind_every": False},
+                {
+                    "address": "json://b",
+                    "severity": "critical",
+                    "quiet_hours": "",
+                    "remind_every": False,
+                    "language": "zh",
+                },
             ],
             "remind_every": "2h",
             "quiet_hours": "22:00-07:30",
@@ -46,7 +52,7 @@ def test_terms_hold_for_all_that_do_not_say_otherwise() -> None:
     )
     assert found.named == (
         Recipient("json://a", general),
-        Recipient("json://b", Terms(severity="critical", quiet_critical=True, summary=True)),
+        Recipient("json://b", Terms(severity="critical", quiet_critical=True, summary=True, language="zh")),
     )
     assert found.of(("json://c", "json://b")) == (Recipient("json://c", general), found.named[1])
 
@@ -64,6 +70,7 @@ def test_terms_hold_for_all_that_do_not_say_otherwise() -> None:
         ({"quiet_hours": "22-7"}, "notify.quiet_hours is '22-7'; use two times of the day, such as"),
         ({"quiet_hours": "25:00-07:00"}, "notify.quiet_hours is '25:00-07:00'"),
         ({"quiet_hours": "07:00-07:00"}, "notify.quiet_hours is '07:00-07:00'"),
+        ({"language": "fr"}, "notify.language is 'fr'; use 'en' or 'zh'"),
         ({"quiet_hours": 22}, "notify.quiet_hours is 22"),
         ({"summary": "yes"}, "notify.summary is 'yes'; use true or false"),
         (

@@ -29,7 +29,9 @@ def _holds(stream: str, process: Process) -> bool:
 
 def _hand_out(commands: Commands, stream: str, seq: int) -> tuple[list[int], list[tuple[int, str]]]:
     stacks, notices = commands.hand_out(stream, seq, PROCESSES.get, _holds)
-    return sorted(each.rank for each in stacks), [(each.rank, each.text) for each in notices]
+    return sorted(each.rank for each in stacks), [
+        (each.rank, each.in_language("en").text) for each in notices
+    ]
 
 
 def _texts(commands: Commands, seq: int) -> list[str]:
@@ -38,7 +40,7 @@ def _texts(commands: Commands, seq: int) -> list[str]:
 
 def test_each_stream_gets_what_concerns_its_own_processes_once() -> None:
     commands = Commands()
-    commands.leave(PROCESSES[0], LINE)
+    commands.leave(PROCESSES[0], {"en": LINE})
     commands.want_stacks([0, 1, 7])
     assert _hand_out(commands, "gpu02-1", 1) == ([1], [])
     assert _hand_out(commands, "a-stranger", 1) == ([], []), "nobody has sent rank 7 yet"
@@ -46,18 +48,27 @@ def test_each_stream_gets_what_concerns_its_own_processes_once() -> None:
     assert _hand_out(commands, "gpu01-1", 2) == ([], [])
 
 
+def test_a_line_is_handed_out_in_the_language_of_the_job() -> None:
+    commands = Commands()
+    commands.leave(PROCESSES[0], {"en": LINE, "zh": "卡死"})
+    commands.leave(PROCESSES[0], {"en": "a line that is in English alone"})
+    _, notices = commands.hand_out("gpu01-1", 1, PROCESSES.get, _holds)
+    assert [each.in_language("zh").text for each in notices] == ["卡死", "a line that is in English alone"]
+    assert notices[0].in_language("en").text == LINE
+
+
 def test_lines_for_many_processes_are_bounded() -> None:
     commands = Commands()
     for pid in range(3 * MAX_PROCESSES):
-        commands.leave(Process(0, pid, 1), LINE)
+        commands.leave(Process(0, pid, 1), {"en": LINE})
     assert len(_hand_out(commands, "gpu01-1", 1)[1]) == MAX_PROCESSES
 
 
 def test_an_envelope_that_comes_again_gets_its_receipt_again() -> None:
     commands = Commands()
-    commands.leave(PROCESSES[0], LINE)
+    commands.leave(PROCESSES[0], {"en": LINE})
     assert _texts(commands, 5) == [LINE]
-    commands.leave(PROCESSES[0], "second")
+    commands.leave(PROCESSES[0], {"en": "second"})
     assert _texts(commands, 5) == [LINE, "second"]  # the answer to 5 was lost
     assert _texts(commands, 5) == [LINE, "second"]  # twice
     assert _texts(commands, 6) == []  # 6 is only sent when the answer to 5 has arrived
@@ -67,7 +78,7 @@ def test_an_envelope_that_comes_again_gets_its_receipt_again() -> None:
 def test_lines_for_a_process_whose_stream_stays_away_are_bounded() -> None:
     commands = Commands()
     for number in range(3 * MAX_NOTICES):
-        commands.leave(PROCESSES[0], str(number))
+        commands.leave(PROCESSES[0], {"en": str(number)})
     texts = _texts(commands, 1)
     assert (len(texts), texts[-1]) == (MAX_NOTICES, str(3 * MAX_NOTICES - 1))
 

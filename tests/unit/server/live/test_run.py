@@ -52,7 +52,7 @@ class Driven:
             store,
             is_new=is_new,
             detector=self.detect,
-            describe=lambda a: f"{a.alert.finding.key} {a.resolved}",
+            describe=lambda a: {"en": f"{a.alert.finding.key} {a.resolved}"},
         )
 
     def detect(self, window: RunWindow) -> list[Finding]:
@@ -288,7 +288,7 @@ def test_who_restarts_a_run_that_is_over_is_not_told_how_it_was(store: DuckDBSto
     run.judge()
     run.look()
     assert run.live.closing is not None
-    assert run.live.closing.found
+    assert run.live.closing("en").found
     other = Feed()
 
     def intrude(started_ns: int) -> Closing | None:
