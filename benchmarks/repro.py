@@ -17,10 +17,10 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import cpus_of, machine_of
 from loaderwatch.detect.measures.pace import paces, recent
 from loaderwatch.detect.measures.statistics import ratio, total
-from loaderwatch.detect.text import duration, percent, rate
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.recordings.recording import Recording, windows
 from loaderwatch.texts import formats
+from loaderwatch.texts.formats import duration, percent, rate
 from tests.scenarios.cases import Case
 from tests.scenarios.play import HANG_AFTER_S, ROOT
 

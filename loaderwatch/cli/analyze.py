@@ -21,15 +21,18 @@ from loaderwatch.core.answers import (
     RunRow,
     Stack,
     Summary,
+    Text,
     Verdict,
     WhatIf,
 )
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import StackDump
+from loaderwatch.core.language import own_language
 from loaderwatch.core.printable import one_line
 from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.measures.stacks import main_frames
-from loaderwatch.detect.text import count, duration, folded_phrase, rate
+from loaderwatch.detect.text import count
+from loaderwatch.detect.translation import in_language
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import shape
 from loaderwatch.server.queries.settings import what_if_of
@@ -38,6 +41,8 @@ from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.recording import SUFFIX, Recording, last_window, redacted
 from loaderwatch.server.recordings.verdict_cache import stored_alerts, stored_verdict
 from loaderwatch.server.window.replay import rebuild
+from loaderwatch.texts import say
+from loaderwatch.texts.formats import duration, rate
 
 _STACK_LINES = 12
 _WIDTH = 100
@@ -110,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
         told = found.findings if found.settings is None else found.settings
         print(json.dumps(msgspec.to_builtins(told), indent=2))
         return 0
+    found = found.in_language(own_language())
     print(found.title)
     if found.verdict is not None:
         print("\n".join(["", *_said(found.verdict)]))
@@ -135,6 +141,13 @@ class _Analysis:
     verdict: Verdict | None = None
     settings: list[WhatIf] | None = None
     nothing: str = "Nothing found: no data stall, no costly epoch boundary, no hang."
+
+    def in_language(self, language: str) -> _Analysis:
+        """Return it with its sentences in a language."""
+        said = {
+            name: in_language(getattr(self, name), language) for name in ("findings", "verdict", "settings")
+        }
+        return replace(self, **said)
 
     @property
     def sound(self) -> bool:
@@ -234,7 +247,10 @@ def _paragraphs(finding: Finding) -> list[str]:
     for folded in finding.folded:
         lines.append(
             fill(
-                folded_phrase(folded.title, folded.warned_s),
+                say(
+                    Text("folded-finding", {"title": folded.title, "warned_s": folded.warned_s}),
+                    own_language(),
+                ),
                 _WIDTH,
                 initial_indent="  ",
                 subsequent_indent="    ",

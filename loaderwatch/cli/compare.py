@@ -18,11 +18,13 @@ from loaderwatch.advise.comparison.measures import MEASURES
 from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.cli.run_source import FiledRun, RunSource, ServedRun, open_run
 from loaderwatch.core.answers import ComparedRun, Comparison, Difference, Estimate, Setting
+from loaderwatch.core.language import own_language
 from loaderwatch.core.printable import one_line
-from loaderwatch.detect.text import count, percent
+from loaderwatch.detect.text import count
+from loaderwatch.detect.translation import in_language
 from loaderwatch.server.recordings.observed import observed
 from loaderwatch.server.store.duckdb import DuckDBStore
-from loaderwatch.texts.formats import signed
+from loaderwatch.texts.formats import percent, signed
 
 _ABOUT: Final = f"""Compares run B with run A over the whole of each but its beginning: what changed in the configuration, and
 what in speed, waits and epoch boundaries, each with a 95 % interval and whether that is more than noise. Measures:
@@ -65,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(msgspec.to_builtins(compared), indent=2))
     else:
-        print("\n".join([*_text(compared), *([""] if broken else []), *(f"Failed: {why}" for why in broken)]))
+        said = in_language(compared, own_language())
+        print("\n".join([*_text(said), *([""] if broken else []), *(f"Failed: {why}" for why in broken)]))
     return 1 if broken else 0
 
 

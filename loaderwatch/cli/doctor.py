@@ -22,11 +22,14 @@ from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
 from loaderwatch.core.answers import Advice, RunRow
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.language import own_language
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
-from loaderwatch.detect.text import count, duration, rate
+from loaderwatch.detect.text import count
+from loaderwatch.detect.translation import in_language
 from loaderwatch.server.recordings.recording import windows
 from loaderwatch.server.window.replay import rebuild
 from loaderwatch.streamer.samplers.host import HostSampler
+from loaderwatch.texts.formats import duration, rate
 
 _WIDTH = 100
 _LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun sets
@@ -89,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(msgspec.to_builtins(found), indent=2))
     else:
         print("\n".join(lines))
-        for advice in found:
+        for advice in in_language(found, own_language()):
             print("\n" + "\n".join(_paragraphs(advice)))
         if not found:
             print("\nNothing to change.")

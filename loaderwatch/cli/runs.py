@@ -14,7 +14,9 @@ from loaderwatch.cli.run_source import NoSuchRun, open_runs, rows_of
 from loaderwatch.core.answers import RunRow, ServerFacts
 from loaderwatch.core.client import Client, ServerError, find_server
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.language import own_language
 from loaderwatch.core.printable import one_line
+from loaderwatch.detect.translation import in_language
 
 _BY: Final = {"hand": "started by hand", "run": "started by a run", "demo": "started by the demo"}
 
@@ -113,7 +115,7 @@ def _table(found: list[RunRow]) -> list[str]:
             "" if row.steps is None else f"{row.steps:,}",
             in_a_cell(row.verdict or "", 200),
         )
-        for row in found
+        for row in in_language(found, own_language())
     ]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head) - 1)]
     return [

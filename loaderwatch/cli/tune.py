@@ -21,7 +21,7 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderTrial, Tuning
 from loaderwatch.core.wire import decode_json
-from loaderwatch.detect.text import duration, rate, size
+from loaderwatch.texts.formats import duration, rate, size
 
 GRACE_S: Final = 60.0
 """How much longer than its budget a tuning may take, since a trial that has begun is waited for."""

@@ -83,9 +83,10 @@ class Client(Server):
         """Return every run, newest first."""
         return self.get("/runs", list[RunRow])
 
-    def findings(self, run_id: str, attempt: int | None = None) -> list[Finding]:
-        """Return the findings of a run's attempt (None: the newest), newest first."""
-        return self.get(f"{_run(run_id)}/findings{_of_attempt(attempt)}", list[Finding])
+    def findings(self, run_id: str, attempt: int | None = None, language: str = "en") -> list[Finding]:
+        """Return the findings of a run's attempt (None: the newest), newest first, in a language ("en" or "zh")."""
+        query = urllib.parse.urlencode({"lang": language} | ({} if attempt is None else {"attempt": attempt}))
+        return self.get(f"{_run(run_id)}/findings?{query}", list[Finding])
 
     def summary(self, run_id: str, attempt: int | None = None) -> Summary:
         """Return the summary of a run's attempt (None: the newest), with the verdict and its advice."""

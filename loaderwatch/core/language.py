@@ -114,8 +114,10 @@ class Language:
 
     def _best(self, text: str) -> str:
         """Return that way to say a text, whole or in parts, which leaves the fewest English words."""
-        if not re.search("[A-Za-z%]", text) or _is_said(text):
+        if not re.search("[A-Za-z%]", text):
             return text
+        if _is_said(text):
+            return next(iter(self._known(text)), text)
         framed = self._cut(text, FRAMES)
         if framed is not None:
             return framed
@@ -255,10 +257,15 @@ def asks_for_chinese(environ: Mapping[str, str]) -> bool:
     return next((environ[name] for name in names if environ.get(name)), "").lower().startswith("zh")
 
 
+def own_language() -> str:
+    """Return the language of this process's reader: "zh" or "en"."""
+    return "zh" if asks_for_chinese(os.environ) else "en"
+
+
 @lru_cache(maxsize=1)
 def spoken() -> Language | None:
     """Return this process's second language; None where English is spoken."""
-    return chinese() if asks_for_chinese(os.environ) else None
+    return chinese() if own_language() == "zh" else None
 
 
 @lru_cache(maxsize=1)

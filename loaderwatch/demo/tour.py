@@ -18,6 +18,7 @@ from loaderwatch.core.client import Client, find_own_server
 from loaderwatch.core.config import DEFAULT_PORT, DataDir
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.files import private_folder
+from loaderwatch.core.language import own_language
 from loaderwatch.demo import acts, gpu, outcome, processes
 from loaderwatch.demo.digits import write_digits
 
@@ -140,7 +141,7 @@ class Tour:
             runs = self.client.runs()
             if not runs:
                 raise DemoError(f"the server has no run; the streamer's log is in {self._places.logs_dir}")
-            findings = self.client.findings(runs[0].run_id)
+            findings = self.client.findings(runs[0].run_id, language=own_language())
         except OSError as error:
             raise DemoError(f"{self.client.url} cannot be reached: {error}") from error
         return outcome.outcomes(outcome.read_played(self._report), findings)

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.core.facts import StackDump
 
-NEED_NO_ANSWER: Final = (
-    "Do it on a background thread, less often, or many at once: logs, metrics and uploads need no answer before the next step."
-    " Keep connections open and give each a timeout. Of environments or services that a step needs, ask for the next answer before"
-    " this one is used."
-)
-"""What to do about waits for another process or machine, within a step or between two."""
-
 
 @dataclass(frozen=True)
 class Explanation:
-    """One cause, in words and numbers; the detector that asked for it makes a finding of it.
+    """One cause with its numbers; the detector that asked for it makes a finding of it.
 
-    ``because`` completes the finding's title: "Training loses 62 % of its time waiting for data:
-    num_workers=0 reads every batch on the training thread". A rule fills in what it knows; the detector adds
-    the rest.
+    The part ``because`` of the rule's message completes the finding's title: "Training loses 62 % of its time waiting for data:
+    num_workers=0 reads every batch on the training thread".
     """
 
     scenario: str
     confidence: float  # 0 to 1
-    because: str = ""
-    cause: str = ""
-    advice: str = ""
-    rule: str = ""  # the id of the cause; its message has the parts "because", "cause" and "advice"
+    rule: str  # the id of the cause; its message has the parts "because", "cause" and "advice"
     params: dict[str, Param] = field(default_factory=dict)
     also: list[Text] = field(default_factory=list)
     gain_ceiling_ratio: float | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -106,13 +106,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def advice(self) -> str:
         """What to do, in English."""
         return say(text_of(self, "advice"))
-
-
-def reworded(finding: Finding, **changes: Any) -> Finding:
-    """Return the finding with other fields; ``title``, ``cause`` and ``advice`` are sentences in English."""
-    words = {part: changes.pop(part) for part in ("title", "cause", "advice") if part in changes}
-    texts = replace(finding.texts, **words)
-    return replace(finding, texts=texts, **changes)
 
 
 def with_texts(finding: Finding) -> Finding:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import logging
 import math
-import os
 import random
 import threading
 import time
@@ -18,15 +17,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.core.language import asks_for_chinese
+from loaderwatch.core.language import own_language
 from loaderwatch.core.trust import Away, Connection, NotProven, Server, explain
 from loaderwatch.core.wire import UNDECODABLE, Receipt, decode_json, join
 from loaderwatch.streamer.outbox.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
-LANGUAGE: Final = "zh" if asks_for_chinese(os.environ) else "en"
-"""In which the server says what the job's terminal is told."""
 TIMEOUT_S: Final = 15.0
 MAX_ANSWER_BYTES: Final = 2**20
 FIRST_BACKOFF_S: Final = 0.25
@@ -163,7 +160,7 @@ class Uploader(threading.Thread):
         assert self.target is not None
         if self._connection is None:
             self._connection = Connection(self.target, TIMEOUT_S)
-        headers = {"Content-Type": "application/msgpack", "Accept-Language": LANGUAGE}
+        headers = {"Content-Type": "application/msgpack", "Accept-Language": own_language()}
         answer = self._connection.ask(
             "POST", "/ingest", payload, headers, timeout_s=TIMEOUT_S, most_bytes=MAX_ANSWER_BYTES
         )

@@ -109,10 +109,12 @@ def cpus(number: float, language: str = "en", noun: str = "CPU") -> str:
 def size(number: float, language: str = "en") -> str:
     """Return bytes as "640 B", "12 kB", "3.1 MB", "1.8 GB": powers of 1000, as volumes are sold."""
     number = float(number)
+    if not math.isfinite(number):
+        return UNKNOWN[language]["bytes"]
     for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if number >= 0.9995 * scale:
             return f"{rate(number / scale)} {unit}"
-    return f"{number:.0f} B" if math.isfinite(number) else UNKNOWN[language]["bytes"]
+    return f"{number:.0f} B"
 
 
 def rough_size(number: float) -> str:

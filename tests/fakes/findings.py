@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from loaderwatch.detect.finding import Finding, Texts, reworded
+from msgspec.structs import replace
 
-__all__ = ["finding_of", "reworded"]
+from loaderwatch.detect.finding import Finding, Texts
 
 
 def finding_of(**fields: Any) -> Finding:
     """Return a finding; ``title``, ``cause`` and ``advice`` are its sentences."""
-    words = {part: fields.pop(part) for part in ("title", "cause", "advice") if part in fields}
-    return Finding(texts=Texts(**words), **fields)
+    return Finding(texts=Texts(**_sentences(fields)), **fields)
+
+
+def reworded(finding: Finding, **changes: Any) -> Finding:
+    """Return the finding with other fields; ``title``, ``cause`` and ``advice`` are its sentences."""
+    texts = replace(finding.texts, **_sentences(changes))
+    return replace(finding, texts=texts, **changes)
+
+
+def _sentences(fields: dict[str, Any]) -> dict[str, str]:
+    """Take the sentences out of the fields, and return them."""
+    return {part: fields.pop(part) for part in ("title", "cause", "advice") if part in fields}

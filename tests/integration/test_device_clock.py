@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.text import rate
+from loaderwatch.texts.formats import rate
 from tests.fakes.serving import ServeProcess
 from tests.fakes.streaming import end_processes
 from tests.gpu.matrix import STEP_MS, Ran, Run, Stage

@@ -16,7 +16,7 @@ from loaderwatch.cli import main
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import pack_row
 from loaderwatch.core.wire import Envelope, pack_table
-from loaderwatch.detect.text import percent
+from loaderwatch.texts.formats import percent
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.serving import Access, serving, wait_until
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import RunUse, run_use
 from loaderwatch.detect.measures.shares import RECENT_S, wait_share
-from loaderwatch.detect.text import percent
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.queries.coupling import coupling_of
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.totals import RunTotals
+from loaderwatch.texts.formats import percent
 from tests.fakes.runs import envelope
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 

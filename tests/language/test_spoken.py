@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.language import Language, asks_for_chinese, chinese
+from loaderwatch.detect.translation import in_language
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.analysis import judge_recording
 from tests.language.sentences import ROOT
@@ -31,14 +32,20 @@ def language() -> Language:
 
 @pytest.fixture(scope="module")
 def told() -> list[str]:
-    """Every text of the findings of each second recorded run: judging one takes a tenth of a second."""
+    """Every text of each second recorded run, as the server says it in Chinese, with the labels of evidence, which it says in English."""
     texts: set[str] = set()
     for path in RECORDINGS[::2]:
-        findings, verdict = judge_recording(recording.load(path))
+        findings, verdict = in_language(judge_recording(recording.load(path)), "zh")
         texts |= {str(getattr(verdict, "title", ""))}
         for one in findings:
             texts |= {one.title, one.cause, one.advice, *(evidence.label for evidence in one.evidence)}
     return sorted(texts)
+
+
+def test_what_is_said_in_chinese_stays_as_it_is(language: Language, told: list[str]) -> None:
+    chinese = [text for text in told if re.search("[\u4e00-\u9fff]", text)]
+    assert len(chinese) > 200
+    assert {text: language.say(text) for text in chinese if language.say(text) != text} == {}
 
 
 def test_no_english_is_left(language: Language, told: list[str]) -> None:
@@ -81,25 +88,9 @@ console.log(JSON.stringify(texts.map((text) => language.say(text))));
         ("8 workers", "8 个 worker"),
         ("for 20 ms", "已 20 毫秒"),
         ("started 2", "启动 2 个"),
-        (
-            "Training loses 96 % of its time waiting for data (measured over 6 s): 1 worker delivers 10 batches/s,"
-            " the model could take 238.",
-            "训练有 96% 的时间在等数据",
-        ),
-        (
-            "Training loses 96 % of its time waiting for data (measured over 6 s): 2 workers deliver 10 batches/s,"
-            " the model could take any number.",
-            "2 个 worker 每秒提供 10 个批次，模型能处理任意多个",
-        ),
-        (
-            "  followed: 12.1 → 12.2 steps/s, promised at most 50; not more than noise · train.py (run-b)",
-            "已照做：12.1 → 12.2 步/s，承诺最多 50；未超出噪声 · train.py (run-b)",
-        ),
-        (
-            "loaderwatch: [hung] Rank 1 waits in barrier for rank 0, which has been stuck at train.py:17 in <module> for"
-            " 61 s, waiting for something that never answers (do_wait). — http://127.0.0.1:1/#/runs/a",
-            "rank 0",
-        ),
+        ("4 epochs, cost 190 ms", "4 个 epoch，边界耗时 190 毫秒"),
+        ("critical alert: 训练有 75% 的时间在等数据。", "严重告警：训练有 75% 的时间在等数据。"),
+        ("train.py 训练 of 2 workers", "train.py 训练 of 2 workers"),
     ],
 )
 def test_sentences_are_put_together(language: Language, text: str, said: str) -> None:

@@ -222,7 +222,6 @@ TESTED_BY: dict[str, str] = {
     "server/store/facts.py": "unit/server/store/test_attempts.py",
     "server/tls.py": "integration/test_server_tls.py",
     "server/window/replay.py": "integration/test_replay.py",
-    "texts/formats.py": "unit/advise/test_words.py",
     "streamer/flight_recorder.py": "integration/test_flight.py",
     "streamer/outbox/files.py": "unit/streamer/outbox/test_outbox.py",
     "streamer/stack_moments/slow_loops.py": "integration/test_streamer_stacks.py",

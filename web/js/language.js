@@ -99,7 +99,8 @@ export class Language {
 
   /** That way to say a text, whole or in parts, which leaves the fewest English words. @param {string} text */
   best(text) {
-    if (!/[A-Za-z%]/.test(text) || isSaid(text)) return text;
+    if (!/[A-Za-z%]/.test(text)) return text;
+    if (isSaid(text)) return this.known(text)[0] ?? text;
     const framed = this.cut(text, FRAMES);
     if (framed !== null) return framed;
     if (text.length > LONGEST) return text;

@@ -39,7 +39,8 @@
  * @typedef {{a: ComparedRun, b: ComparedRun, title: string, judgement: Judgement, notes: string[], settings: Setting[],
  *   measures: Difference[], title_text: Text|null, note_texts: Text[]}} Comparison
  * @typedef {{measure: string, label: string, unit: Unit, a: Estimate|null, b: Estimate|null, change: number|null,
- *   change_low: number|null, change_high: number|null, judgement: Judgement, said: string}} Difference
+ *   change_low: number|null, change_high: number|null, judgement: Judgement, said: string, label_text: Text|null,
+ *   said_text: Text|null}} Difference
  * @typedef {{mean: number, low: number|null, high: number|null, values: number}} Estimate
  * @typedef {"better"|"worse"|"changed"|"noise"|"unknown"} Judgement
  * @typedef {{where: string, what: string, a: string|null, b: string|null}} Setting

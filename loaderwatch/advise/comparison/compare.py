@@ -87,9 +87,11 @@ def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> 
         if change is not None and math.isfinite(half):
             low, high = (by - half) / scale, (by + half) / scale
             judgement = _judged(measure, change, low, high)
+    label = Text("compared-measure", {"measure": name})
+    said = Text("comparison-judged", {"judgement": judgement})
     return Difference(
         measure=name,
-        label=say(Text("compared-measure", {"measure": name})),
+        label=say(label),
         unit=measure.unit,
         a=_estimate(a),
         b=_estimate(b),
@@ -97,7 +99,9 @@ def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> 
         change_low=low,
         change_high=high,
         judgement=judgement,
-        said=say(Text("comparison-judged", {"judgement": judgement})),
+        said=say(said),
+        label_text=label,
+        said_text=said,
     )
 
 

@@ -47,7 +47,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """A measure of both runs. ``change`` is B less A: a share of A's mean, of measures that are ratios the ratio itself."""
 
     measure: str
-    label: str
+    label: str  # ``label_text`` in English
     unit: Unit
     a: Estimate | None
     b: Estimate | None
@@ -55,7 +55,9 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     change_low: float | None
     change_high: float | None
     judgement: Judgement
-    said: str  # the judgement as people read it
+    said: str  # the judgement as people read it: ``said_text`` in English
+    label_text: Text | None = None  # None from a server of an older version
+    said_text: Text | None = None
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.text import listing
 from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.texts.formats import listing
 
 CODE = "input-bound"
 ROUNDS = 3.0  # rounds of all workers that a worker must have missed

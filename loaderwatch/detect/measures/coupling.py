@@ -29,8 +29,9 @@ from loaderwatch.detect.device_clock import gpu_step_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean
 from loaderwatch.detect.stacking import columns_from, grouped, stacked
-from loaderwatch.detect.text import duration, ranks_phrase
+from loaderwatch.detect.text import ranks_phrase
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at, one_of, seconds
+from loaderwatch.texts.formats import duration
 
 LEAST_ITERATIONS: Final = 8
 STRETCHED_TO: Final = 32  # slow iterations: look further back until there are so many

@@ -18,8 +18,8 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
 from loaderwatch.detect.running_out.rise import Ints, stretches
-from loaderwatch.detect.text import rate
 from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.texts.formats import rate
 
 CODE = "running-out"
 WARNING_ETA_S = 600.0  # descriptors that run out sooner are reported

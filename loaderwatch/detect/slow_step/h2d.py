@@ -26,7 +26,7 @@ from loaderwatch.detect.measures.machine import slowness_of
 from loaderwatch.detect.measures.pace import Pace, paces, recent
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import singular, who
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 LATELY: Final = 64
@@ -164,7 +164,7 @@ def _finished_before(now: Pace) -> bool | None:
 
 def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
     pace = copies.pace
-    one = singular(ranks, world)
+    one = world <= 1 or len(ranks) == 1
     known = math.isfinite(copies.bytes)
     sure = copies.proven and known
     pinned_s = copies.bytes / PINNED_COPY

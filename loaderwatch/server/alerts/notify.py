@@ -6,7 +6,6 @@ The addresses of the server are told of every run, those that a run gave of that
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.answers import Text
-from loaderwatch.core.language import asks_for_chinese
+from loaderwatch.core.language import own_language
 from loaderwatch.server.alerts.book import Alert
 from loaderwatch.server.alerts.channel import FIRST_BACKOFF_S, Channel, Kind, Message, Target
 from loaderwatch.server.alerts.recipients import Recipient, Recipients, Terms
@@ -55,7 +54,7 @@ class _Addressee:
     @property
     def language(self) -> str:
         """Return the language of its messages, "en" or "zh": that of its terms, else the server's."""
-        return self.terms.language or ("zh" if asks_for_chinese(os.environ) else "en")
+        return self.terms.language or own_language()
 
 
 class Notifier:

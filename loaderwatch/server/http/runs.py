@@ -12,6 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from loaderwatch.core.facts import MAX_NAME
+from loaderwatch.detect.translation import in_language
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
 from loaderwatch.server.encoding import json_answer, reader_language
 from loaderwatch.server.live.groups import in_group
@@ -171,7 +172,7 @@ def marks(
 ) -> Response:
     """Return the events beside charts: changed settings, checkpoints, evaluation, attempts and alerts."""
     parts = _parts(request)
-    found = live_answers.findings(parts, run, attempt)
+    found = in_language(live_answers.findings(parts, run, attempt), reader_language.get())
     return json_answer(marks_of(parts.store, run, found, rank, start, end, attempt, limit))
 
 

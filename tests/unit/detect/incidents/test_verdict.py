@@ -13,9 +13,9 @@ from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.incidents.tracker import Incident
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.measures.critical_path import run_use
-from loaderwatch.detect.text import percent
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.window.totals import RunTotals
+from loaderwatch.texts.formats import percent
 from tests.fakes.findings import reworded
 from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, run, verdict_now

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.text import listing
+from loaderwatch.texts.formats import listing
 from tests.unit.detect.build import RankBuilder, loader, run
 from tests.unit.detect.workers import alerts, only, starve
 

@@ -11,7 +11,6 @@ import pytest
 from loaderwatch.cli import analyze
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding, Folded, Texts
-from loaderwatch.detect.text import folded_phrase
 from loaderwatch.server.alerts.book import Alert, Announcement
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.live.judge import with_its_end
@@ -112,7 +111,7 @@ def test_analyze_lists_it_under_the_finding(capsys: pytest.CaptureFixture[str]) 
     text = " ".join(capsys.readouterr().out.split())
     assert text.count("[critical]") == 1
     assert text.index(finding["title"]) < text.index("[critical]"), "the verdict comes first"
-    assert folded_phrase(other["title"], other["warned_s"]) in text
+    assert f"Warned {other['warned_s']:.0f} s before: {other['title']}" in text
 
 
 def test_what_ends_with_its_process_has_not_got_well() -> None:
