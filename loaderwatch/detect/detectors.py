@@ -7,14 +7,13 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.answers import Evidence
 from loaderwatch.detect import sample_timeout
 from loaderwatch.detect.crash import caught
 from loaderwatch.detect.crash import detector as crash
 from loaderwatch.detect.epoch_boundary import detector as epoch_boundary
 from loaderwatch.detect.epoch_boundary import fast_forward, shards
 from loaderwatch.detect.evaluation import detector as evaluation
-from loaderwatch.detect.finding import SEVERITIES, Finding
+from loaderwatch.detect.finding import SEVERITIES, Finding, observed
 from loaderwatch.detect.hang import detector as hang
 from loaderwatch.detect.incidents.folding import fold
 from loaderwatch.detect.input_bound import detector as input_bound
@@ -123,5 +122,5 @@ def _in_part(finding: Finding, window: RunWindow) -> Finding:
     """Say of how many ranks a finding about a large run speaks."""
     looked_at, known = len(window.ranks), len(window.ranks) + len(window.summed)
     of = f"{looked_at} of {known}: those that stand out, and a sample"
-    evidence = [*finding.evidence, Evidence(label="ranks looked at in detail", value=of, unit="text")]
+    evidence = [*finding.evidence, observed("ranks-looked-at-in-detail", of, "text")]
     return msgspec.structs.replace(finding, evidence=evidence)

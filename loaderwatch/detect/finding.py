@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Protocol
 
 import msgspec
@@ -17,11 +17,23 @@ from loaderwatch.texts import SOURCE, is_known, say
 SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 
 
-def known_evidence(*values: tuple[str, float | int | str | None, Unit]) -> list[Evidence]:
-    """Return evidence of those (label, value, unit) whose value is known: not None, NaN or infinite."""
+@lru_cache(1024)
+def _label(message: str) -> str:
+    return say(Text(message))
+
+
+def observed(name: str | Text, value: float | int | str | None, unit: Unit, **params: Param) -> Evidence:
+    """Return a value with its label: a message, or the one whose id is ``evidence-`` and the name, with parameters."""
+    text = name if isinstance(name, Text) else Text(f"evidence-{name}", params)
+    label = say(text) if text.params else _label(text.id)
+    return Evidence(label=label, value=value, unit=unit, label_text=text)
+
+
+def known_evidence(*values: tuple[str | Text, float | int | str | None, Unit]) -> list[Evidence]:
+    """Return evidence of those (name, value, unit) whose value is known: not None, NaN or infinite."""
     return [
-        Evidence(label=label, value=value, unit=unit)
-        for label, value, unit in values
+        observed(name, value, unit)
+        for name, value, unit in values
         if value is not None and not (isinstance(value, float) and not math.isfinite(value))
     ]
 

@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence, Param, Text
+from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.detect.crash.evidence import loader_of
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct
 
@@ -69,9 +69,9 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
             "readers": workers,
         },
         evidence=[
-            Evidence(label="samples that took too long", value=times, unit="count"),
-            Evidence(label="left out of their batches", value=skipped, unit="count"),
-            Evidence(label="sample_timeout", value=limit_s, unit="s"),
+            observed("samples-that-took-too-long", times, "count"),
+            observed("left-out-of-their-batches", skipped, "count"),
+            observed("sample-timeout", limit_s, "s"),
         ],
         rank=rank.rank,
         host=rank.host,

@@ -52,9 +52,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """One number a person can check against the charts, e.g. ``("data wait", 0.62, "ratio")``."""
 
-    label: str
+    label: str  # ``label_text`` in English
     value: float | int | str | None
     unit: Unit
+    label_text: Text | None = None  # None from a server of an older version
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):

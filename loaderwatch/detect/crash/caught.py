@@ -12,12 +12,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence, Param, Text
+from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.crash.evidence import dead_worker
 from loaderwatch.detect.crash.killed import killed_worker
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
@@ -109,8 +109,8 @@ def _finding(window: RunWindow, rank: RankWindow, rows: NDArray[np.intp]) -> Fin
         frame=Text("error-caught-again-and-again", frame),
         also=[] if died is None else [Text(died.rule, died.params), *died.also],
         evidence=[
-            Evidence(label="failures in a row", value=int(rows.size), unit="count"),
-            Evidence(label="it has taken", value=since_s, unit="s"),
+            observed("failures-in-a-row", int(rows.size), "count"),
+            observed("it-has-taken", since_s, "s"),
         ],
         rank=rank.rank,
         host=rank.host,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Param, Text
+from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.ending import SIGKILL
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.crash import failed_sample, full_disk, late_sample
@@ -26,7 +26,7 @@ from loaderwatch.detect.crash.evidence import (
 )
 from loaderwatch.detect.crash.killed import killed_worker, oom_kills
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.running_out.descriptors import NEARLY_RATIO, open_by
@@ -209,12 +209,9 @@ def _finding(window: RunWindow, rank: RankWindow, reason: Explanation) -> Findin
         ),
         also=reason.also,
         evidence=[
-            Evidence(label="last words", value=(rank.process.exit or "none")[:300], unit="text"),
-            *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),
-            *(
-                Evidence(label="sample it was reading", value=index, unit="index")
-                for index in reason.sample_indices
-            ),
+            observed("last-words", (rank.process.exit or "none")[:300], "text"),
+            *([observed("out-of-memory-kills", kills, "count")] if kills else []),
+            *(observed("sample-it-was-reading", index, "index") for index in reason.sample_indices),
             *reason.evidence,
             *output_evidence(rank.process),
         ],

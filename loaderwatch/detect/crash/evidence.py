@@ -10,6 +10,7 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.ending import stopped_by
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.core.records import EndedBy
+from loaderwatch.detect.finding import observed
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.window import RankWindow
 
@@ -34,7 +35,7 @@ class LeftEpoch:
 def output_evidence(process: ProcessInfo) -> list[Evidence]:
     """Return the last lines of the job's stdout and stderr, where they were kept."""
     return [
-        Evidence(label=f"last lines of its {name}", value="\n".join(lines), unit="text")
+        observed("last-lines-of-stream", "\n".join(lines), "text", stream=name)
         for name, lines in process.last_lines.items()
     ]
 

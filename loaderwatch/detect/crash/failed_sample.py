@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Final
 
-from loaderwatch.core.answers import Evidence, Param
+from loaderwatch.core.answers import Param
 from loaderwatch.core.facts import FailedSample
 from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import observed
 from loaderwatch.detect.window import RankWindow
 
 MOST_NAMED: Final = 8
@@ -41,7 +42,7 @@ def of_its_fetch(rank: RankWindow) -> Explanation | None:
         params={**params, **named},
         worker=failed.worker if failed.worker >= 0 else None,
         sample_indices=indices[:MOST_NAMED],
-        evidence=[Evidence(label="failed in", value=f"{at.file}:{at.line} in {at.function}", unit="text")]
+        evidence=[observed("failed-in", f"{at.file}:{at.line} in {at.function}", "text")]
         if at is not None
         else [],
     )

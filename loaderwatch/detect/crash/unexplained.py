@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Param, Text, Verdict
+from loaderwatch.core.answers import Param, Text, Verdict
 from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
@@ -26,7 +26,7 @@ from loaderwatch.detect.crash.evidence import (
     stopped,
     uncaught,
 )
-from loaderwatch.detect.finding import Finding, Occurrence, text_of, verdict, warned_s
+from loaderwatch.detect.finding import Finding, Occurrence, observed, text_of, verdict, warned_s
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "crashed"
@@ -96,7 +96,7 @@ def unexplained_death(
         rule=death.id,
         params=death.params,
         evidence=[
-            Evidence(label="last words", value=(first.process.exit or "none")[:300], unit="text"),
+            observed("last-words", (first.process.exit or "none")[:300], "text"),
             *output_evidence(first.process),
         ],
         rank=first.rank,

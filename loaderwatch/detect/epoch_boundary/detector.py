@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Param, Severity, Text
+from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.epoch_boundary.causes import (
     dropped_early,
@@ -21,7 +21,7 @@ from loaderwatch.detect.epoch_boundary.causes import (
     rebuilt,
 )
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import NEWEST_EPOCHS, Limits
 from loaderwatch.detect.measures.boundaries import Boundary, boundaries
 from loaderwatch.detect.measures.gain import gain_ratio
@@ -196,15 +196,15 @@ def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Findin
         frame=frame,
         also=[*cause.also, Text("epoch-boundaries-have-cost", cost)],
         evidence=[
-            Evidence(label="share of the time", value=worst.epoch_share, unit="ratio"),
-            Evidence(label="boundaries seen", value=len(worst.paid), unit="count"),
-            Evidence(label="cost of one", value=worst.cost_s, unit="s"),
-            Evidence(label="from one to the next", value=worst.epoch_s, unit="s"),
-            Evidence(label="sampler", value=parts.sampler_s, unit="s"),
-            Evidence(label="starting or resetting workers", value=parts.start_s, unit="s"),
-            Evidence(label="first batch", value=parts.first_s, unit="s"),
-            Evidence(label="teardown", value=parts.teardown_s, unit="s"),
-            Evidence(label="batches thrown away", value=max(b.drained for b in worst.paid), unit="count"),
+            observed("share-of-the-time", worst.epoch_share, "ratio"),
+            observed("boundaries-seen", len(worst.paid), "count"),
+            observed("cost-of-one", worst.cost_s, "s"),
+            observed("from-one-to-the-next", worst.epoch_s, "s"),
+            observed("sampler", parts.sampler_s, "s"),
+            observed("starting-or-resetting-workers", parts.start_s, "s"),
+            observed("first-batch", parts.first_s, "s"),
+            observed("teardown", parts.teardown_s, "s"),
+            observed("batches-thrown-away", max(b.drained for b in worst.paid), "count"),
         ],
         rank=worst.rank.rank if len(ranks) < world or world == 1 else None,
         host=worst.rank.host,

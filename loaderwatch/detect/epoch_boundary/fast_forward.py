@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import SLOWEST, slowness_of
 from loaderwatch.detect.measures.statistics import mean, median
@@ -137,10 +136,10 @@ def _finding(window: RunWindow, rank: RankWindow, loader: LoaderInfo, limits: Li
             "eta_s": eta_s,
         },
         evidence=[
-            Evidence(label="batches thrown away", value=done, unit="count"),
-            Evidence(label="batches per second", value=per_s, unit="per_s"),
-            Evidence(label="it has taken", value=taken_s, unit="s"),
-            *([Evidence(label="at most until the end of the epoch", value=eta_s, unit="s")] if eta_s else []),
+            observed("batches-thrown-away", done, "count"),
+            observed("batches-per-second", per_s, "per_s"),
+            observed("it-has-taken", taken_s, "s"),
+            *([observed("at-most-until-the-end-of-the-epoch", eta_s, "s")] if eta_s else []),
         ],
         rank=rank.rank,
         host=rank.host,

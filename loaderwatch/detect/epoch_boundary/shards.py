@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
 from loaderwatch.detect.measures.pace import Pace, paces, recent
@@ -97,12 +96,12 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
             "shards": workers * world,
         },
         evidence=[
-            Evidence(label="data wait", value=now.share, unit="ratio"),
-            Evidence(label="workers that read", value=reading, unit="count"),
-            Evidence(label="workers", value=workers, unit="count"),
-            Evidence(label="batches by worker", value=listing(delivered, limit=16), unit="text"),
-            Evidence(label="idle for", value=shares.idle_s, unit="s"),
-            *([Evidence(label="fetch time of a worker", value=fetch_s, unit="s")] if fetch_s > 0 else []),
+            observed("data-wait", now.share, "ratio"),
+            observed("workers-that-read", reading, "count"),
+            observed("workers", workers, "count"),
+            observed("batches-by-worker", listing(delivered, limit=16), "text"),
+            observed("idle-for", shares.idle_s, "s"),
+            *([observed("fetch-time-of-a-worker", fetch_s, "s")] if fetch_s > 0 else []),
         ],
         rank=rank.rank,
         host=rank.host,

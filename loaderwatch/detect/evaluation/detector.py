@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
@@ -171,11 +171,11 @@ def _finding(window: RunWindow, passes: Passes) -> Finding | None:
         },
         also=cause.also,
         evidence=[
-            Evidence(label="data wait of the evaluation", value=passes.wait_ratio, unit="ratio"),
-            Evidence(label="share of the run", value=passes.share, unit="ratio"),
-            Evidence(label="evaluation passes", value=passes.passes, unit="count"),
-            Evidence(label="time in evaluation", value=passes.evaluating_s, unit="s"),
-            Evidence(label="of the waiting, starts of a pass", value=passes.start_ratio, unit="ratio"),
+            observed("data-wait-of-the-evaluation", passes.wait_ratio, "ratio"),
+            observed("share-of-the-run", passes.share, "ratio"),
+            observed("evaluation-passes", passes.passes, "count"),
+            observed("time-in-evaluation", passes.evaluating_s, "s"),
+            observed("the-waiting-starts-of-a-pass", passes.start_ratio, "ratio"),
             *cause.evidence,
         ],
         rank=rank.rank,
@@ -213,9 +213,9 @@ def _remark(window: RunWindow, passes: Passes) -> Finding | None:
             "wait_ratio": passes.wait_ratio,
         },
         evidence=[
-            Evidence(label="share of the run", value=share, unit="ratio"),
-            Evidence(label="evaluation passes", value=passes.passes, unit="count"),
-            Evidence(label="time in evaluation", value=passes.evaluating_s, unit="s"),
+            observed("share-of-the-run", share, "ratio"),
+            observed("evaluation-passes", passes.passes, "count"),
+            observed("time-in-evaluation", passes.evaluating_s, "s"),
         ],
         rank=rank.rank,
         host=rank.host,

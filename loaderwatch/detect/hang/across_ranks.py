@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from loaderwatch.core.answers import Evidence, Param, Text
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.hang.rank_positions import (
     Position,
     patience,
@@ -60,12 +60,8 @@ def finding_of(
         frame=frame,
         also=[text for text in seen if text is not None],
         evidence=[
-            Evidence(label="no progress for", value=age_s, unit="s"),
-            *(
-                [Evidence(label="until the collective is given up", value=max(0.0, left.left_s), unit="s")]
-                if left
-                else []
-            ),
+            observed("no-progress-for", age_s, "s"),
+            *([observed("until-the-collective-is-given-up", max(0.0, left.left_s), "s")] if left else []),
             *(item for item in evidence if item.value is not None),
             *place_evidence(found),
         ],

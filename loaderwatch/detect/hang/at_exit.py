@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from loaderwatch.core.answers import Evidence, Param, Severity, Text
+from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import AT_END, SpanInfo, StackDump
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang.awaited import loader_name, name_of
 from loaderwatch.detect.hang.excuses import ALONE_FACTOR, serves
 from loaderwatch.detect.hang.reasons import blocked
@@ -77,14 +77,14 @@ def finding(item: Stuck) -> Finding:
         frame=_title(item, awaited),
         also=[_cause(awaited), *([Text("worker-outlives-sigterm")] if worker is not None else [])],
         evidence=[
-            Evidence(label="no progress for", value=item.age_s, unit="s"),
-            Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),
+            observed("no-progress-for", item.age_s, "s"),
+            observed("limit-learned-for-this-phase", item.limit_s, "s"),
             *known_evidence(
                 ("phase", AT_END, "text"),
                 ("loader", name_of(rank, worker) if worker is not None else None, "text"),
                 ("sample", index, "index"),
-                ("process state", (worker or span).os_state, "text"),
-                ("waits in kernel function", _wchan(worker or span), "text"),
+                ("process-state", (worker or span).os_state, "text"),
+                ("waits-in-kernel-function", _wchan(worker or span), "text"),
             ),
         ],
         rank=rank.rank,

@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.answers import Evidence, Param, Text
+from loaderwatch.core.answers import Param, Text
 from loaderwatch.detect.crash.evidence import stopped
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.hang.across_ranks import finding_of, waits_for
 from loaderwatch.detect.hang.excuses import is_excused
 from loaderwatch.detect.hang.left_behind import left_behind
@@ -285,5 +285,5 @@ def _with_limit(finding: Finding, found: list[Stuck]) -> Finding:
     """Add the limit of the rank that was the first to pass its own."""
     first = max(found, key=lambda item: item.age_s - item.limit_s)
     age, *others = finding.evidence
-    limit = Evidence(label="limit learned for this phase", value=first.limit_s, unit="s")
+    limit = observed("limit-learned-for-this-phase", first.limit_s, "s")
     return msgspec.structs.replace(finding, evidence=[age, limit, *others])

@@ -16,7 +16,7 @@ from loaderwatch.core.answers import Evidence, Param, Severity, Text
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.awaited import evaluates, loader_name, name_of, workers_of
 from loaderwatch.detect.hang.flight_recorder import recorded
@@ -122,7 +122,7 @@ def _loader_finding(
         ],
         evidence=[
             *_evidence(item, worker, index, where),
-            *([Evidence(label="out-of-memory kills", value=kills, unit="count")] if kills else []),
+            *([observed("out-of-memory-kills", kills, "count")] if kills else []),
             *place_evidence(stands),
         ],
         rank=rank.rank,
@@ -257,14 +257,14 @@ def _evidence(
 ) -> list[Evidence]:
     process, workers = worker or item.span, workers_of(item.rank, item.span)
     return known_evidence(
-        ("no progress for", item.age_s, "s"),
-        ("limit learned for this phase", item.limit_s, "s"),
+        ("no-progress-for", item.age_s, "s"),
+        ("limit-learned-for-this-phase", item.limit_s, "s"),
         ("phase", item.span.phase, "text"),
         ("loader", name_of(item.rank, item.span), "text"),
         ("batch", item.span.batch, "index"),
         ("sample", index, "index"),
-        ("blocked at", str(where) if where else None, "text"),
-        ("process state", process.os_state, "text"),
-        ("waits in kernel function", process.wchan if process.wchan not in ("", "0") else None, "text"),
-        ("idle workers", sum(w.phase == WORKER_IDLE for w in workers) if workers else None, "count"),
+        ("blocked-at", str(where) if where else None, "text"),
+        ("process-state", process.os_state, "text"),
+        ("waits-in-kernel-function", process.wchan if process.wchan not in ("", "0") else None, "text"),
+        ("idle-workers", sum(w.phase == WORKER_IDLE for w in workers) if workers else None, "count"),
     )

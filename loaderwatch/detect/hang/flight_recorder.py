@@ -10,8 +10,8 @@ import msgspec
 
 from loaderwatch.core.answers import Evidence, Param, Text
 from loaderwatch.core.facts import FlightEntry
-from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.hang.rank_positions import names, ranks_text
+from loaderwatch.detect.finding import Finding, observed
+from loaderwatch.detect.hang.rank_positions import ranks_text
 from loaderwatch.detect.window import RunWindow
 
 _LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+) in (?P<function>.+)")
@@ -51,10 +51,13 @@ class Divergence:
     def evidence(self) -> list[Evidence]:
         """Return one line of evidence for each group of ranks."""
         return [
-            Evidence(
-                label=f"collective {self.number} of {self.group} on {names(ranks)}",
-                value="not reached" if entry is None else f"{_named(entry)}, {entry.state}",
-                unit="text",
+            observed(
+                "collective-on-ranks",
+                "not reached" if entry is None else f"{_named(entry)}, {entry.state}",
+                "text",
+                number=self.number,
+                group=self.group,
+                ranks=ranks_text(ranks),
             )
             for entry, ranks in self.did
         ]

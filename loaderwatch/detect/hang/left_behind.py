@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from loaderwatch.core.answers import Evidence, Param, Text
-from loaderwatch.detect.finding import Finding
+from loaderwatch.core.answers import Param, Text
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.hang.across_ranks import finding_of, waits_for
 from loaderwatch.detect.hang.patterns import EARLY_STOP, pattern_of
 from loaderwatch.detect.hang.rank_positions import Position
@@ -89,15 +89,17 @@ def _unequal(left: Position, waiting: Position, stuck: list[Position], outside: 
         },
         evidence=[
             *(
-                Evidence(
-                    label=f"batches of rank {position.number} in epoch {position.epoch}",
-                    value=position.batches,
-                    unit="count",
+                observed(
+                    "batches-of-rank-in-epoch",
+                    position.batches,
+                    "count",
+                    rank=position.number,
+                    epoch=position.epoch,
                 )
                 for position in (waiting, left)
             ),
-            Evidence(label=f"len(loader) of rank {waiting.number}", value=planned, unit="count"),
-            Evidence(label=f"len(loader) of rank {left.number}", value=left.planned, unit="count"),
+            observed("length-of-loader-of-rank", planned, "count", rank=waiting.number),
+            observed("length-of-loader-of-rank", left.planned, "count", rank=left.number),
         ],
     )
 

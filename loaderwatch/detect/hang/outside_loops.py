@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.answers import Evidence, Param, Severity, Text
+from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.system import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang import at_exit
 from loaderwatch.detect.hang.excuses import (
     ALONE_FACTOR,
@@ -182,11 +182,11 @@ def alone(item: Stuck) -> Finding:
         frame=_title(item, frames, because, clears_loader=clears),
         also=[*_cause(item, frames, on_queue=waits_on_queue(frames)), *remarks],
         evidence=[
-            Evidence(label="no progress for", value=item.age_s, unit="s"),
-            Evidence(label="limit learned for this phase", value=item.limit_s, unit="s"),
+            observed("no-progress-for", item.age_s, "s"),
+            observed("limit-learned-for-this-phase", item.limit_s, "s"),
             *known_evidence(
-                ("process state", span.os_state, "text"),
-                ("waits in kernel function", span.wchan if span.wchan not in ("", "0") else None, "text"),
+                ("process-state", span.os_state, "text"),
+                ("waits-in-kernel-function", span.wchan if span.wchan not in ("", "0") else None, "text"),
             ),
         ],
         rank=rank.rank,

@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from loaderwatch.core.answers import Evidence, Param, PlaceState, Text
 from loaderwatch.core.facts import OPEN_SPAN, StackDump
+from loaderwatch.detect.finding import observed
 from loaderwatch.detect.hang.awaited import call_of, loader_name
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.progress import (
@@ -307,18 +308,11 @@ def somebody_waits(window: RunWindow) -> bool:
 def place_evidence(found: Sequence[Place]) -> list[Evidence]:
     """Return one line of evidence for each place, at most 16."""
     return [
-        Evidence(
-            label=f"{names(place.ranks)} stand{'s' if len(place.ranks) == 1 else ''} in",
-            value=place.text,
-            unit="text",
+        observed(
+            "ranks-stand-in", place.text, "text", ranks=ranks_text(place.ranks), several=len(place.ranks) > 1
         )
         for place in found[:16]
     ]
-
-
-def names(ranks: Sequence[int]) -> str:
-    """Return ranks in English, as "rank 3" or "ranks 0, 2 and 5"."""
-    return say(ranks_text(ranks))
 
 
 def ranks_text(ranks: Sequence[int]) -> Text:

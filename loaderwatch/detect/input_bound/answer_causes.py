@@ -64,9 +64,9 @@ def time_limits(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(max(s.step_s, quick_s / max(1, s.workers))),
         evidence=known_evidence(
-            ("fetches that took as long as a time limit", int(limited_s.size), "count"),
-            ("such a fetch", limit_s, "s"),
-            ("quick fetch", quick_s, "s"),
+            ("fetches-that-took-as-long-as-a-time-limit", int(limited_s.size), "count"),
+            ("such-a-fetch", limit_s, "s"),
+            ("quick-fetch", quick_s, "s"),
         ),
         stacks=[dump],
     )

@@ -8,10 +8,9 @@ The collector's own clock (``gc.callbacks``) proves it.
 
 from __future__ import annotations
 
-from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.finding import known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.input_bound.words import code_line
@@ -53,9 +52,9 @@ def collate(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
-            ("collate time of a batch", collate_s, "s"),
-            ("share of a fetch spent in collate_fn", share, "ratio"),
-            ("reading time of a batch", fetch_s - collate_s, "s"),
+            ("collate-time-of-a-batch", collate_s, "s"),
+            ("share-of-a-fetch-spent-in-collate-fn", share, "ratio"),
+            ("reading-time-of-a-batch", fetch_s - collate_s, "s"),
         ),
     )
 
@@ -81,8 +80,8 @@ def collector(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=[
-            Evidence(label="collector's time in a fetch", value=each_s, unit="s"),
-            Evidence(label="share of a fetch spent in the collector", value=share, unit="ratio"),
+            observed("collectors-time-in-a-fetch", each_s, "s"),
+            observed("share-of-a-fetch-spent-in-the-collector", share, "ratio"),
         ],
     )
 
@@ -105,8 +104,8 @@ def sampler(s: Symptoms) -> Explanation | None:
         params={"choosing_s": choosing_s, "choosing_ratio": choosing_s / wait_s, "read_s": read_s},
         gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - choosing_s)),
         evidence=[
-            Evidence(label="choosing the samples of a batch", value=choosing_s, unit="s"),
-            Evidence(label="reading and joining them", value=read_s, unit="s"),
+            observed("choosing-the-samples-of-a-batch", choosing_s, "s"),
+            observed("reading-and-joining-them", read_s, "s"),
         ],
     )
 
@@ -147,8 +146,8 @@ def collector_of_the_loop(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(max(s.step_s, s.iteration_s - each_s)),
         evidence=[
-            Evidence(label="collector's time in a wait", value=each_s, unit="s"),
-            Evidence(label="share of the waits spent in the collector", value=share, unit="ratio"),
+            observed("collectors-time-in-a-wait", each_s, "s"),
+            observed("share-of-the-waits-spent-in-the-collector", share, "ratio"),
         ],
         stacks=[] if dump is None else [dump],
     )
@@ -168,8 +167,8 @@ def collector_pause(s: Symptoms) -> Explanation | None:
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         worker=worst.worker,
         evidence=[
-            Evidence(label="longest pause of the collector in a fetch", value=worst.collected_s, unit="s"),
-            Evidence(label="that fetch", value=fetch_s, unit="s"),
+            observed("longest-pause-of-the-collector-in-a-fetch", worst.collected_s, "s"),
+            observed("that-fetch", fetch_s, "s"),
         ],
     )
 
@@ -229,7 +228,7 @@ def pin_thread(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(s.step_s),
         evidence=known_evidence(
-            ("CPU use of the thread that pins memory", machine.pin_cpu_ratio, "ratio"),
+            ("cpu-use-of-the-thread-that-pins-memory", machine.pin_cpu_ratio, "ratio"),
         ),
     )
 

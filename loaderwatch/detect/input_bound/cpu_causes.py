@@ -70,11 +70,11 @@ def quota(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
-            ("CPU quota", machine.quota, "count"),
-            ("CPUs of the machine", machine.cpus, "count"),
-            ("periods in which the quota stopped us", machine.throttled_ratio, "ratio"),
-            ("CPUs in use by this run", machine.ours, "count"),
-            ("CPU time for a batch", cpu_s, "s"),
+            ("cpu-quota", machine.quota, "count"),
+            ("cpus-of-the-machine", machine.cpus, "count"),
+            ("periods-in-which-the-quota-stopped-us", machine.throttled_ratio, "ratio"),
+            ("cpus-in-use-by-this-run", machine.ours, "count"),
+            ("cpu-time-for-a-batch", cpu_s, "s"),
         ),
     )
 
@@ -117,12 +117,12 @@ def affinity(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
-            ("CPUs a worker may use", mask, "count"),
-            ("CPUs the training process may use", wide, "count"),
-            ("CPUs of the machine", machine.cpus, "count"),
-            ("CPU use of a worker, all its threads", machine.worker_cpu_ratio, "ratio"),
-            ("CPU time for a batch", cpu_s, "s"),
-            ("workers ready but without a CPU", machine.worker_delay_ratio, "ratio"),
+            ("cpus-a-worker-may-use", mask, "count"),
+            ("cpus-the-training-process-may-use", wide, "count"),
+            ("cpus-of-the-machine", machine.cpus, "count"),
+            ("cpu-use-of-a-worker-all-its-threads", machine.worker_cpu_ratio, "ratio"),
+            ("cpu-time-for-a-batch", cpu_s, "s"),
+            ("workers-ready-but-without-a-cpu", machine.worker_delay_ratio, "ratio"),
         ),
     )
 
@@ -159,14 +159,14 @@ def threads(s: Symptoms) -> Explanation | None:
         # The reading thread spins as well while it waits for the others, so its CPU time is no bound.
         gain_ceiling_ratio=s.gain(_free_step_s(s)),
         evidence=known_evidence(
-            ("threads of a worker", machine.worker_threads, "count"),
-            ("computing threads of all workers", fighting, "count"),
-            ("CPU use of a worker, all its threads", machine.worker_cpu_ratio, "ratio"),
-            ("CPU time of a worker in other threads", share, "ratio"),
-            ("CPU time for a batch, reading thread", cpu_s, "s"),
-            ("workers ready but without a CPU", machine.worker_delay_ratio, "ratio"),
-            ("involuntary switches of a worker", machine.worker_switches_per_s, "per_s"),
-            ("voluntary switches of a worker", machine.worker_waits_per_s, "per_s"),
+            ("threads-of-a-worker", machine.worker_threads, "count"),
+            ("computing-threads-of-all-workers", fighting, "count"),
+            ("cpu-use-of-a-worker-all-its-threads", machine.worker_cpu_ratio, "ratio"),
+            ("cpu-time-of-a-worker-in-other-threads", share, "ratio"),
+            ("cpu-time-for-a-batch-reading-thread", cpu_s, "s"),
+            ("workers-ready-but-without-a-cpu", machine.worker_delay_ratio, "ratio"),
+            ("involuntary-switches-of-a-worker", machine.worker_switches_per_s, "per_s"),
+            ("voluntary-switches-of-a-worker", machine.worker_waits_per_s, "per_s"),
         ),
     )
 
@@ -211,13 +211,13 @@ def crowd(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(_after(s, load_s)),
         evidence=known_evidence(
-            ("workers on this host", machine.workers_here, "count"),
-            ("workers that want a CPU", machine.workers_runnable, "count"),
-            ("CPU time for a batch", cpu_s, "s"),
-            ("workers ready but without a CPU", machine.worker_delay_ratio, "ratio"),
-            ("training thread ready but without a CPU", machine.main_delay_ratio, "ratio"),
-            ("involuntary switches of a worker", machine.worker_switches_per_s, "per_s"),
-            ("CPU pressure", machine.psi_cpu_ratio, "ratio"),
+            ("workers-on-this-host", machine.workers_here, "count"),
+            ("workers-that-want-a-cpu", machine.workers_runnable, "count"),
+            ("cpu-time-for-a-batch", cpu_s, "s"),
+            ("workers-ready-but-without-a-cpu", machine.worker_delay_ratio, "ratio"),
+            ("training-thread-ready-but-without-a-cpu", machine.main_delay_ratio, "ratio"),
+            ("involuntary-switches-of-a-worker", machine.worker_switches_per_s, "per_s"),
+            ("cpu-pressure", machine.psi_cpu_ratio, "ratio"),
         ),
     )
 

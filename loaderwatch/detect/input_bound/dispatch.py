@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from loaderwatch.core.answers import Evidence
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.pace import paces
@@ -85,13 +84,9 @@ def _finding(
     own = fetches["request_ns"] >= reader.made_ns - READER_NS
     fetch_s = float(np.median(fetches["fetch_ns"][own])) / 1e9 if own.any() else math.nan
     evidence = [
-        Evidence(label="ranks that read", value=1, unit="count"),
-        Evidence(label="ranks", value=world, unit="count"),
-        *(
-            [Evidence(label="fetch time on the reading rank", value=fetch_s, unit="s")]
-            if fetch_s >= 0
-            else []
-        ),
+        observed("ranks-that-read", 1, "count"),
+        observed("ranks", world, "count"),
+        *([observed("fetch-time-on-the-reading-rank", fetch_s, "s")] if fetch_s >= 0 else []),
     ]
     return msgspec.structs.replace(
         base,

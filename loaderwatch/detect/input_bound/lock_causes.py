@@ -86,7 +86,7 @@ def shared_lock(s: Symptoms) -> Explanation | None:
         gain_ceiling_ratio=s.gain(max(s.step_s, s.fetch_s / s.workers**2)),
         evidence=[
             *found.evidence,
-            *known_evidence(("read from storage per second", s.machine.read_bytes_per_s, "bytes")),
+            *known_evidence(("read-from-storage-per-second", s.machine.read_bytes_per_s, "bytes")),
         ],
         stacks=[found.dump] if found.dump else [],
     )
@@ -117,9 +117,9 @@ def locked_out(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         evidence=known_evidence(
-            ("moments in which all workers stood still", len(s.spikes), "count"),
-            ("longest of them", longest_s, "s"),
-            ("looks at these moments that found a worker in a lock or asleep", waits, "ratio"),
+            ("moments-in-which-all-workers-stood-still", len(s.spikes), "count"),
+            ("longest-of-them", longest_s, "s"),
+            ("looks-at-these-moments-that-found-a-worker-in-a-lock-or-asleep", waits, "ratio"),
         ),
         stacks=[dump] if dump else [],
     )
@@ -141,8 +141,8 @@ def _in_kernel(s: Symptoms) -> _Wait | None:
             None,
         ),
         known_evidence(
-            ("share of the time that a worker waits for a lock", waits, "ratio"),
-            ("workers at work at a time", at_work, "count"),
+            ("share-of-the-time-that-a-worker-waits-for-a-lock", waits, "ratio"),
+            ("workers-at-work-at-a-time", at_work, "count"),
         ),
     )
 
@@ -172,10 +172,10 @@ def _by_trying(s: Symptoms) -> _Wait | None:
         how,
         usual_stack(in_lock or asleep),  # who has the lock may sleep as well
         known_evidence(
-            ("share of the time that a worker sleeps between tries", sleeping, "ratio"),
-            ("share of the time that one worker holds a file lock", looks.held_ratio, "ratio"),
-            ("what all workers get done varies by", turns.together_ratio, "ratio"),
-            ("it would if they worked apart", turns.own_ratio, "ratio"),
+            ("share-of-the-time-that-a-worker-sleeps-between-tries", sleeping, "ratio"),
+            ("share-of-the-time-that-one-worker-holds-a-file-lock", looks.held_ratio, "ratio"),
+            ("what-all-workers-get-done-varies-by", turns.together_ratio, "ratio"),
+            ("it-would-if-they-worked-apart", turns.own_ratio, "ratio"),
         ),
     )
 
@@ -190,7 +190,7 @@ def _by_keeping(s: Symptoms) -> _Wait | None:
         Text("lock-kept", {"kept_out_ratio": looks.kept_out_ratio}),
         usual_stack(dumps),
         known_evidence(
-            ("looks that found one worker with the lock and others asleep", looks.kept_out_ratio, "ratio")
+            ("looks-that-found-one-worker-with-the-lock-and-others-asleep", looks.kept_out_ratio, "ratio")
         ),
         kept=True,
     )
@@ -208,7 +208,7 @@ def _by_asking(s: Symptoms) -> _Wait | None:
     return _Wait(
         Text("lock-asked-for", {"waiting_ratio": waiting}),
         usual_stack(in_lock),
-        known_evidence(("share of the time that a worker waits for an answer", waiting, "ratio")),
+        known_evidence(("share-of-the-time-that-a-worker-waits-for-an-answer", waiting, "ratio")),
     )
 
 

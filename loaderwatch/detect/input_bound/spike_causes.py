@@ -14,6 +14,7 @@ import numpy as np
 from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import observed
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES
@@ -57,7 +58,7 @@ def blocks(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(max(s.without_spikes_s, each_s)),
         worker=s.longest.worker if s.workers == 1 else None,
-        evidence=[*_evidence(s), Evidence(label="samples read at once", value=size, unit="count")],
+        evidence=[*_evidence(s), observed("samples-read-at-once", size, "count")],
     )
 
 
@@ -98,7 +99,7 @@ def jitter(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         sample_indices=indices[:MOST_INDICES],
-        evidence=[*_evidence(s), Evidence(label="read ahead", value=cushion_s, unit="s")],
+        evidence=[*_evidence(s), observed("read-ahead", cushion_s, "s")],
     )
 
 
@@ -223,8 +224,8 @@ def _tail_s(spikes: Sequence[Spike]) -> float:
 def _evidence(s: Symptoms) -> list[Evidence]:
     ready = sum(spike.ready for spike in s.spikes)
     return [
-        Evidence(label="long waits", value=len(s.spikes), unit="count"),
-        Evidence(label="longest wait", value=s.longest.wait_s, unit="s"),
-        Evidence(label="slowest fetch", value=_tail_s(s.spikes), unit="s"),
-        Evidence(label="long waits with other batches ready", value=ready, unit="count"),
+        observed("long-waits", len(s.spikes), "count"),
+        observed("longest-wait", s.longest.wait_s, "s"),
+        observed("slowest-fetch", _tail_s(s.spikes), "s"),
+        observed("long-waits-with-other-batches-ready", ready, "count"),
     ]

@@ -87,14 +87,14 @@ def slowed_down(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
-            ("fetch before the change", change.before_s, "s"),
-            ("fetch since", change.after_s, "s"),
-            ("changed so long ago", ago_s, "s"),
-            ("workers that changed together", workers, "count"),
-            ("batch bytes per second before", change.bytes_per_s_before, "bytes"),
-            ("batch bytes per second since", change.bytes_per_s_after, "bytes"),
-            ("read from storage per second", machine.read_bytes_per_s, "bytes"),
-            ("I/O pressure", machine.psi_io_ratio, "ratio"),
+            ("fetch-before-the-change", change.before_s, "s"),
+            ("fetch-since", change.after_s, "s"),
+            ("changed-so-long-ago", ago_s, "s"),
+            ("workers-that-changed-together", workers, "count"),
+            ("batch-bytes-per-second-before", change.bytes_per_s_before, "bytes"),
+            ("batch-bytes-per-second-since", change.bytes_per_s_after, "bytes"),
+            ("read-from-storage-per-second", machine.read_bytes_per_s, "bytes"),
+            ("i-o-pressure", machine.psi_io_ratio, "ratio"),
         ),
     )
     dumps = s.passing_stacks(LOCK_WAIT)
@@ -129,9 +129,9 @@ def stops(s: Symptoms) -> Explanation | None:
         params={"workers": s.workers, "times": len(s.spikes), "longest_s": longest_s},
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         evidence=known_evidence(
-            ("moments in which all workers stood still", len(s.spikes), "count"),
-            ("longest of them", longest_s, "s"),
-            ("read from storage per second", s.machine.read_bytes_per_s, "bytes"),
+            ("moments-in-which-all-workers-stood-still", len(s.spikes), "count"),
+            ("longest-of-them", longest_s, "s"),
+            ("read-from-storage-per-second", s.machine.read_bytes_per_s, "bytes"),
         ),
     )
 
@@ -163,10 +163,10 @@ def amplification(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
-            ("read per sample", each, "bytes"),
-            ("used per sample", one, "bytes"),
-            ("read per second by the workers", read_per_s, "bytes"),
-            ("read for each byte used", factor, "count"),
+            ("read-per-sample", each, "bytes"),
+            ("used-per-sample", one, "bytes"),
+            ("read-per-second-by-the-workers", read_per_s, "bytes"),
+            ("read-for-each-byte-used", factor, "count"),
         ),
     )
 
@@ -207,12 +207,12 @@ def thrashing_cache(s: Symptoms) -> Explanation | None:
         params={"read_bytes": from_storage, "evicted_bytes": refaults},
         gain_ceiling_ratio=s.gain(after_s),
         evidence=known_evidence(
-            ("read from storage per second", from_storage, "bytes"),
-            ("of that, evicted from memory before", refaults, "bytes"),
-            ("memory available", machine.available_bytes, "bytes"),
-            ("memory limit reached", machine.limit_hits_per_s, "per_s"),
-            ("page faults of a worker that wait for storage", machine.worker_faults_per_s, "per_s"),
-            ("I/O pressure", machine.psi_io_ratio, "ratio"),
+            ("read-from-storage-per-second", from_storage, "bytes"),
+            ("evicted-from-memory-before", refaults, "bytes"),
+            ("memory-available", machine.available_bytes, "bytes"),
+            ("memory-limit-reached", machine.limit_hits_per_s, "per_s"),
+            ("page-faults-of-a-worker-that-wait-for-storage", machine.worker_faults_per_s, "per_s"),
+            ("i-o-pressure", machine.psi_io_ratio, "ratio"),
         ),
     )
 
@@ -259,7 +259,7 @@ def fills_cache(s: Symptoms) -> Explanation | None:
         rule="dataset-fills-cache",
         params={"written_bytes": each},
         evidence=known_evidence(
-            ("written for each sample", each, "bytes"), ("a sample in a batch", used, "bytes")
+            ("written-for-each-sample", each, "bytes"), ("a-sample-in-a-batch", used, "bytes")
         ),
     )
 
@@ -292,8 +292,8 @@ def cold_first_epoch(s: Symptoms) -> Explanation | None:
             "slow_ratio": float(slow.sum()) / float(then.sum()),
         },
         evidence=known_evidence(
-            ("fetch in the first epoch, median of the slow ones", cold_s, "s"),
-            ("fetch since, median", since_s, "s"),
+            ("fetch-in-the-first-epoch-median-of-the-slow-ones", cold_s, "s"),
+            ("fetch-since-median", since_s, "s"),
         ),
     )
 

@@ -7,8 +7,8 @@ import math
 import msgspec
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Text
-from loaderwatch.detect.finding import Finding
+from loaderwatch.core.answers import Text
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling, coupling
@@ -74,14 +74,10 @@ def as_straggler(
         gain_ceiling_ratio=gain,
         evidence=[
             *finding.evidence,
-            Evidence(label="iteration of every rank", value=iteration_s, unit="s"),
-            Evidence(label=f"rank {rank} waits for data, per iteration", value=own.data_s, unit="s"),
-            Evidence(label=f"the others wait for rank {rank}, per iteration", value=found.wait_s, unit="s"),
-            Evidence(
-                label="the others wait for data, per iteration",
-                value=max(share.data_s for share in others),
-                unit="s",
-            ),
+            observed("iteration-of-every-rank", iteration_s, "s"),
+            observed("rank-waits-for-data-per-iteration", own.data_s, "s", rank=rank),
+            observed("others-wait-for-rank-per-iteration", found.wait_s, "s", rank=rank),
+            observed("others-wait-for-data-per-iteration", max(share.data_s for share in others), "s"),
         ],
     )
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from loaderwatch.core.answers import Evidence, Param
+from loaderwatch.core.answers import Param
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.finding import known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
 from loaderwatch.detect.input_bound.symptoms import Symptoms
@@ -80,7 +80,7 @@ def in_memory(s: Symptoms) -> Explanation | None:
             "has_workers": bool(s.pace.workers),
         },
         gain_ceiling_ratio=s.gain(s.step_s),
-        evidence=known_evidence(("CPU time of a sample", each_s, "s")),
+        evidence=known_evidence(("cpu-time-of-a-sample", each_s, "s")),
     )
 
 
@@ -169,9 +169,9 @@ def heavy_share(s: Symptoms) -> Explanation | None:
         gain_ceiling_ratio=s.gain(even_s),
         worker=heavy[0] if len(heavy) == 1 else None,
         evidence=[
-            Evidence(label="usual fetch of the heavy share", value=heavy_s, unit="s"),
-            Evidence(label="usual fetch of the other workers, at most", value=light_s, unit="s"),
-            Evidence(label="time between two batches of a worker", value=turn_s, unit="s"),
+            observed("usual-fetch-of-the-heavy-share", heavy_s, "s"),
+            observed("usual-fetch-of-the-other-workers-at-most", light_s, "s"),
+            observed("time-between-two-batches-of-a-worker", turn_s, "s"),
         ],
     )
 
@@ -209,9 +209,9 @@ def growing(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(max(s.step_s, s.fetch_s * first_s / last_s / s.workers)),
         evidence=known_evidence(
-            ("CPU time of a fetch" if grown.of_cpu else "fetch of a batch", last_s, "s"),
-            ("CPU time of a fetch before" if grown.of_cpu else "fetch of a batch before", first_s, "s"),
-            ("seen for", grown.span_s, "s"),
+            ("cpu-time-of-a-fetch" if grown.of_cpu else "fetch-of-a-batch", last_s, "s"),
+            ("cpu-time-of-a-fetch-before" if grown.of_cpu else "fetch-of-a-batch-before", first_s, "s"),
+            ("seen-for", grown.span_s, "s"),
         ),
     )
 
@@ -291,10 +291,10 @@ def slow_storage(s: Symptoms) -> Explanation | None:
         },
         gain_ceiling_ratio=s.gain(s.step_s),
         evidence=known_evidence(
-            ("read from storage per second", machine.read_bytes_per_s, "bytes"),
-            ("waits of a worker (voluntary switches)", machine.worker_waits_per_s, "per_s"),
-            ("page faults of a worker that wait for storage", machine.worker_faults_per_s, "per_s"),
-            ("I/O pressure", machine.psi_io_ratio, "ratio"),
+            ("read-from-storage-per-second", machine.read_bytes_per_s, "bytes"),
+            ("waits-of-a-worker-voluntary-switches", machine.worker_waits_per_s, "per_s"),
+            ("page-faults-of-a-worker-that-wait-for-storage", machine.worker_faults_per_s, "per_s"),
+            ("i-o-pressure", machine.psi_io_ratio, "ratio"),
         ),
     )
 

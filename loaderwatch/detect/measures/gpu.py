@@ -9,6 +9,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
+from loaderwatch.detect.finding import observed
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, quantile
 from loaderwatch.detect.window import RankWindow, seconds
@@ -16,8 +17,8 @@ from loaderwatch.detect.window import RankWindow, seconds
 BUSY_RATIO = 0.95
 LOW_POWER_RATIO = 0.5
 STARVED: Final = {
-    "device": "GPU starved (idle on its own stream)",
-    "nvml": "GPU starved (idle by NVML; its events are of another stream)",
+    "device": "gpu-starved-on-its-stream",
+    "nvml": "gpu-starved-by-nvml",
 }
 """What the data wait is called as evidence, by whose clock it is."""
 
@@ -48,14 +49,14 @@ def gpu_evidence(pace: Pace) -> list[Evidence]:
     utilization = gpus["utilization_ratio"][gpus["t_ns"] >= began_ns]
     average = mean(utilization)
     if math.isfinite(average):
-        found.append(Evidence(label="GPU utilization", value=average, unit="ratio"))
+        found.append(observed("gpu-utilization", average, "ratio"))
         high, low = quantile(utilization, 0.95), quantile(utilization, 0.05)
         if high >= SWING_HIGH_RATIO and low < SWING_LOW_RATIO:
-            found.append(Evidence(label="GPU swings between", value=f"{low:.0%} and {high:.0%}", unit="text"))
+            found.append(observed("gpu-swings-between", f"{low:.0%} and {high:.0%}", "text"))
     if pace.clock != "loop":
-        found.append(Evidence(label=STARVED[pace.clock], value=pace.share, unit="ratio"))
+        found.append(observed(STARVED[pace.clock], pace.share, "ratio"))
     if not found:
-        found.append(Evidence(label="compute duty (no GPU seen)", value=1 - pace.loop_share, unit="ratio"))
+        found.append(observed("compute-duty-no-gpu-seen", 1 - pace.loop_share, "ratio"))
     return found
 
 

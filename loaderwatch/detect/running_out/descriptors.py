@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import SpanInfo
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
 from loaderwatch.detect.running_out.rise import Ints, stretches
@@ -97,11 +97,11 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
             "last": rise.last,
         },
         evidence=[
-            Evidence(label="open descriptors", value=now, unit="count"),
-            Evidence(label="limit", value=most, unit="count"),
-            Evidence(label="more per second", value=rise.per_s, unit="per_s"),
-            Evidence(label="until the limit", value=eta_s, unit="s"),
-            Evidence(label="steps per second", value=rate(found.steps / rise.span_s), unit="text"),
+            observed("open-descriptors", now, "count"),
+            observed("limit", most, "count"),
+            observed("more-per-second", rise.per_s, "per_s"),
+            observed("until-the-limit", eta_s, "s"),
+            observed("steps-per-second", rate(found.steps / rise.span_s), "text"),
         ],
         rank=rank.rank,
         host=rank.host,

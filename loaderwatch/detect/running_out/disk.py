@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from loaderwatch.core.answers import Evidence, Severity
-from loaderwatch.detect.finding import Finding
+from loaderwatch.core.answers import Severity
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
@@ -55,16 +55,16 @@ def _finding(host: HostWindow) -> Finding | None:
     if eta_s <= seen_s and (eta_s <= WARNING_ETA_S or (fit is not None and fit <= WARNING_SAVES)):
         severity = "warning" if fit is None or fit else "critical"
     evidence = [
-        Evidence(label="left on the disk", value=free, unit="bytes"),
-        Evidence(label="size of the disk", value=total, unit="bytes"),
-        Evidence(label="filled per second", value=per_s, unit="bytes"),
-        Evidence(label="until it is full", value=eta_s, unit="s"),
-        Evidence(label="seen for", value=seen_s, unit="s"),
+        observed("left-on-the-disk", free, "bytes"),
+        observed("size-of-the-disk", total, "bytes"),
+        observed("filled-per-second", per_s, "bytes"),
+        observed("until-it-is-full", eta_s, "s"),
+        observed("seen-for", seen_s, "s"),
     ]
     if fit is not None:
         evidence += [
-            Evidence(label="one save", value=save, unit="bytes"),
-            Evidence(label="saves that fit", value=fit, unit="count"),
+            observed("one-save", save, "bytes"),
+            observed("saves-that-fit", fit, "count"),
         ]
     return Finding(
         key=f"{CODE}:disk:{host.info.name}",

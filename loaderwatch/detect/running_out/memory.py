@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Param, Severity
+from loaderwatch.core.answers import Param, Severity
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import limit_hits_per_s
 from loaderwatch.detect.measures.statistics import mean, median
@@ -44,7 +44,6 @@ CRITICAL_ETA_S = 300.0
 LEAST_S = 8.0
 LEAST_PSS_S = 20.0
 LEAST_GROWN = 100e6  # bytes, all processes of the host together
-OF = {"host": "the host's memory", "container": "the container's memory limit"}
 LEAST_PER_SAMPLE = 100.0  # bytes; less is noise
 OLD_NS = 10_000_000_000  # the newest reading, of a process that is no longer looked at
 
@@ -174,19 +173,15 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
             "last_bytes": worst.rise.growth.last,
         },
         evidence=[
-            Evidence(label="growth per second", value=per_s, unit="bytes"),
-            Evidence(label="grown so far", value=grown, unit="bytes"),
-            Evidence(label=f"left of {OF[what]}", value=room, unit="bytes"),
-            Evidence(label="until it is used up", value=eta_s, unit="s"),
-            Evidence(label="growing processes", value=len(leaks), unit="count"),
-            Evidence(label="seen for", value=worst.rise.growth.span_s, unit="s"),
-            Evidence(label="steps", value=worst.rise.steps, unit="count"),
-            *(
-                [Evidence(label="memory pressure (some)", value=pressure, unit="ratio")]
-                if math.isfinite(pressure)
-                else []
-            ),
-            *([Evidence(label="memory limit reached", value=hits, unit="per_s")] if hits > 0 else []),
+            observed("growth-per-second", per_s, "bytes"),
+            observed("grown-so-far", grown, "bytes"),
+            observed("left-of-memory", room, "bytes", of=what),
+            observed("until-it-is-used-up", eta_s, "s"),
+            observed("growing-processes", len(leaks), "count"),
+            observed("seen-for", worst.rise.growth.span_s, "s"),
+            observed("steps", worst.rise.steps, "count"),
+            *([observed("memory-pressure-some", pressure, "ratio")] if math.isfinite(pressure) else []),
+            *([observed("memory-limit-reached", hits, "per_s")] if hits > 0 else []),
         ],
         rank=worst.rank.rank if len({leak.rank.rank for leak in leaks}) == 1 else None,
         host=host.info.name,

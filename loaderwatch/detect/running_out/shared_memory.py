@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence, Text
+from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
 from loaderwatch.detect.running_out.rise import Ints, clear_growth, is_likely, stretches
@@ -107,12 +107,12 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
             "loader": loader.name,
         },
         evidence=[
-            Evidence(label="/dev/shm needed at most", value=needed, unit="bytes"),
-            Evidence(label="/dev/shm", value=total, unit="bytes"),
-            *([Evidence(label="/dev/shm used", value=used, unit="bytes")] if used >= 0 else []),
-            Evidence(label="largest batch", value=most.batch_bytes, unit="bytes"),
-            Evidence(label="batches read ahead at most", value=sum(n.batches for n in needs), unit="count"),
-            Evidence(label="loaders", value=count(len(needs), "loader"), unit="text"),
+            observed("dev-shm-needed-at-most", needed, "bytes"),
+            observed("dev-shm", total, "bytes"),
+            *([observed("dev-shm-used", used, "bytes")] if used >= 0 else []),
+            observed("largest-batch", most.batch_bytes, "bytes"),
+            observed("batches-read-ahead-at-most", sum(n.batches for n in needs), "count"),
+            observed("loaders", count(len(needs), "loader"), "text"),
         ],
         rank=most.rank if len(ranks) == 1 else None,
         host=host.info.name,
@@ -156,11 +156,11 @@ def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
             "last_bytes": rise.last,
         },
         evidence=[
-            Evidence(label="/dev/shm used", value=used, unit="bytes"),
-            Evidence(label="/dev/shm", value=total, unit="bytes"),
-            Evidence(label="more per second", value=rise.per_s, unit="bytes"),
-            Evidence(label="until it is full", value=eta_s, unit="s"),
-            Evidence(label="/dev/shm needed at most", value=needed, unit="bytes"),
+            observed("dev-shm-used", used, "bytes"),
+            observed("dev-shm", total, "bytes"),
+            observed("more-per-second", rise.per_s, "bytes"),
+            observed("until-it-is-full", eta_s, "s"),
+            observed("dev-shm-needed-at-most", needed, "bytes"),
         ],
         host=host.info.name,
     )

@@ -53,11 +53,11 @@ STAGES_PART: Final = 0.6
 Part: TypeAlias = Literal["script", "model", "step"]
 """What has grown: the script's own part, the forward and the backward pass, or the step as a whole, of which no parts are known."""
 RULES: Final[Mapping[Part, tuple[str, str, str]]] = {
-    "script": ("script-work-grows", "own work of a step", "own work of a step before"),
-    "model": ("model-pass-grows", "pass of the model", "pass of the model before"),
-    "step": ("steps-grow", "step", "step before"),
+    "script": ("script-work-grows", "own-work-of-a-step", "own-work-of-a-step-before"),
+    "model": ("model-pass-grows", "pass-of-the-model", "pass-of-the-model-before"),
+    "step": ("steps-grow", "step", "step-before"),
 }
-"""The id of the rule for each part, and the labels of the evidence: what the part takes now, and what it took at first."""
+"""The id of the rule for each part, and the names of the evidence: what the part takes now, and what it took at first."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
             (now, found.last_s, "s"),
             (before, found.first_s, "s"),
             ("step", found.step_s if found.part != "step" else None, "s"),
-            ("seen for", found.span_s, "s"),
+            ("seen-for", found.span_s, "s"),
         ),
         rank=rank.rank,
         host=rank.host,

@@ -212,15 +212,15 @@ def _evidence(copies: Copies) -> list[Evidence]:
     pinned = pace.loader.pin_memory
     return [
         *known_evidence(
-            ("arrival of a batch to the model's first call", copies.before_model_s, "s"),
-            ("of it with an idle GPU, at most", copies.copy_s, "s"),
-            ("share of the time", copies.share, "ratio"),
+            ("arrival-of-a-batch-to-the-models-first-call", copies.before_model_s, "s"),
+            ("with-an-idle-gpu-at-most", copies.copy_s, "s"),
+            ("share-of-the-time", copies.share, "ratio"),
             ("iteration", pace.iteration_s, "s"),
-            ("data wait", pace.share, "ratio"),
-            ("bytes of a batch", copies.bytes, "bytes"),
-            ("copy, GB/s", copies.rate / 1e9, "count"),
-            ("received over PCIe, GB/s", received / 1e9, "count"),
-            ("pin_memory", None if pinned is None else str(pinned), "text"),
+            ("data-wait", pace.share, "ratio"),
+            ("bytes-of-a-batch", copies.bytes, "bytes"),
+            ("copy-gb-s", copies.rate / 1e9, "count"),
+            ("received-over-pcie-gb-s", received / 1e9, "count"),
+            ("pin-memory", None if pinned is None else str(pinned), "text"),
         ),
         *gpu_evidence(pace),
     ]

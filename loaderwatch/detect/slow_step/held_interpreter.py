@@ -58,9 +58,9 @@ def _finding(found: Held, share: float, limits: Limits) -> Finding:
             "woken_per_s": found.woken_per_s,
         },
         evidence=known_evidence(
-            ("lost to the other thread", lost_s, "s"),
-            ("CPU of the other threads", found.others_ratio, "ratio"),
-            ("training thread woken per second", found.woken_per_s, "count"),
+            ("lost-to-the-other-thread", lost_s, "s"),
+            ("cpu-of-the-other-threads", found.others_ratio, "ratio"),
+            ("training-thread-woken-per-second", found.woken_per_s, "count"),
         ),
         rank=rank.rank,
         host=rank.host,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Evidence, Param, Severity
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame, works_aside
@@ -116,9 +116,9 @@ def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
         rule="garbage-collector-in-steps",
         params={"longest_s": longest_s},
         evidence=[
-            Evidence(label="pauses of the collector", value=int(pauses.rows.size), unit="count"),
-            Evidence(label="longest pause of the collector", value=longest_s, unit="s"),
-            Evidence(label="share of the time in the collector", value=share, unit="ratio"),
+            observed("pauses-of-the-collector", int(pauses.rows.size), "count"),
+            observed("longest-pause-of-the-collector", longest_s, "s"),
+            observed("share-of-the-time-in-the-collector", share, "ratio"),
         ],
     )
 
@@ -132,9 +132,7 @@ def _shapes(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding
     last = int((pauses.pace.batch[pauses.rows] == (pauses.pace.loader.batches or -1) - 1).sum())
     of_size = "last-batch-shorter" if last >= 0.5 * pauses.rows.size else "new-batch-sizes"
     proof = (
-        [Evidence(label="sizes of batches seen", value=sizes.different, unit="count")]
-        if fits and sizes is not None
-        else []
+        [observed("sizes-of-batches-seen", sizes.different, "count")] if fits and sizes is not None else []
     )
     frame = user_frame(main_frames(dump)) if dump is not None else None
     return _finding(
@@ -167,9 +165,7 @@ def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding 
         lost_s=pauses.lost_s,
         rule="padded-batches",
         params={"times": sizes.long_ratio},
-        evidence=[
-            Evidence(label="size of such a batch, of the usual one", value=sizes.long_ratio, unit="ratio")
-        ],
+        evidence=[observed("size-of-such-a-batch-of-the-usual-one", sizes.long_ratio, "ratio")],
     )
 
 
@@ -292,15 +288,11 @@ def _finding(
         },
         evidence=[
             *evidence,
-            Evidence(label="long steps", value=int(pauses.rows.size), unit="count"),
-            Evidence(label="longest beyond the usual", value=float(pauses.excess_s.max()), unit="s"),
-            Evidence(label="usual step", value=pauses.usual_s, unit="s"),
-            Evidence(label="share of the time", value=share, unit="ratio"),
-            *(
-                [Evidence(label="data wait before a long step", value=float(waits.mean()), unit="s")]
-                if waits.size
-                else []
-            ),
+            observed("long-steps", int(pauses.rows.size), "count"),
+            observed("longest-beyond-the-usual", float(pauses.excess_s.max()), "s"),
+            observed("usual-step", pauses.usual_s, "s"),
+            observed("share-of-the-time", share, "ratio"),
+            *([observed("data-wait-before-a-long-step", float(waits.mean()), "s")] if waits.size else []),
         ],
         rank=rank.rank,
         host=rank.host,

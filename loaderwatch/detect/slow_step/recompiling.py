@@ -66,8 +66,8 @@ def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
             "at": None if frame is None else str(frame),
         },
         evidence=known_evidence(
-            ("looks at a step", len(since), "count"),
-            ("of those, that found the compiler", len(building), "count"),
+            ("looks-at-a-step", len(since), "count"),
+            ("those-that-found-the-compiler", len(building), "count"),
         ),
         rank=rank.rank,
         host=rank.host,

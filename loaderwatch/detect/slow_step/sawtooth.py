@@ -221,17 +221,23 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
         params=found.params if found is not None else {},
         frame=Text("gpu-idles-in-steps", idles),
         evidence=known_evidence(
-            ("GPU idle for this", share if cause is not None else None, "ratio"),
-            ("GPU idle within steps", swing.unexplained, "ratio"),
-            ("GPU idle in all", swing.idle, "ratio"),
+            ("gpu-idle-for-this", share if cause is not None else None, "ratio"),
+            ("gpu-idle-within-steps", swing.unexplained, "ratio"),
+            ("gpu-idle-in-all", swing.idle, "ratio"),
             ("period", swing.period_s, "s"),
-            ("data wait", pace.share, "ratio"),
+            ("data-wait", pace.share, "ratio"),
             ("iteration", pace.iteration_s, "s"),
-            *((f"{name}, per step", value, "s") for name, value in swing.loop_s.items()),
-            *((f"{name} on the GPU, per step", value, "s") for name, value in swing.device_s.items()),
-            ("GPU work left when a batch is asked for", swing.slack_s, "s"),
-            ("CPU of the training thread", swing.thread_cpu, "ratio"),
-            ("ranks whose GPU idles so", ranks if world > 1 else None, "count"),
+            *(
+                (Text("evidence-part-per-step", {"part": part}), value, "s")
+                for part, value in swing.loop_s.items()
+            ),
+            *(
+                (Text("evidence-part-on-gpu-per-step", {"part": part}), value, "s")
+                for part, value in swing.device_s.items()
+            ),
+            ("gpu-work-left-when-a-batch-is-asked-for", swing.slack_s, "s"),
+            ("cpu-of-the-training-thread", swing.thread_cpu, "ratio"),
+            ("ranks-whose-gpu-idles-so", ranks if world > 1 else None, "count"),
         ),
         rank=rank.rank,
         host=rank.host,

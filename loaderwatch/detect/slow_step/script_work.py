@@ -182,9 +182,9 @@ def _finding(found: ScriptWork, limits: Limits) -> Finding:
             "step_s": found.step_s,
         },
         evidence=known_evidence(
-            ("own work of an iteration", found.script_s, "s"),
+            ("own-work-of-an-iteration", found.script_s, "s"),
             ("iteration", found.step_s, "s"),
-            ("share of the time", found.share, "ratio"),
+            ("share-of-the-time", found.share, "ratio"),
         ),
         rank=rank.rank,
         host=rank.host,

@@ -124,10 +124,10 @@ def _finding(found: SlowOptimizer, limits: Limits) -> Finding:
             "step_s": found.step_s,
         },
         evidence=known_evidence(
-            ("step of the optimizer", found.last_s, "s"),
-            ("step of the optimizer before", found.quick_s, "s"),
+            ("step-of-the-optimizer", found.last_s, "s"),
+            ("step-of-the-optimizer-before", found.quick_s, "s"),
             ("step", found.step_s, "s"),
-            ("seen for", found.since_s, "s"),
+            ("seen-for", found.since_s, "s"),
         ),
         rank=rank.rank,
         host=rank.host,

@@ -11,10 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS, coupling
 from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
@@ -67,12 +66,10 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
                 "host": at.host,
             },
             evidence=[
-                Evidence(label="iteration of every rank", value=own.iteration_s, unit="s"),
-                Evidence(label=f"own work of rank {rank}, per iteration", value=own.own_s, unit="s"),
-                Evidence(label="own work of the others, per iteration", value=usual_s, unit="s"),
-                Evidence(
-                    label=f"the others wait for rank {rank}, per iteration", value=found.wait_s, unit="s"
-                ),
+                observed("iteration-of-every-rank", own.iteration_s, "s"),
+                observed("own-work-of-rank-per-iteration", own.own_s, "s", rank=rank),
+                observed("own-work-of-the-others-per-iteration", usual_s, "s"),
+                observed("others-wait-for-rank-per-iteration", found.wait_s, "s", rank=rank),
             ],
             rank=rank,
             host=at.host,

@@ -130,10 +130,10 @@ def _finding(found: Waits, limits: Limits) -> Finding:
             "steps": found.steps,
         },
         evidence=known_evidence(
-            ("share of the looks that found it waiting", found.share, "ratio"),
+            ("share-of-the-looks-that-found-it-waiting", found.share, "ratio"),
             ("looks", found.looks, "count"),
-            ("different steps seen waiting", found.steps, "count"),
-            ("waits in kernel function", wchan, "text"),
+            ("different-steps-seen-waiting", found.steps, "count"),
+            ("waits-in-kernel-function", wchan, "text"),
         ),
         rank=rank.rank,
         host=rank.host,
