@@ -92,7 +92,6 @@ def translated() -> dict[str, str]:
 
 def _keys_of(tree: ast.Module) -> Iterator[str]:
     passed: set[int] = set()
-    labels = _labels(tree)
     for node in ast.walk(tree):
         for part in _unspoken(node):
             passed.update(map(id, ast.walk(part)))
@@ -106,7 +105,7 @@ def _keys_of(tree: ast.Module) -> Iterator[str]:
             continue
         passed.update(map(id, _taken(node)))
         key = "".join(parts)
-        if _is_sentence(key) or id(node) in labels:
+        if _is_sentence(key):
             yield key.strip()
 
 
@@ -203,18 +202,6 @@ def _is_sentence(key: str) -> bool:
     ):
         return False
     return bool(WORD.search(literal)) and not re.fullmatch(r"[\w.\-/:%]*", key.strip())
-
-
-def _labels(tree: ast.Module) -> set[int]:
-    """The names of evidence: the first of each triple in ``known_evidence``, and of ``Evidence``."""
-    found: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "known_evidence":
-            found |= {id(arg.elts[0]) for arg in node.args if isinstance(arg, ast.Tuple)}
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "Evidence":
-            found |= {id(word.value) for word in node.keywords if word.arg == "label"}
-            found |= {id(arg) for arg in node.args[:1]}
-    return found
 
 
 def main() -> None:
