@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.answers import Text
 from loaderwatch.detect import sample_timeout
 from loaderwatch.detect.crash import caught
 from loaderwatch.detect.crash import detector as crash
@@ -121,6 +122,6 @@ def _of_before(finding: Finding, still: Set[int]) -> Finding:
 def _in_part(finding: Finding, window: RunWindow) -> Finding:
     """Say of how many ranks a finding about a large run speaks."""
     looked_at, known = len(window.ranks), len(window.ranks) + len(window.summed)
-    of = f"{looked_at} of {known}: those that stand out, and a sample"
+    of = Text("evidence-ranks-of", {"ranks": looked_at, "known": known})
     evidence = [*finding.evidence, observed("ranks-looked-at-in-detail", of, "text")]
     return msgspec.structs.replace(finding, evidence=evidence)

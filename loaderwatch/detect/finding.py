@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property, lru_cache
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -22,14 +22,19 @@ def _label(message: str) -> str:
     return say(Text(message))
 
 
-def observed(name: str | Text, value: float | int | str | None, unit: Unit, **params: Param) -> Evidence:
+Value: TypeAlias = float | int | str | Text | None
+
+
+def observed(name: str | Text, value: Value, unit: Unit, **params: Param) -> Evidence:
     """Return a value with its label: a message, or the one whose id is ``evidence-`` and the name, with parameters."""
     text = name if isinstance(name, Text) else Text(f"evidence-{name}", params)
     label = say(text) if text.params else _label(text.id)
-    return Evidence(label=label, value=value, unit=unit, label_text=text)
+    if not isinstance(value, Text):
+        return Evidence(label=label, value=value, unit=unit, label_text=text)
+    return Evidence(label=label, value=say(value), unit=unit, label_text=text, value_text=value)
 
 
-def known_evidence(*values: tuple[str | Text, float | int | str | None, Unit]) -> list[Evidence]:
+def known_evidence(*values: tuple[str | Text, Value, Unit]) -> list[Evidence]:
     """Return evidence of those (name, value, unit) whose value is known: not None, NaN or infinite."""
     return [
         observed(name, value, unit)

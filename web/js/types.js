@@ -7,7 +7,8 @@
  * @typedef {"finished"|"crashed"|"lost"} AttemptStatus
  * @typedef {"device"|"nvml"|"loop"|"mixed"} Clock
  * @typedef {"waiting"|"turns"|"even"|"apart"|"unknown"|"standing"} CouplingState
- * @typedef {{label: string, value: number|string|null, unit: Unit, label_text: Text|null}} Evidence
+ * @typedef {{label: string, value: number|string|null, unit: Unit, label_text: Text|null,
+ *   value_text: Text|null}} Evidence
  * @typedef {"finding"|"run"} GainOf
  * @typedef {boolean|number|string|(number|string|Text)[]|Text|null} Param
  * @typedef {"stands"|"moving"|"ended"|"crashed"|"unknown"} PlaceState

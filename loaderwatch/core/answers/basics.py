@@ -53,9 +53,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """One number a person can check against the charts, e.g. ``("data wait", 0.62, "ratio")``."""
 
     label: str  # ``label_text`` in English
-    value: float | int | str | None
+    value: float | int | str | None  # words are ``value_text`` in English
     unit: Unit
     label_text: Text | None = None  # None from a server of an older version
+    value_text: Text | None = None  # None where the value is a number or a name
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):

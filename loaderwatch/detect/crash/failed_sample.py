@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Final
 
-from loaderwatch.core.answers import Param
-from loaderwatch.core.facts import FailedSample
+from loaderwatch.core.answers import Param, Text
+from loaderwatch.core.facts import Call, FailedSample
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.window import RankWindow
@@ -42,10 +42,12 @@ def of_its_fetch(rank: RankWindow) -> Explanation | None:
         params={**params, **named},
         worker=failed.worker if failed.worker >= 0 else None,
         sample_indices=indices[:MOST_NAMED],
-        evidence=[observed("failed-in", f"{at.file}:{at.line} in {at.function}", "text")]
-        if at is not None
-        else [],
+        evidence=[] if at is None else [observed("failed-in", _line(at), "text")],
     )
+
+
+def _line(at: Call) -> Text:
+    return Text("code-line", {"file": at.file, "line": at.line, "function": at.function})
 
 
 def _named(failed: FailedSample) -> tuple[str, dict[str, Param]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from loaderwatch.core.answers import Text
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
@@ -18,7 +19,6 @@ from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.window import RankWindow, RunWindow
-from loaderwatch.texts.formats import listing
 
 CODE = "input-bound"
 ROUNDS = 3.0  # rounds of all workers that a worker must have missed
@@ -99,7 +99,7 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
             observed("data-wait", now.share, "ratio"),
             observed("workers-that-read", reading, "count"),
             observed("workers", workers, "count"),
-            observed("batches-by-worker", listing(delivered, limit=16), "text"),
+            observed("batches-by-worker", Text("evidence-listed", {"items": " ".join(delivered)}), "text"),
             observed("idle-for", shares.idle_s, "s"),
             *([observed("fetch-time-of-a-worker", fetch_s, "s")] if fetch_s > 0 else []),
         ],

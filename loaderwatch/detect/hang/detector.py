@@ -252,9 +252,7 @@ def _cause(
     return seen
 
 
-def _evidence(
-    item: Stuck, worker: SpanInfo | None, index: int | None, where: object | None
-) -> list[Evidence]:
+def _evidence(item: Stuck, worker: SpanInfo | None, index: int | None, where: Frame | None) -> list[Evidence]:
     process, workers = worker or item.span, workers_of(item.rank, item.span)
     return known_evidence(
         ("no-progress-for", item.age_s, "s"),
@@ -263,7 +261,7 @@ def _evidence(
         ("loader", name_of(item.rank, item.span), "text"),
         ("batch", item.span.batch, "index"),
         ("sample", index, "index"),
-        ("blocked-at", str(where) if where else None, "text"),
+        ("blocked-at", where.text if where else None, "text"),
         ("process-state", process.os_state, "text"),
         ("waits-in-kernel-function", process.wchan if process.wchan not in ("", "0") else None, "text"),
         ("idle-workers", sum(w.phase == WORKER_IDLE for w in workers) if workers else None, "count"),

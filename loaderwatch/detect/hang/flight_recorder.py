@@ -53,7 +53,7 @@ class Divergence:
         return [
             observed(
                 "collective-on-ranks",
-                "not reached" if entry is None else f"{_named(entry)}, {entry.state}",
+                Text("evidence-not-reached") if entry is None else _stated(entry),
                 "text",
                 number=self.number,
                 group=self.group,
@@ -69,8 +69,8 @@ def _entry(entry: FlightEntry) -> Text:
     return Text("flight-entry", {"what": entry.what, "at": at})
 
 
-def _named(entry: FlightEntry) -> str:
-    return f"{entry.what} ({entry.at})" if entry.at else entry.what
+def _stated(entry: FlightEntry) -> Text:
+    return Text("evidence-entry", {"entry": _entry(entry), "state": entry.state})
 
 
 def recorded(finding: Finding, window: RunWindow) -> Finding:

@@ -52,7 +52,8 @@ def gpu_evidence(pace: Pace) -> list[Evidence]:
         found.append(observed("gpu-utilization", average, "ratio"))
         high, low = quantile(utilization, 0.95), quantile(utilization, 0.05)
         if high >= SWING_HIGH_RATIO and low < SWING_LOW_RATIO:
-            found.append(observed("gpu-swings-between", f"{low:.0%} and {high:.0%}", "text"))
+            between = Text("evidence-between", {"low_percent": low * 100, "high_percent": high * 100})
+            found.append(observed("gpu-swings-between", between, "text"))
     if pace.clock != "loop":
         found.append(observed(STARVED[pace.clock], pace.share, "ratio"))
     if not found:

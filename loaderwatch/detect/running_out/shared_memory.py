@@ -19,7 +19,6 @@ from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
 from loaderwatch.detect.running_out.rise import Ints, clear_growth, is_likely, stretches
-from loaderwatch.detect.text import count
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "running-out"
@@ -112,7 +111,7 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
             *([observed("dev-shm-used", used, "bytes")] if used >= 0 else []),
             observed("largest-batch", most.batch_bytes, "bytes"),
             observed("batches-read-ahead-at-most", sum(n.batches for n in needs), "count"),
-            observed("loaders", count(len(needs), "loader"), "text"),
+            observed("loaders", Text("evidence-loader-count", {"loaders": len(needs)}), "text"),
         ],
         rank=most.rank if len(ranks) == 1 else None,
         host=host.info.name,

@@ -1,5 +1,19 @@
 ### What the numbers beside a finding are called.
 
+## Values that are words
+
+evidence-between = { WHOLE($low_percent) }% and { WHOLE($high_percent) }%
+evidence-listed = { LISTING($items, limit: 16) }
+evidence-loader-count = { $loaders ->
+        [one] { $loaders } loader
+       *[other] { $loaders } loaders
+    }
+evidence-ranks-of = { $ranks } of { $known }: those that stand out, and a sample
+evidence-not-reached = not reached
+evidence-entry = { $entry }, { $state }
+
+## Labels
+
 evidence-a-batch-from-all-workers = a batch from all workers
 evidence-a-long-wait-every-so-many-batches = a long wait every so many batches
 evidence-a-sample-in-a-batch = a sample in a batch

@@ -1,5 +1,16 @@
 ### 告警旁各项数值的名称。
 
+## 文字的值
+
+evidence-between = { WHOLE($low_percent) }% 和 { WHOLE($high_percent) }% 之间
+evidence-listed = { LISTING($items, limit: 16) }
+evidence-loader-count = { $loaders } 个加载器
+evidence-ranks-of = { $known } 个中的 { $ranks } 个：与众不同的 rank，外加抽样
+evidence-not-reached = 未到达
+evidence-entry = { $entry }，{ $state }
+
+## 名称
+
 # 一步的各个部分。
 step-part = { $part ->
         [h2d] 拷贝到 GPU

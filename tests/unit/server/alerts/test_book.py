@@ -287,6 +287,6 @@ def test_the_shape_is_the_apis() -> None:
         "silenced_until recovering followed"
     )
     assert set(shaped) == set(fields.split(" "))
-    assert shaped["evidence"] == [{"label": "age", "value": None, "unit": "s", "label_text": None}]
+    assert shaped["evidence"] == [{"label": "age", "value": None, "unit": "s", "label_text": None, "value_text": None}]
     assert shaped["began_at"] == (T0 - 30 * SECOND) / 1e9
     assert shaped["state"] == "firing"
