@@ -70,6 +70,7 @@ class Outcome:
     late: bool = False  # it had to be killed
     stdout: str = ""
     stderr: str = ""
+    output: str = ""  # of the case that it did not come out of
 
 
 def trials_of(module: str, long: bool = False) -> list[Any]:
@@ -111,10 +112,10 @@ class Laboratory:
             ends = [[end.exit_code, end.stdout, end.stderr] for end in (bare, ours)]
             assert ends[0] == ends[1], difference(*ends)
         else:
-            for outcome in (bare, ours):
+            for way, outcome in ((BARE, bare), (trial.way, ours)):
                 assert trial.name in outcome.seen, (
-                    f"the process {'was still' if outcome.late else f'ended with {outcome.exit_code}'} in {outcome.began}:"
-                    f"\n{outcome.stderr}"
+                    f"the process ({way}) {'was still' if outcome.late else f'ended with {outcome.exit_code}'} in {outcome.began}:"
+                    f"\n{outcome.stderr}\n{outcome.output}"
                 )
         assert (trial.name in ours.seen) == (trial.name in bare.seen)
         if trial.name in ours.seen:
@@ -226,6 +227,7 @@ def run_to_its_end(command: list[str], env: dict[str, str], directory: Path, lim
             outcome.began = said["case"]
             if "seen" in said:
                 outcome.seen[said["case"]] = said["seen"]
+    outcome.output = "".join(path.read_text(errors="replace") for path in directory.glob("*/output"))
     return outcome
 
 
