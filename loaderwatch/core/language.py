@@ -68,7 +68,7 @@ _SPACED: Final = re.compile(
 )
 _LATIN: Final = re.compile("[A-Za-z0-9]")
 _HAN: Final = re.compile("[\u4e00-\u9fff]")
-HAN_PER_WORD: Final = 3
+HAN_PER_WORD: Final = 8
 _AROUND: Final = re.compile(r"^([\s·]*)([\s\S]*?)(\s*)$")
 
 

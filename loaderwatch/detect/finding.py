@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from loaderwatch.core import answers
 from loaderwatch.core.answers import Evidence, GainOf, Param, Severity, Text, Unit, Verdict, VerdictSeverity
 from loaderwatch.core.facts import StackDump
-from loaderwatch.texts import SOURCE, is_known, say
+from loaderwatch.texts import SOURCE, is_sayable, say
 
 SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 
@@ -117,12 +117,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def cause(self) -> str:
         """What was observed, in English."""
-        return say(text_of(self, "cause"))
+        return say(text_of(self, "cause"), kept=self.texts.cause)
 
     @cached_property
     def advice(self) -> str:
         """What to do, in English."""
-        return say(text_of(self, "advice"))
+        return say(text_of(self, "advice"), kept=self.texts.advice)
 
 
 def with_texts(finding: Finding) -> Finding:
@@ -133,31 +133,28 @@ def with_texts(finding: Finding) -> Finding:
 
 def title_of(finding: Finding | Folded, language: str = SOURCE) -> str:
     """Return the title of a finding in a language."""
-    return say(text_of(finding, "title"), language)
+    return say(text_of(finding, "title"), language, finding.texts.title)
 
 
-def texts_of(finding: Finding | answers.Finding, language: str) -> Texts:
-    """Return the sentences of a finding in a language."""
-    return Texts(*(say(text_of(finding, part), language) for part in ("title", "cause", "advice")))
+def texts_of(finding: Finding, language: str) -> Texts:
+    """Return the sentences of a finding in a language; those that came with it where this version cannot say them."""
+    parts = ("title", "cause", "advice")
+    return Texts(*(say(text_of(finding, part), language, getattr(finding.texts, part)) for part in parts))
 
 
 def text_of(finding: Finding | Folded | answers.Finding, part: str) -> Text:
-    """Return the "title", "cause" or "advice" of a finding in no language yet, with what its further observations add."""
-    said = _own_text(finding, part)
-    if isinstance(finding, Folded) or (finding.rule and not is_known(finding.rule)):
-        return said
-    for text in finding.also:
-        said = Text("one-after-another", {"first": said, "next": replace(text, part=part)})
-    return said
+    """Return the "title", "cause" or "advice" of a finding in no language yet, with what its further observations add.
 
-
-def _own_text(finding: Finding | Folded | answers.Finding, part: str) -> Text:
-    if not finding.rule or not is_known(finding.rule):
-        kept: str = getattr(finding.texts if isinstance(finding, Finding | Folded) else finding, part)
+    A finding that came from a store or a server may be of another version: where this version cannot say it, its English stays.
+    """
+    kept: str = getattr(finding if isinstance(finding, answers.Finding) else finding.texts, part)
+    if not finding.rule:
         return Text("as-written", {"text": kept})
-    if part == "title" and finding.frame is not None:
-        return finding.frame
-    return Text(finding.rule, finding.params, part)
+    framed = part == "title" and finding.frame is not None
+    said = finding.frame if framed and finding.frame else Text(finding.rule, finding.params, part)
+    for text in () if isinstance(finding, Folded) else finding.also:
+        said = Text("one-after-another", {"first": said, "next": replace(text, part=part)})
+    return said if not kept or is_sayable(said) else Text("as-written", {"text": kept})
 
 
 def verdict(

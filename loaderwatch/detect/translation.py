@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from loaderwatch.core.answers import Advice, Finding, Text, Verdict
 from loaderwatch.detect.finding import text_of
-from loaderwatch.texts import SOURCE, is_known, say
+from loaderwatch.texts import SOURCE, say
 
 T = TypeVar("T")
 
@@ -32,7 +34,7 @@ def in_language(answer: T, language: str) -> T:
 
 def _said(value: Any, language: str) -> Any:
     if isinstance(value, msgspec.Struct):
-        return _struct_said(value, language)
+        return _struct_said(value, language) if _speaks(type(value)) else value
     if isinstance(value, dict):
         return {name: _said(each, language) for name, each in value.items()}
     if (
@@ -40,24 +42,42 @@ def _said(value: Any, language: str) -> Any:
         and value
         and isinstance(value[0], msgspec.Struct | dict | list | tuple)
     ):
+        if isinstance(value[0], msgspec.Struct) and not _speaks(type(value[0])):
+            return value
         return [_said(each, language) for each in value]
     return value
 
 
+@lru_cache
+def _speaks(kind: type) -> bool:
+    """Whether answers of a kind have sentences, or hold answers that have."""
+    return kind in PARTS or any(
+        name.endswith(("_text", "_texts")) or any(map(_speaks, _structs_in(hint)))
+        for name, hint in get_type_hints(kind).items()
+    )
+
+
+def _structs_in(hint: Any) -> Iterator[type]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield from () if hint is Text else (hint,)
+    for inner in get_args(hint):
+        yield from _structs_in(inner)
+
+
 def _struct_said(value: msgspec.Struct, language: str) -> msgspec.Struct:
-    if isinstance(value, Text):
-        return value  # data, from which sentences beside it are said
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
     changed = {name: _said(each, language) for name, each in fields.items()}
-    if isinstance(value, Finding | Verdict | Advice) and is_known(value.rule):
+    if isinstance(value, Finding | Verdict | Advice):
         for part in PARTS[type(value)]:
-            changed[part] = say(_part(value, part), language)
+            changed[part] = say(_part(value, part), language, fields[part])
     for name, each in fields.items():
         if name.endswith("_text") and each is not None:
-            changed[name.removesuffix("_text")] = say(each, language)
+            of = name.removesuffix("_text")
+            changed[of] = say(each, language, fields[of])
         elif name.endswith("_texts") and each:
-            changed[f"{name.removesuffix('_texts')}s"] = [say(text, language) for text in each]
-    return msgspec.structs.replace(value, **changed) if changed != fields else value
+            of = f"{name.removesuffix('_texts')}s"
+            changed[of] = [say(text, language, kept) for text, kept in zip(each, fields[of], strict=False)]
+    return msgspec.structs.replace(value, **changed)
 
 
 def _part(answer: Finding | Verdict | Advice, part: str) -> Text:

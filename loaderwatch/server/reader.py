@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from loaderwatch.server.encoding import error_answer, reader_language
-from loaderwatch.texts import LANGUAGES, SOURCE
+from loaderwatch.texts import LANGUAGES, SOURCE, catalogue
 
 
 class Reader:
@@ -16,6 +17,7 @@ class Reader:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._read = {SOURCE}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its language; refuse a language that there is not."""
@@ -27,7 +29,13 @@ class Reader:
             refusal = error_answer(400, f"lang is one of {', '.join(LANGUAGES)}, not {asked[:20]!r}", "lang")
             await refusal(scope, receive, send)
             return
-        reader_language.set(asked or accepted(Headers(scope=scope).get("accept-language", "")))
+        language = asked or accepted(Headers(scope=scope).get("accept-language", ""))
+        if (
+            language in LANGUAGES and language not in self._read
+        ):  # a catalogue takes a third of a second to read
+            self._read.add(language)
+            await run_in_threadpool(catalogue, language)
+        reader_language.set(language)
         await self._app(scope, receive, send)
 
 
@@ -37,13 +45,14 @@ def accepted(header: str) -> str:
     Each part is a language tag with a weight from 0 to 1, such as "zh-CN;q=0.8" (RFC 9110, section 12.5.4). Of equal weights the first counts.
     """
     best, most = SOURCE, 0.0
-    for part in header[:200].split(","):
-        tag, _, weight = part.partition(";q=")
-        name = tag.strip().lower().partition("-")[0]
+    for part in header[:200].lower().split(","):
+        tag, *parameters = (each.strip() for each in part.split(";"))
+        weights = [each.removeprefix("q=") for each in parameters if each.startswith("q=")]
         try:
-            q = float(weight or 1)
+            q = float(weights[0] if weights else 1)
         except ValueError:
             continue
+        name = tag.partition("-")[0]
         if name in LANGUAGES and q > most:
             best, most = name, q
     return best

@@ -9,24 +9,31 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from fluent.runtime import FluentBundle, FluentResource
+from fluent.runtime import FluentBundle, FluentResource, resolver
 from fluent.runtime.types import FluentType, fluent_number
 
 from loaderwatch.core.answers import Text
 from loaderwatch.texts.formats import FUNCTIONS, Unknown, listing
 
-T = TypeVar("T")
-
 LANGUAGES: Final = ("en", "zh")
 SOURCE: Final = "en"
 """The language that every message has; another language's missing message is said in this one."""
 
+LONGEST: Final = 100_000
+"""Characters of a parameter, which may be several sentences. Fluent refuses more than 2,500, against catalogues of strangers; ours are our own."""
+resolver.MAX_PART_LENGTH = LONGEST
+
+MOST_REPORTED: Final = 1_000
 _log: Final = logging.getLogger(__name__)
+_reported: Final[set[str]] = set()
+_NOTHING: Final = {"en": "unknown", "zh": "未知"}
+_MISFITS: Final = (LookupError, ArithmeticError, RecursionError, TypeError, ValueError)
+"""What Fluent and the formats raise where a parameter, or a message in it, is none that they know: of another version, or made up."""
 _BROKEN_LINE: Final = re.compile(r"\s*\n\s*")
 _KEPT_BREAK: Final = (
     "\ue000"  # stands for a line break of a parameter while those of the catalogue are removed
@@ -54,15 +61,17 @@ class Catalogue:
         """Return a message, or one part of it, such as its title; "" where it has no such part.
 
         Raises:
-            LookupError: there is no message of this id.
-            TextError: a parameter is missing or of another kind than the message needs.
+            TextError: there is no message of this id, or a parameter is missing or of another kind than the message needs.
         """
-        known = self._bundle.get_message(message)
-        pattern = known.value if part is None else known.attributes.get(part)
-        if pattern is None:
-            return ""
-        values = {name: self._value(value) for name, value in params.items()}
-        said, errors = self._bundle.format_pattern(pattern, values)
+        try:
+            known = self._bundle.get_message(message)
+            pattern = known.value if part is None else known.attributes.get(part)
+            if pattern is None:
+                return ""
+            values = {name: self._value(value) for name, value in params.items()}
+            said, errors = self._bundle.format_pattern(pattern, values)
+        except _MISFITS as misfit:
+            raise TextError(f"message {message}.{part} in {self.language}: {misfit!r}") from misfit
         if errors:
             raise TextError(f"message {message}.{part} in {self.language}: {errors[0]}")
         return self._one_line(str(said)).replace(_KEPT_BREAK, "\n")
@@ -71,6 +80,8 @@ class Catalogue:
         """Return a parameter as Fluent takes it."""
         if isinstance(value, Text):
             value = self.say(value.id, value.params, value.part)
+        if hasattr(value, "item"):  # a number of NumPy's
+            value = value.item()
         if isinstance(value, str):
             return value.replace("\n", _KEPT_BREAK)
         if isinstance(value, FluentType):
@@ -80,7 +91,7 @@ class Catalogue:
         if isinstance(value, int | float):
             return fluent_number(value, useGrouping=False)
         if value is None:
-            return Unknown("unknown")
+            return Unknown(_NOTHING[self.language])
         return listing([str(self._value(each)) for each in value], self.language)
 
     def _one_line(self, said: str) -> str:
@@ -100,25 +111,31 @@ def catalogue(language: str) -> Catalogue:
     return Catalogue(language, [file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.ftl"))])
 
 
-def is_known(message: str) -> bool:
-    """Whether this version has a message of that id."""
-    return message in catalogue(SOURCE)
+def is_sayable(text: Text) -> bool:
+    """Whether this version has the message and all that is in it, and the parameters fit."""
+    try:
+        return bool(catalogue(SOURCE).say(text.id, text.params, text.part))
+    except TextError:
+        return False
 
 
-def say(text: Text, language: str = SOURCE) -> str:
-    """Return a text in a language. What this language's catalogue does not have is said in English.
+def say(text: Text, language: str = SOURCE, kept: str | None = None) -> str:
+    """Return a text in a language, else in English, else as it was ``kept``.
 
-    A parameter that does not fit is a fault of ours. It is logged, and the id is shown in place of the sentence.
+    A message of another version may not be known here, and a parameter may not fit: that is logged once for each message. Where
+    nothing was kept, the id is shown in place of the sentence.
     """
     for each in dict.fromkeys((language, SOURCE)):
-        if text.id in catalogue(each):
-            try:
-                return catalogue(each).say(text.id, text.params, text.part)
-            except TextError as fault:
-                _log.error("%s", fault)
-    return text.id
+        if text.id not in catalogue(each):
+            continue
+        try:
+            return catalogue(each).say(text.id, text.params, text.part) or kept or ""
+        except TextError as fault:
+            _report(f"{text.id}.{text.part}.{each}", fault)
+    return text.id if kept is None else kept
 
 
-def in_every_language(made: Callable[[str], T]) -> dict[str, T]:
-    """Return what is made for each language, for readers whose languages are not known yet."""
-    return {language: made(language) for language in LANGUAGES}
+def _report(which: str, fault: TextError) -> None:
+    if which not in _reported and len(_reported) < MOST_REPORTED:
+        _reported.add(which)
+        _log.error("%s", fault)

@@ -57,7 +57,7 @@ const SPACED = /(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]) +(?=[\u3000-\u303
 const LATIN = /[A-Za-z0-9]/;
 const HAN = /[\u4e00-\u9fff]/;
 const ALL_HAN = /[\u4e00-\u9fff]/g;
-const HAN_PER_WORD = 3;
+const HAN_PER_WORD = 8;
 /** Languages of browsers. */
 const CHINESE = /^zh\b/i;
 const FILLED = /\{(\d+)(?::([^}]*))?\}/g;

@@ -58,7 +58,7 @@ class Alert:
         """Return the alert in the form that the store keeps."""
         return StoredAlert(
             id=self.id,
-            finding=msgspec.json.encode(with_texts(self.finding)).decode(),
+            finding=_kept(self.finding),
             state=self.state,
             opened_ns=self.opened_ns,
             updated_ns=self.updated_ns,
@@ -285,10 +285,23 @@ def alert_of(stored: StoredAlert) -> Alert:
     )
 
 
-def _finding_of(kept: dict[str, Any]) -> Finding:
-    """Return a finding from its JSON object. Servers before rules had ids kept its sentences beside its other fields."""
-    for each in (kept, *kept.get("folded", ())):
-        if "texts" not in each:
+def _kept(finding: Finding) -> str:
+    """Return a finding as JSON, with its sentences in English where every version looks for them: beside its other fields."""
+    kept = msgspec.to_builtins(with_texts(finding))
+    for each in (kept, *kept["folded"]):
+        each |= each.pop("texts")
+    return msgspec.json.encode(kept).decode()
+
+
+def _finding_of(kept: Any) -> Finding:
+    """Return a finding from its JSON object.
+
+    Raises:
+        msgspec.ValidationError: it is none.
+    """
+    folded = kept.get("folded") if isinstance(kept, dict) else None
+    for each in (kept, *(folded if isinstance(folded, list) else ())):
+        if isinstance(each, dict):
             each["texts"] = {part: each.pop(part) for part in _SENTENCES if part in each}
     return msgspec.convert(kept, Finding)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -166,7 +166,9 @@ class Notifier:
 
     # -- messages
 
-    def tell(self, run_id: str, message: Mapping[str, Message], alert: Alert, *, over: bool = False) -> None:
+    def tell(
+        self, run_id: str, message: Callable[[str], Message], alert: Alert, *, over: bool = False
+    ) -> None:
         """Tell the addresses of a run, each in its language, that an alert began, or that it is ``over``."""
         severity = alert.told or alert.finding.severity
         for one in self._told_of(run_id):
@@ -178,7 +180,7 @@ class Notifier:
                 self._post(one, message, severity)
 
     def remind(
-        self, run_id: str, firing: Iterable[Alert], message: Callable[[Alert], Mapping[str, Message]]
+        self, run_id: str, firing: Iterable[Alert], message: Callable[[Alert], Callable[[str], Message]]
     ) -> None:
         """Tell those again who want it that alerts go on which nobody has acknowledged or silenced."""
         reminded = [one for one in self._told_of(run_id) if one.terms.remind_every_s is not None]
@@ -196,7 +198,7 @@ class Notifier:
                     one.told_s[alert.id] = now_s
                     self._post(one, message(alert), severity)
 
-    def summarize(self, run_id: str, message: Mapping[str, Message]) -> None:
+    def summarize(self, run_id: str, message: Callable[[str], Message]) -> None:
         """Tell those who want it how a run went."""
         for one in self._told_of(run_id):
             if one.terms.summary:
@@ -238,8 +240,8 @@ class Notifier:
         quiet = one.terms.quiet_hours
         return quiet is not None and quiet.hold(self._now().time())
 
-    def _post(self, one: _Addressee, messages: Mapping[str, Message], severity: str) -> None:
-        message = messages[one.language]
+    def _post(self, one: _Addressee, made: Callable[[str], Message], severity: str) -> None:
+        message = made(one.language)
         passes = severity == "critical" and not one.terms.quiet_critical
         if passes or not self._is_quiet(one):
             one.channel.post(message)

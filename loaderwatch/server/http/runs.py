@@ -63,8 +63,7 @@ async def runs(request: Request) -> Response:
 async def summary(request: Request, run: str, attempt: Attempt = None) -> Response:
     """Return the state of the run, or of an earlier attempt when it ended."""
     state = await live_answers.run_state(_parts(request), run, attempt)
-    told, _ = state.said_in(reader_language.get())
-    return Response(told, media_type="application/json")
+    return Response(state.summary_in(reader_language.get()), media_type="application/json")
 
 
 @router.get("/{run}/ranks")

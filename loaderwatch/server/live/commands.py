@@ -9,13 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
-from loaderwatch.texts import SOURCE
 
 MAX_NOTICES: Final = 100
 """How many lines are kept for a process whose streamer does not come back. The oldest are dropped; the page still shows the alerts."""
@@ -106,14 +105,14 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class LeftNotice:
-    """A line for the stderr of a rank, by language; English is there always."""
+    """A line for the stderr of a rank; ``text`` makes it in a language."""
 
     rank: int
-    texts: Mapping[str, str]
+    text: Callable[[str], str]
 
     def in_language(self, language: str) -> Notice:
-        """Return the line in a language, else in English."""
-        return Notice(rank=self.rank, text=self.texts.get(language) or self.texts[SOURCE])
+        """Return the line in a language."""
+        return Notice(rank=self.rank, text=self.text(language))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +148,13 @@ class Commands:
         self._asked_at.update(dict.fromkeys(due, now))
         self.want_stacks(due)
 
-    def leave(self, process: Process, texts: Mapping[str, str]) -> None:
-        """Add a line, by language, for the stderr of a process."""
+    def leave(self, process: Process, text: Callable[[str], str]) -> None:
+        """Add a line for the stderr of a process; ``text`` makes it in a language."""
         with self._lock:
             if process not in self._notices and len(self._notices) >= MAX_PROCESSES:
                 del self._notices[next(iter(self._notices))]
             lines = self._notices.setdefault(process, deque(maxlen=MAX_NOTICES))
-            lines.append(LeftNotice(process.rank, texts))
+            lines.append(LeftNotice(process.rank, text))
 
     def hand_out(
         self,

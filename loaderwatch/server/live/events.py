@@ -13,7 +13,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from loaderwatch.core.answers import Finding, RankRow, Summary
 from loaderwatch.server.encoding import encode_json
@@ -41,7 +41,7 @@ class RunState:
     facts: Summary | None = field(default=None, compare=False)  # what the summary's text says
     ranks: Sequence[RankRow] = field(default=(), compare=False)  # all of them
     found: Sequence[Finding] = field(default=(), compare=False)  # what the findings' text says
-    _said: dict[str, tuple[bytes, bytes]] = field(default_factory=dict, compare=False, repr=False)
+    _said: dict[tuple[str, str], bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(cls, summary: Summary, findings: Sequence[Finding], newest_ns: int) -> RunState:
@@ -49,13 +49,20 @@ class RunState:
         told = outline(summary)
         return cls(encode_json(told), encode_json(findings), newest_ns / 1e9, told, summary.ranks, findings)
 
-    def said_in(self, language: str) -> tuple[bytes, bytes]:
-        """Return the texts of the summary and of the findings in a language."""
-        if language == SOURCE or self.facts is None:
-            return self.summary, self.findings
-        if language not in self._said:
-            self._said[language] = encode_json(self.facts, language), encode_json(self.found, language)
-        return self._said[language]
+    def summary_in(self, language: str) -> bytes:
+        """Return the text of the summary in a language."""
+        known = language == SOURCE or self.facts is None
+        return self.summary if known else self._said_once("summary", language, self.facts)
+
+    def findings_in(self, language: str) -> bytes:
+        """Return the text of the findings in a language."""
+        known = language == SOURCE or self.facts is None
+        return self.findings if known else self._said_once("findings", language, self.found)
+
+    def _said_once(self, what: str, language: str, answer: Any) -> bytes:
+        if (what, language) not in self._said:
+            self._said[what, language] = encode_json(answer, language)
+        return self._said[what, language]
 
 
 @dataclass(slots=True)
@@ -166,11 +173,15 @@ class Hub:
                     return
                 latest = self._latest.get(run_id)
                 if latest is not None and latest.number != seen:
-                    (summary, found), more = latest.state.said_in(language), b""
+                    new = None
                     if changes:
                         latest.changes.note(latest.state.facts, latest.number)
-                        summary, more = latest.changes.since(seen, language) or (summary, more)
-                    event = self._event(name, latest, summary, found, findings_seen, may_change, more)
+                        new = latest.changes.since(seen, language)
+                    summary, more = new or (latest.state.summary_in(language), b"")
+                    found = None
+                    if latest.findings_number != findings_seen:
+                        found = latest.state.findings_in(language)
+                    event = self._event(name, latest, summary, found, may_change, more)
                     # Set before the yield, which lasts as long as the client is slow, while `latest` may change.
                     seen, findings_seen, name = latest.number, latest.findings_number, "tick"
                     yield event
@@ -200,21 +211,19 @@ class Hub:
         name: str,
         latest: _Latest,
         summary: bytes,
-        found: bytes,
-        findings_seen: int,
+        found: bytes | None,
         may_change: bool,
         more: bytes,
     ) -> bytes:
-        changed = latest.findings_number != findings_seen
         return b"".join(
             (
                 f"id: {self._boot}-{latest.number}\nevent: {name}\ndata: ".encode(),
                 b'{"summary":',
                 summary,
                 b',"findings":',
-                found if changed else b"null",
+                b"null" if found is None else found,
                 b',"findings_changed":',
-                b"true" if changed else b"false",
+                b"false" if found is None else b"true",
                 b',"newest_at":',
                 b"null" if latest.state.newest_at is None else repr(latest.state.newest_at).encode(),
                 b',"may_change":',

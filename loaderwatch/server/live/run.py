@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -57,7 +57,7 @@ class LiveRun:
         *,
         is_new: bool = False,
         detector: Detector = detect,
-        describe: Callable[[Announcement], Mapping[str, str]] | None = None,
+        describe: Callable[[Announcement], Callable[[str], str]] | None = None,
         base_url: str = "",
     ) -> None:
         self.run_id = run_id
@@ -194,7 +194,7 @@ class LiveRun:
         """Leave a line for the stderr of the lowest rank."""
         process = None if self._window is None else _speaker(self._window)
         if process is not None:
-            self._commands.leave(process, {SOURCE: f"loaderwatch: {text}"})
+            self._commands.leave(process, lambda _: f"loaderwatch: {text}")
 
     # -- from a worker thread ------------------------------------------------------------------------------------
 

@@ -27,7 +27,6 @@ from loaderwatch.server.cadence import envelope_s
 from loaderwatch.server.live.events import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
-from loaderwatch.texts import in_every_language
 
 _log = logging.getLogger(__name__)
 
@@ -194,8 +193,8 @@ class LiveRuns:
             live.refuse(reason)
 
     def _add(self, run_id: str) -> LiveRun:
-        def describe(announcement: Announcement) -> dict[str, str]:
-            return in_every_language(partial(notice, announcement, run_id, self._base_url()))
+        def describe(announcement: Announcement) -> Callable[[str], str]:
+            return partial(notice, announcement, run_id, self._base_url())
 
         live = self._make(
             run_id,
@@ -341,17 +340,15 @@ class LiveRuns:
 
     def _tell(self, live: LiveRun, announcements: list[Announcement]) -> None:
         for one in announcements:
-            told = in_every_language(partial(message, one, live.run_id, live.name, self._base_url()))
+            told = partial(message, one, live.run_id, live.name, self._base_url())
             self._notifier.tell(live.run_id, told, one.alert, over=one.resolved)
 
     def _remind(self) -> None:
         now_ns = time.time_ns()
         for live in self._runs.values():
 
-            def still(alert: Alert, live: LiveRun = live) -> dict[str, Message]:
-                return in_every_language(
-                    partial(reminder, alert, live.run_id, live.name, self._base_url(), now_ns)
-                )
+            def still(alert: Alert, live: LiveRun = live) -> Callable[[str], Message]:
+                return partial(reminder, alert, live.run_id, live.name, self._base_url(), now_ns)
 
             self._notifier.remind(live.run_id, live.firing(), still)
 
@@ -360,9 +357,10 @@ class LiveRuns:
         summary, closing, took_s = live.summary, live.closing, live.took_s
         if summary is not None and closing is not None and live.summarized < summary.attempt:
             live.summarized = summary.attempt
-            told = in_every_language(
-                lambda language: summary_message(summary, closing(language), took_s, language)
-            )
+
+            def told(language: str) -> Message:
+                return summary_message(summary, closing(language), took_s, language)
+
             self._notifier.summarize(live.run_id, told)
 
     def _forget_old(self) -> None:

@@ -49,8 +49,8 @@ class Verdicts:
         if state not in _OVER:
             return no_news((now_ns - run.received_ns) / 1e9, self._last_said(run, deadline))
         known = self._known.get(run.run_id)
-        if known is not None and known[0] == run.received_ns:
-            return known[1]
+        if known is not None and known[0] == run.received_ns and (known[1] is None or known[1].rule):
+            return known[1]  # one without a rule is of a version that could say it in English alone
         if time.monotonic() > deadline:
             return None
         verdict = self._quietly(run, now_ns)
@@ -94,7 +94,7 @@ class Verdicts:
             try:
                 window = rebuild(self._store, run.run_id).window()
                 said = last_said(window, stored_alerts(run, self._store))
-            except (StoreError, UnknownRun) as error:
+            except (StoreError, UnknownRun, *UNDECODABLE) as error:
                 _log.warning("run %s: what was said last cannot be read: %s", run.run_id, error)
                 said = None
             known = (run.received_ns, said)
@@ -105,7 +105,11 @@ class Verdicts:
     def _quietly(self, run: StoredRun, now_ns: int) -> Verdict | None:
         try:
             return stored_verdict(run, self._store, now_ns)
-        except (StoreError, UnknownRun) as error:  # one unreadable file must not hide the other runs
+        except (
+            StoreError,
+            UnknownRun,
+            *UNDECODABLE,
+        ) as error:  # one unreadable file must not hide the other runs
             _log.warning("run %s has no verdict: %s", run.run_id, error)
             return None
 

@@ -77,3 +77,24 @@ def test_fields_with_texts_beside_them() -> None:
     )  # fmt: skip
     assert in_language([row], "zh")[0].verdict == "已结束：所有训练进程都自行退出。"
     assert in_language([row], "en") == [row]
+
+
+def test_labels_and_titles_of_another_version_stay() -> None:
+    """A server may send what the reader's version does not know, or knows with other parameters."""
+    future = Text("a-message-of-tomorrow")
+    label = answers.Evidence(label="waits", value="long", unit="text", label_text=future, value_text=future)
+    assert in_language(label, "zh") == label
+    english = answer_of(full())
+    changed = in_language(msgspec.structs.replace(english, params={}, frame=None), "zh")
+    assert (changed.title, changed.cause) == (english.title, english.cause)
+    also = msgspec.structs.replace(english, also=[future])
+    assert in_language(also, "zh") == also
+    said = answers.Verdict(severity="ok", title="Said before.", rule="no-news", params={})
+    assert in_language(said, "zh") == said
+
+
+def test_answers_without_sentences_are_left_alone() -> None:
+    """A summary of a thousand ranks is said in each language; its ranks need not be looked at."""
+    rows = [rank_row(rank) for rank in range(3)]
+    summary = in_language(summary_with(rows), "zh")
+    assert all(one is other for one, other in zip(summary.ranks, rows, strict=True))

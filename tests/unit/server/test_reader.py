@@ -23,6 +23,9 @@ from loaderwatch.server.reader import accepted
         ("zh;q=high, en", "en"),
         (";;;,,,zh", "zh"),
         ("x" * 100_000 + ",zh", "en"),
+        ("en;q=0.9, zh-CN; q=0.1", "en"),
+        ("zh; q=0.9", "zh"),
+        ("EN;Q=0.2,ZH;Q=0.5", "zh"),
     ],
 )
 def test_the_language_that_a_browser_prefers(header: str, language: str) -> None:

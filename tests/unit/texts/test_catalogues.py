@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pytest
 from fluent.syntax import FluentParser, ast
 from fluent.syntax.visitor import Visitor
@@ -159,3 +160,48 @@ def test_chinese_has_no_space_between_its_own_characters() -> None:
     assert listing(["第 3 个样本", "第 5 个样本"], "zh") == "第 3 个样本和第 5 个样本"
     assert listing(list("012345"), "zh") == "0、1、2 和另外 3 个"
     assert (cpus(2, "zh"), cpus(2, "zh", "可用 CPU")) == ("2 个 CPU", "2 个可用 CPU")
+
+
+def nested(depth: int) -> Text:
+    text = Text("as-written", {"text": "deep"})
+    for _ in range(depth):
+        text = Text("as-written", {"text": text})
+    return text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(Text("a-message-of-tomorrow"), id="unknown"),
+        pytest.param(Text("as-written", {"text": Text("a-message-of-tomorrow")}), id="unknown within"),
+        pytest.param(Text("as-written"), id="a parameter is missing"),
+        pytest.param(Text("verdict-of-alert", {"title": 10**30}, "title"), id="a number without end"),
+        pytest.param(Text("no-news", {"silent_s": "long", "last": None}, "title"), id="a word for a number"),
+        pytest.param(nested(2_000), id="a message within a message within a message"),
+        pytest.param(Text("as-written", {"text": "x" * 200_000}), id="endless"),
+    ],
+)
+@pytest.mark.parametrize("language", texts.LANGUAGES)
+def test_what_cannot_be_said_is_what_was_kept(text: Text, language: str) -> None:
+    """Stored alerts and other servers may be of another version, and a recording may be made up."""
+    assert texts.say(text, language, "It stands still.") == "It stands still."
+    assert texts.say(text, language) == text.id
+    assert not texts.is_sayable(text)
+
+
+def test_a_misfit_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        texts.say(Text("finished-with-alert", {}, "title"))
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_long_texts_and_odd_numbers_are_said() -> None:
+    long = "A long sentence of a script. " * 200
+    first = Text("as-written", {"text": long})
+    said = texts.say(
+        Text("alert-cause", {"cause": Text("one-after-another", {"first": first, "next": first})})
+    )
+    assert len(said) > 10_000
+    assert texts.say(Text("more-on-page", {"more": np.int64(3)})) == "3 more on the page"
+    assert texts.say(Text("more-on-page", {"more": None}), "zh") == "页面上还有 未知 项"
+    assert texts.say(Text("as-written", {"text": "two\nlines {of} it\u202e"})) == "two\nlines {of} it\u202e"

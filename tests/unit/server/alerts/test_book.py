@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from loaderwatch.core.answers import Evidence
+from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.incidents.folding import absorb
 from loaderwatch.detect.incidents.tracker import Tracker
-from loaderwatch.server.alerts.book import AlertBook, UnknownAlert, run_of, shape
+from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape
 from loaderwatch.server.encoding import encode_json
+from loaderwatch.server.store.protocol import StoredAlert
 from tests.fakes.findings import finding_of
 
 SECOND = 10**9
@@ -287,6 +289,40 @@ def test_the_shape_is_the_apis() -> None:
         "silenced_until recovering followed"
     )
     assert set(shaped) == set(fields.split(" "))
-    assert shaped["evidence"] == [{"label": "age", "value": None, "unit": "s", "label_text": None, "value_text": None}]
+    assert shaped["evidence"] == [
+        {"label": "age", "value": None, "unit": "s", "label_text": None, "value_text": None}
+    ]
     assert shaped["began_at"] == (T0 - 30 * SECOND) / 1e9
     assert shaped["state"] == "firing"
+
+
+def test_an_alert_comes_back_from_the_store_and_older_versions_find_its_sentences() -> None:
+    because = Text("shared-memory-full", {"shm_bytes": None, "batch_bytes": None}, "because")
+    said = finding(rule="shared-memory-full", params=because.params)
+    said = msgspec.structs.replace(said, frame=Text("training-died", {"rank": None, "because": because}))
+    kept = Alert("run-1.a", absorb(said, [finding(key="hung:1")]), "firing", T0, T0).stored()
+    fields = msgspec.json.decode(kept.finding)
+    assert fields["title"] == "Training died because /dev/shm is full."
+    assert fields["folded"][0]["title"] == "Rank 0 hangs."
+    (again,) = AlertBook("run-1", [kept]).newest_first()
+    assert (again.finding.title, again.finding.rule) == (fields["title"], "shared-memory-full")
+    assert again.finding.folded[0].title == "Rank 0 hangs."
+    unknown = msgspec.json.encode(fields | {"rule": "of-tomorrow", "frame": None}).decode()
+    (later,) = AlertBook("run-1", [msgspec.structs.replace(kept, finding=unknown)]).newest_first()
+    assert later.finding.title == fields["title"]
+    assert msgspec.json.decode(later.stored().finding)["title"] == fields["title"], "nothing of it is lost"
+
+
+@pytest.mark.parametrize("kept", ["[]", "null", "5", '{"folded": null}', '{"folded": [1]}', '{"title": 3}'])
+def test_what_is_no_finding_is_named_as_such(kept: str) -> None:
+    stored = StoredAlert(
+        id="run-1.a",
+        finding=kept,
+        state="firing",
+        opened_ns=1,
+        updated_ns=1,
+        closed_ns=None,
+        silenced_until_ns=None,
+    )
+    with pytest.raises(msgspec.ValidationError):
+        AlertBook("run-1", [stored])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, time, timedelta
 from functools import partial
@@ -21,7 +21,6 @@ from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.messages import reminder
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.alerts.recipients import QuietHours, Recipient, Recipients, Terms
-from loaderwatch.texts import LANGUAGES, in_every_language
 from tests.fakes.webhook import Webhook
 from tests.waiting import wait_until
 
@@ -65,9 +64,9 @@ def alert(severity: str = "critical", number: int = 0, state: Any = "firing") ->
     return Alert(f"run-1.{number}", finding, state, T0, T0, told=severity)
 
 
-def said(message: Message) -> dict[str, Message]:
+def said(message: Message) -> Callable[[str], Message]:
     """The message in every language: in English in all of them."""
-    return dict.fromkeys(LANGUAGES, message)
+    return lambda language: message
 
 
 def tell(notifier: Notifier, title: str, severity: str = "critical", run: str = "run-1", **more: Any) -> None:
@@ -187,7 +186,7 @@ def test_reminders_come_while_it_goes_on_to_those_who_want_them() -> None:
     terms = Terms(remind_every_s=7200.0)
     grave = Terms(remind_every_s=7200.0, severity="critical")
 
-    def still(one: Alert) -> dict[str, Message]:
+    def still(one: Alert) -> Callable[[str], Message]:
         return said(reminder(one, "run-1", "resnet", "http://x", T0 + int(clock.monotonic() * 1e9)))
 
     with (
@@ -315,9 +314,7 @@ def test_each_address_is_told_in_its_language() -> None:
             english.url, Recipient(chinese.url, Terms(quiet_hours=night, language="zh")), clock=clock
         ) as notifier,
     ):
-        messages = in_every_language(
-            partial(reminder, alert("warning"), "run-1", "resnet", "http://x", T0 + 60 * 10**9)
-        )
+        messages = partial(reminder, alert("warning"), "run-1", "resnet", "http://x", T0 + 60 * 10**9)
         notifier.tell("run-1", messages, alert("warning"))
         assert titles(english, 1) == ["Still, after 60 s: Rank 0 hangs. (resnet)"]
         assert "What to do" in english.messages[0]["message"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -23,6 +24,11 @@ PROCESSES = {0: Process(0, 4000, 1), 1: Process(1, 4001, 1)}
 STREAMS = {0: "gpu01-1", 1: "gpu02-1"}  # by rank
 
 
+def said(text: str) -> Callable[[str], str]:
+    """The same line in every language."""
+    return lambda language: text
+
+
 def _holds(stream: str, process: Process) -> bool:
     return STREAMS.get(process.rank) == stream
 
@@ -40,7 +46,7 @@ def _texts(commands: Commands, seq: int) -> list[str]:
 
 def test_each_stream_gets_what_concerns_its_own_processes_once() -> None:
     commands = Commands()
-    commands.leave(PROCESSES[0], {"en": LINE})
+    commands.leave(PROCESSES[0], said(LINE))
     commands.want_stacks([0, 1, 7])
     assert _hand_out(commands, "gpu02-1", 1) == ([1], [])
     assert _hand_out(commands, "a-stranger", 1) == ([], []), "nobody has sent rank 7 yet"
@@ -50,25 +56,23 @@ def test_each_stream_gets_what_concerns_its_own_processes_once() -> None:
 
 def test_a_line_is_handed_out_in_the_language_of_the_job() -> None:
     commands = Commands()
-    commands.leave(PROCESSES[0], {"en": LINE, "zh": "卡死"})
-    commands.leave(PROCESSES[0], {"en": "a line that is in English alone"})
-    _, notices = commands.hand_out("gpu01-1", 1, PROCESSES.get, _holds)
-    assert [each.in_language("zh").text for each in notices] == ["卡死", "a line that is in English alone"]
-    assert notices[0].in_language("en").text == LINE
+    commands.leave(PROCESSES[0], {"en": LINE, "zh": "卡死"}.__getitem__)
+    _, (notice,) = commands.hand_out("gpu01-1", 1, PROCESSES.get, _holds)
+    assert [notice.in_language(language).text for language in ("zh", "en")] == ["卡死", LINE]
 
 
 def test_lines_for_many_processes_are_bounded() -> None:
     commands = Commands()
     for pid in range(3 * MAX_PROCESSES):
-        commands.leave(Process(0, pid, 1), {"en": LINE})
+        commands.leave(Process(0, pid, 1), said(LINE))
     assert len(_hand_out(commands, "gpu01-1", 1)[1]) == MAX_PROCESSES
 
 
 def test_an_envelope_that_comes_again_gets_its_receipt_again() -> None:
     commands = Commands()
-    commands.leave(PROCESSES[0], {"en": LINE})
+    commands.leave(PROCESSES[0], said(LINE))
     assert _texts(commands, 5) == [LINE]
-    commands.leave(PROCESSES[0], {"en": "second"})
+    commands.leave(PROCESSES[0], said("second"))
     assert _texts(commands, 5) == [LINE, "second"]  # the answer to 5 was lost
     assert _texts(commands, 5) == [LINE, "second"]  # twice
     assert _texts(commands, 6) == []  # 6 is only sent when the answer to 5 has arrived
@@ -78,7 +82,7 @@ def test_an_envelope_that_comes_again_gets_its_receipt_again() -> None:
 def test_lines_for_a_process_whose_stream_stays_away_are_bounded() -> None:
     commands = Commands()
     for number in range(3 * MAX_NOTICES):
-        commands.leave(PROCESSES[0], {"en": str(number)})
+        commands.leave(PROCESSES[0], said(str(number)))
     texts = _texts(commands, 1)
     assert (len(texts), texts[-1]) == (MAX_NOTICES, str(3 * MAX_NOTICES - 1))
 

@@ -52,7 +52,7 @@ class Driven:
             store,
             is_new=is_new,
             detector=self.detect,
-            describe=lambda a: {"en": f"{a.alert.finding.key} {a.resolved}"},
+            describe=lambda a: lambda _: f"{a.alert.finding.key} {a.resolved}",
         )
 
     def detect(self, window: RunWindow) -> list[Finding]:
