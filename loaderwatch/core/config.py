@@ -137,7 +137,8 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
     Raises:
         ConfigError: LOADERWATCH_SERVER is not an http(s) URL, LOADERWATCH_NOTIFY has no addresses' form, or
-            LOADERWATCH_CACHED_BATCHES is no number of batches, or a token cannot be put into a request.
+            LOADERWATCH_CACHED_BATCHES is no number of batches, a token cannot be put into a request, or
+            LOADERWATCH_DIR cannot be found from here.
     """
     env = os.environ if environ is None else environ
     server = env.get("LOADERWATCH_SERVER") or None
@@ -151,7 +152,7 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     for name in ("LOADERWATCH_TOKEN", "LOADERWATCH_PAGE_TOKEN", "LOADERWATCH_AGENT_TOKEN"):
         check_token(name, env.get(name) or None)
     directory = env.get("LOADERWATCH_DIR")
-    data_dir = Path(directory).expanduser().absolute() if directory else _default_dir()
+    data_dir = _given_dir(directory) if directory else _default_dir()
     substitute = not directory and not _may_write(data_dir)
     return Settings(
         server=server.rstrip("/") if server else None,
@@ -166,6 +167,14 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
         cached_batches=int(cached),
         substitute=substitute,
     )
+
+
+def _given_dir(directory: str) -> Path:
+    try:
+        return Path(directory).expanduser().absolute()
+    except (OSError, RuntimeError) as error:  # the working folder was removed, or there is no such user
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"LOADERWATCH_DIR is {directory!r}: {why}; use an absolute path") from None
 
 
 def check_token(name: str, token: str | None) -> str | None:

@@ -108,3 +108,23 @@ def test_without_platformdirs_the_directory_lies_in_the_home_and_not_where_anybo
     assert load_settings({}).data_dir == Path("/home/me/.local/share/loaderwatch")
     monkeypatch.setenv("XDG_DATA_HOME", "/data/me")
     assert load_settings({}).data_dir == Path("/data/me/loaderwatch")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a folder in use cannot be removed")
+def test_a_relative_folder_where_the_working_folder_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match=r"LOADERWATCH_DIR is 'runs': .*; use an absolute path"):
+        load_settings({"LOADERWATCH_DIR": "runs"})
+    assert load_settings({"LOADERWATCH_DIR": str(tmp_path)}).data_dir == tmp_path
+
+
+def test_a_folder_of_a_user_whom_nobody_knows() -> None:
+    with pytest.raises(
+        ConfigError, match=r"LOADERWATCH_DIR is '~nobody-of-this-name/x': .*; use an absolute path"
+    ):
+        load_settings({"LOADERWATCH_DIR": "~nobody-of-this-name/x"})
