@@ -127,7 +127,9 @@ def shield(function: Callable[P, T], *, passing: type[Exception] | tuple[()] = (
         except passing:
             raise
         except Exception as fault:
-            guard.note(fault)
+            note = getattr(guard, "note", None)  # Python sets a module's names to None as it ends
+            if note is not None:
+                note(fault)
             return None
 
     return shielded
