@@ -185,7 +185,7 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
             "last_s": found.last_s,
             "span_s": found.span_s,
             "step_s": found.step_s,
-            "at": None if frame is None else str(frame),
+            "at": None if frame is None else frame.text,
         },
         evidence=known_evidence(
             (now, found.last_s, "s"),

@@ -53,7 +53,7 @@ def _finding(found: Held, share: float, limits: Limits) -> Finding:
             **who([rank.rank], rank.process.world_size),
             "lost_ratio": share,
             "elapsed_s": found.looked_s,
-            "at": str(found.frame),
+            "at": found.frame.text,
             "blocked_s": found.blocked_s,
             "woken_per_s": found.woken_per_s,
         },

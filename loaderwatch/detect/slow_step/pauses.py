@@ -143,7 +143,7 @@ def _shapes(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding
         share=pauses.share,
         lost_s=pauses.lost_s,
         rule=of_size if fits else "compiling-in-steps",
-        params={"seen_compiling": dump is not None, "at": None if frame is None else str(frame)},
+        params={"seen_compiling": dump is not None, "at": None if frame is None else frame.text},
         evidence=proof,
         stacks=[dump] if dump is not None else [],
     )
@@ -202,7 +202,7 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
             "there": there,
             "every": every,
             "every_s": every_s,
-            "at": None if frame is None else str(frame),
+            "at": None if frame is None else frame.text,
         },
         evidence=[],
         stacks=[] if dump is None else [dump],

@@ -63,7 +63,7 @@ def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
             "compiling_ratio": share,
             "compiling": len(building),
             "looks": len(since),
-            "at": None if frame is None else str(frame),
+            "at": None if frame is None else frame.text,
         },
         evidence=known_evidence(
             ("looks-at-a-step", len(since), "count"),

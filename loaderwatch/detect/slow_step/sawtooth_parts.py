@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import Param
+from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.measures.gpu import FEW_TIMED
 from loaderwatch.detect.measures.pace import Pace
@@ -38,7 +38,7 @@ _ENGINE: Final = "/torch/autograd/"
 class Seen:
     """What stacks of low phases and the user's own phases show of a part."""
 
-    line: str | None = None  # of the user's code
+    line: Text | None = None  # of the user's code
     age_s: float | None = None  # of the stack that shows the line, where that is old
     phase: str | None = None  # the user's own, that holds most of it
     saves: bool = False  # a checkpoint is written there
@@ -89,7 +89,7 @@ class Steps:
             age_s = (now_ns - dump.taken_ns) / 1e9
             known = found.get(part, Seen())
             found[part] = Seen(
-                line=str(line),
+                line=line.text,
                 age_s=age_s if age_s > SAID_S else None,
                 phase=known.phase,
                 saves=known.saves or saving(frames),

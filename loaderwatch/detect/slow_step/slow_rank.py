@@ -62,7 +62,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
                 "iteration_s": own.iteration_s,
                 "lost_ratio": lost_ratio,
                 "larger": larger,
-                "at": None if frame is None else str(frame),
+                "at": None if frame is None else frame.text,
                 "host": at.host,
             },
             evidence=[

@@ -8,6 +8,7 @@ import pytest
 
 from loaderwatch.core.answers import Text
 from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.measures.stacks import Frame
 from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
 from loaderwatch.detect.slow_step.sawtooth_parts import Seen
 from loaderwatch.detect.window import RankWindow
@@ -138,10 +139,13 @@ def test_what_one_clock_alone_accuses_is_not_to_blame(told: Swing) -> None:
 
 
 def test_the_line_is_told_where_a_stack_was_taken() -> None:
-    seen = {"other": Seen(line="train.py:12 in report"), "optimizer": Seen(line="train.py:99 in step")}
+    seen = {
+        "other": Seen(line=Frame("train.py", "12", "report").text),
+        "optimizer": Seen(line=Frame("train.py", "99", "step").text),
+    }
     (found,) = causes(swing({"other": 0.15}, {"other": 0.06}, seen=seen), LEAST)
     assert "60 ms of the 150 ms of an iteration (train.py:12 in report)." in words(found, "cause")
-    long_ago = {"other": Seen(line="train.py:12 in report", age_s=300.0, phase="logging")}
+    long_ago = {"other": Seen(line=Frame("train.py", "12", "report").text, age_s=300.0, phase="logging")}
     (found,) = causes(swing({"other": 0.15}, {"other": 0.06}, seen=long_ago), LEAST)
     assert "an iteration (phase “logging”, train.py:12 in report, 5 min 0 s ago)." in words(found, "cause")
     (found,) = causes(swing({"other": 0.15}, {"other": 0.06}, seen={"other": Seen(phase="logging")}), LEAST)
@@ -155,7 +159,9 @@ def shares(told: Swing) -> dict[str, float]:
 def test_each_of_two_causes_has_its_share() -> None:
     """40 % of the time for each: a checkpoint now and then, and the optimizer in each step."""
     both = {"pauses": 0.06, "optimizer": 0.06}
-    told = swing(both, both, idle=0.8, seen={"pauses": Seen(line="train.py:61 in save", saves=True)})
+    told = swing(
+        both, both, idle=0.8, seen={"pauses": Seen(line=Frame("train.py", "61", "save").text, saves=True)}
+    )
     assert shares(told) == {"pauses": 0.4, "optimizer": 0.4}
     checkpoint, optimizer = causes(told, LEAST)
     assert checkpoint.explanation.rule == "gpu-waits-for-checkpoint"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.measures.stacks import Frame
 from loaderwatch.detect.slow_step.sawtooth_parts import Steps
 from loaderwatch.detect.window import RankWindow
 from tests.unit.detect.build import RankBuilder, S, run
 from tests.unit.detect.stacks import SAVE, main_in
+
+SAVES = Frame("train.py", "61", "save").text
 
 
 def stepping() -> RankBuilder:
@@ -47,7 +50,7 @@ def test_a_stack_is_of_the_part_in_which_it_was_taken() -> None:
     seen = steps.seen(rank.stacks, began_ns=0, reaches_back=False)
     assert seen.keys() == {"pauses", "optimizer"}
     assert seen["pauses"].saves
-    assert seen["pauses"].line == "train.py:61 in save"
+    assert seen["pauses"].line == SAVES
     assert not seen["optimizer"].saves
 
 
@@ -59,7 +62,7 @@ def test_an_old_stack_is_told_with_its_age_or_not_at_all() -> None:
     rank, steps = steps_of(builder)
     assert steps.seen(rank.stacks, rank.made_ns - 60 * S, reaches_back=False) == {}
     (seen,) = steps.seen(rank.stacks, rank.made_ns - 60 * S, reaches_back=True).values()
-    assert seen.line == "train.py:61 in save"
+    assert seen.line == SAVES
     assert seen.age_s == pytest.approx(300.0, abs=0.1)
 
 
