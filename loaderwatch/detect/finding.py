@@ -76,9 +76,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One conclusion of a detector over one window: the rule that fits, with the numbers and names that its message needs.
 
     The sentences stand in the catalogues of ``loaderwatch.texts`` under the rule's id, as its parts ``title``, ``cause`` and ``advice``.
-    A ``frame`` is a title that several rules share. ``also`` are further observations, each a
-    message whose ``cause`` and ``advice`` are appended to those of the rule. ``texts`` are the sentences of an old finding that
-    has no rule, or of one whose rule this version does not know any more.
+    A ``frame`` is a title that several rules share. Each message in ``also`` adds an observation: its ``cause`` and ``advice`` follow
+    those of the rule. ``texts`` are the English sentences of a stored finding, for one without a rule or with a rule of another version.
 
     ``key`` says which findings of later windows are the same incident: the tracker merges those, and people
     are alerted once.
@@ -150,8 +149,8 @@ def text_of(finding: Finding | Folded | answers.Finding, part: str) -> Text:
     kept: str = getattr(finding if isinstance(finding, answers.Finding) else finding.texts, part)
     if not finding.rule:
         return Text("as-written", {"text": kept})
-    framed = part == "title" and finding.frame is not None
-    said = finding.frame if framed and finding.frame else Text(finding.rule, finding.params, part)
+    frame = finding.frame if part == "title" else None
+    said = frame or Text(finding.rule, finding.params, part)
     for text in () if isinstance(finding, Folded) else finding.also:
         said = Text("one-after-another", {"first": said, "next": replace(text, part=part)})
     return said if not kept or is_sayable(said) else Text("as-written", {"text": kept})

@@ -35,9 +35,8 @@ _NOTHING: Final = {"en": "unknown", "zh": "未知"}
 _MISFITS: Final = (LookupError, ArithmeticError, RecursionError, TypeError, ValueError)
 """What Fluent and the formats raise where a parameter, or a message in it, is none that they know: of another version, or made up."""
 _BROKEN_LINE: Final = re.compile(r"\s*\n\s*")
-_KEPT_BREAK: Final = (
-    "\ue000"  # stands for a line break of a parameter while those of the catalogue are removed
-)
+_KEPT_BREAK: Final = "\ue000"
+"""Stands for a line break in a parameter, while the line breaks of the catalogue's file are removed."""
 _BETWEEN_HAN: Final = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\s*\n\s*")
 
 

@@ -304,7 +304,7 @@ def _steps(span: SpanInfo) -> int:
 
 
 def _advice(rank: RankWindow, host: HostWindow | None) -> tuple[str, dict[str, Param]]:
-    """Return the rule for a death of an unknown cause, by what is known of it, and what its advice needs."""
+    """Return the rule that fits a death of unknown cause, with the parameters of its advice."""
     params: dict[str, Param] = {"gone": 0, "gone_workers": None}
     gone = [worker for worker in rank.workers if not worker.alive]
     living = [worker for worker in rank.workers if worker.alive]

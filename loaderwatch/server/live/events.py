@@ -51,13 +51,15 @@ class RunState:
 
     def summary_in(self, language: str) -> bytes:
         """Return the text of the summary in a language."""
-        known = language == SOURCE or self.facts is None
-        return self.summary if known else self._said_once("summary", language, self.facts)
+        return self.summary if self._is_said(language) else self._said_once("summary", language, self.facts)
 
     def findings_in(self, language: str) -> bytes:
         """Return the text of the findings in a language."""
-        known = language == SOURCE or self.facts is None
-        return self.findings if known else self._said_once("findings", language, self.found)
+        return self.findings if self._is_said(language) else self._said_once("findings", language, self.found)
+
+    def _is_said(self, language: str) -> bool:
+        """Whether the texts are in that language already, or cannot be said in another: of some states the texts alone are known."""
+        return language == SOURCE or self.facts is None
 
     def _said_once(self, what: str, language: str, answer: Any) -> bytes:
         if (what, language) not in self._said:
