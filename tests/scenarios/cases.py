@@ -429,7 +429,7 @@ CASES: Final[tuple[Case, ...]] = (
         "stuck",
         within_s=60,
         stacks=1,
-        says=("one step of its optimizer", "in residual"),
+        says=("one step of its optimizer", "s26_line_search.py:"),
     ),
     Case(
         "s26_pool",

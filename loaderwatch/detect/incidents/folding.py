@@ -25,6 +25,8 @@ OF_THE_HOST: Final = frozenset(("S03", "S04", "S05", "S06", "S07", "S09", "S10",
 """Scenarios whose cause is the machine or the job's settings: for two loaders it is one trouble."""
 AS_IF_SHORT: Final = frozenset(("S02", "S03", "S07", "S08", "S14", "S23"))
 """What workers look like that stop again and again to fill a buffer: too few, too slow, without a CPU, or with nothing left to read."""
+OF_MANY_FETCHES: Final = frozenset(("S22", "S23", "S25", "S49"))
+"""Time limits, few readers, collections and locks: until enough of the fetches are seen, they look like single slow samples."""
 
 
 def explains(cause: Finding, effect: Finding) -> bool:
@@ -239,7 +241,7 @@ def _before_training(resumed: Finding, effect: Finding) -> bool:
 
 def _one_stall(cause: Finding, effect: Finding) -> bool:
     """Whether two findings about waits have one cause: the machine, or how a worker reads its part of a stream."""
-    return _one_machine(cause, effect) or _refilled(cause, effect) or _left_alone(cause, effect)
+    return _one_machine(cause, effect) or _refilled(cause, effect) or _in_any_fetch(cause, effect)
 
 
 def _refilled(refills: Finding, wait: Finding) -> bool:
@@ -253,14 +255,14 @@ def _refilled(refills: Finding, wait: Finding) -> bool:
     )
 
 
-def _left_alone(lone: Finding, spikes: Finding) -> bool:
-    """Whether the loop waits long for single batches because few workers are left to read a stream."""
+def _in_any_fetch(steady: Finding, spikes: Finding) -> bool:
+    """Whether the loop waits long for single batches because of what many of the loader's fetches suffer from."""
     return (
-        lone.scenario == "S23"
-        and lone.key.endswith(":steady")
+        steady.scenario in OF_MANY_FETCHES
+        and steady.key.endswith(":steady")
         and spikes.scenario in ("S20", "S21")
-        and _same_loader(lone, spikes)
-        and _same_rank(lone, spikes)
+        and _same_loader(steady, spikes)
+        and _same_rank(steady, spikes)
     )
 
 

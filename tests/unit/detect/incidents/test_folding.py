@@ -298,8 +298,9 @@ def test_a_refilled_buffer_explains_workers_that_seem_short(scenario: str) -> No
     assert explains(refills, waits(scenario, "steady", 20.0)) == (scenario == "S23")
 
 
-def test_a_worker_left_alone_explains_the_long_waits_for_it() -> None:
-    alone = waits("S23", "steady", 5.0)
-    assert [one.scenario for one in fold([waits("S20", "spikes", 9.0), alone])] == ["S23"]
-    assert not explains(alone, waits("S20", "spikes", 9.0, loader=1))
-    assert not explains(waits("S23", "spikes", 5.0), waits("S20", "steady", 9.0))
+@pytest.mark.parametrize("scenario", ["S22", "S23", "S25", "S49"])
+def test_what_many_fetches_suffer_from_explains_the_long_waits_for_single_ones(scenario: str) -> None:
+    steady = waits(scenario, "steady", 5.0)
+    assert [one.scenario for one in fold([waits("S20", "spikes", 9.0), steady])] == [scenario]
+    assert not explains(steady, waits("S20", "spikes", 9.0, loader=1))
+    assert not explains(waits(scenario, "spikes", 5.0), waits("S20", "steady", 9.0))
