@@ -13,9 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.machine import cpus_of, machine_of
-from loaderwatch.detect.measures.pace import paces, recent
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.measures.statistics import ratio, total
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.recordings.recording import Recording, windows
@@ -95,11 +93,11 @@ def facts(payloads: Sequence[bytes]) -> Facts | None:
 
 
 def _facts(window: RunWindow) -> Facts | None:
-    rank = window.ranks.get(0)
-    now = next((found for pace in paces(rank) if (found := recent(pace, Limits()))), None) if rank else None
+    rank = RunEvidence(window).ranks.get(0)
+    now = next(iter(rank.recent_paces), None) if rank else None
     if rank is None or now is None or rank.process.state != "live":
         return None
-    machine, cpus = machine_of(window, rank, now.loader.loader), cpus_of(window, rank)
+    machine, cpus = rank.machine(now.loader.loader), rank.cpus
     lately = now.fetches.ended_ns >= now.request_ns[0]
     samples = total(now.fetches.samples[lately].astype(float))
     batches_per_s = 1 / now.iteration_s

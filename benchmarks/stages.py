@@ -26,8 +26,8 @@ from benchmarks.envelopes import RUN, SECOND, streamers
 from loaderwatch.core import wire
 from loaderwatch.core.answers import Verdict
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.cadence import envelope_s
 from loaderwatch.server.encoding import encode_json
 from loaderwatch.server.live.judge import Judge
@@ -88,26 +88,27 @@ def measure(ranks: int, seconds: float, commit_s: float, profiled: str | None = 
                 complete(builder, store)
             with stages.stage("window"):
                 window = builder.window()
+                evidence = RunEvidence(window)
             with stages.stage("totals"):
                 totals = builder.totals()
             with stages.stage("summary"):
-                summary = summary_of(window, totals, state="live", verdict=verdict)
+                summary = summary_of(evidence, totals, state="live", verdict=verdict)
             with stages.stage("encoding"):
                 encode_json(outline(summary))
             if tick % 2 or interval_s >= 1:
                 with stages.stage("detectors"):
-                    findings = detect(window)
+                    findings = detect(evidence)
                     judge.begin(window, window.now_ns)
                     judge.judge(window, findings, window.now_ns)
-                    verdict = verdict_of("live", partial(_as_it_is, window), judge.book.open_alerts())
+                    verdict = verdict_of("live", partial(_as_it_is, evidence), judge.book.open_alerts())
                 with stages.stage("rollups"):
                     store.tidy()
         store.close()
     return stages
 
 
-def _as_it_is(window: RunWindow) -> RunWindow:
-    return window
+def _as_it_is(run: RunEvidence) -> RunEvidence:
+    return run
 
 
 def main() -> None:

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.machine import RECENT_NS, cpus_of, machine_of
-from loaderwatch.detect.measures.pace import Pace, pace_of, recent
+from loaderwatch.detect.evidence import RankEvidence, RunEvidence
+from loaderwatch.detect.measures.machine import RECENT_NS
+from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.statistics import Floats, known, mean, ratio, total
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow
 from loaderwatch.pipeline.simulation import KNEE_RATIO, Pipeline, Setting, iteration_s
 
 MOST_WORKERS: Final = 32
@@ -84,19 +84,19 @@ class WhatIf:
         return float(self.pipeline.step_s.mean())
 
 
-def what_if(window: RunWindow, rank: int, loader: int) -> WhatIf | None:
+def what_if(run: RunEvidence, rank: int, loader: int) -> WhatIf | None:
     """Return what other settings would give for a loader of a rank.
 
     None when it is not being iterated, is no DataLoader, too few of its fetches are known, or they do not explain today's speed.
     """
-    found = window.ranks.get(rank)
+    found = run.ranks.get(rank)
     info = next((one for one in found.process.loaders if one.loader == loader), None) if found else None
     if found is None or info is None:
         return None
-    now = recent(pace_of(found, info), Limits())
+    now = recent(found.pace(info), found.limits)
     if now is None or now.workers is None:
         return None
-    pipeline = _pipeline(window, found, now)
+    pipeline = _pipeline(found, now)
     measured_s = now.iteration_s
     if pipeline is None or not measured_s > 0:
         return None
@@ -168,13 +168,13 @@ def _in_blocks(values: Floats, random: np.random.Generator) -> Floats:
     return drawn
 
 
-def _pipeline(window: RunWindow, rank: RankWindow, now: Pace) -> Pipeline | None:
+def _pipeline(evidence: RankEvidence, now: Pace) -> Pipeline | None:
     """Return what was measured of a loader; None where too few fetches or steps are known."""
     fetch_s = known(_fetch_s(now))
     step_s = known(now.step_s + np.nan_to_num(now.nested_s))
     if min(fetch_s.size, step_s.size) < FEW_FETCHES or not fetch_s.mean() > 0:
         return None
-    cpus, machine = cpus_of(window, rank), machine_of(window, rank, now.loader.loader)
+    rank, cpus, machine = evidence.rows, evidence.cpus, evidence.machine(now.loader.loader)
     # What was measured beside others that wanted the same CPUs is taken back to what it takes with a CPU at once.
     fetching = min(1.0, ratio(_lately_s(rank, now), max(1, now.workers or 1) * RECENT_NS / 1e9))
     fetch_free = 1 - _share(machine.worker_delay_ratio, fetching)

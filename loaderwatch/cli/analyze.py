@@ -29,6 +29,7 @@ from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.language import own_language
 from loaderwatch.core.printable import one_line
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.text import count
@@ -182,7 +183,7 @@ def _settings(source: RunSource) -> list[WhatIf]:
 
 
 def _played(window: RunWindow) -> list[WhatIf]:
-    return what_if_of(window, None)
+    return what_if_of(RunEvidence(window), None)
 
 
 def _of_recording(recording: Recording, hang_after_s: float | None, title: str) -> _Analysis:

@@ -14,12 +14,11 @@ from loaderwatch.detect.crash import detector as crash
 from loaderwatch.detect.epoch_boundary import detector as epoch_boundary
 from loaderwatch.detect.epoch_boundary import fast_forward, shards
 from loaderwatch.detect.evaluation import detector as evaluation
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES, Finding, observed
 from loaderwatch.detect.hang import detector as hang
 from loaderwatch.detect.incidents.folding import fold
 from loaderwatch.detect.input_bound import detector as input_bound
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.pace import paces_kept
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.measures.standstill import before_standstill
 from loaderwatch.detect.running_out import cushion, descriptors, disk, drift, headroom, memory, shared_memory
@@ -37,7 +36,7 @@ from loaderwatch.detect.slow_step import (
 )
 from loaderwatch.detect.window import RunWindow
 
-Detector = Callable[[RunWindow, Limits], list[Finding]]
+Detector = Callable[[RunEvidence], list[Finding]]
 
 DETECTORS: Final[tuple[Detector, ...]] = (
     hang.detect,
@@ -85,27 +84,25 @@ OF_STANDSTILLS: Final[frozenset[Detector]] = frozenset(
 )
 """Detectors that also judge a span that may stand still. The others judge a speed, of which such a span tells nothing until it ends."""
 
-DEFAULT_LIMITS: Final = Limits()
 
-
-def detect(window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> list[Finding]:
-    """Return the findings of a window, the worst first: one for each cause, with its effects folded under it.
+def detect(run: RunEvidence) -> list[Finding]:
+    """Return the findings of a run in a window, the worst first: one for each cause, with its effects folded under it.
 
     Where several detectors find the same key, the first one's finding counts, because it knows the cause more
     exactly. A loader that is built anew for every epoch is one loader to all of them.
     """
-    window = joined(window)
-    moving = before_standstill(window)
-    still = {number for number, rank in window.ranks.items() if moving.ranks[number] is not rank}
+    run = run.seen_as(joined(run.window))
+    window = run.window
+    moving = run.seen_as(before_standstill(window))
+    still = {number for number, rank in window.ranks.items() if moving.window.ranks[number] is not rank}
     found: dict[str, Finding] = {}
-    with paces_kept(window), paces_kept(moving):
-        for detector in DETECTORS:
-            if detector in OF_STANDSTILLS:
-                new = detector(window, limits)
-            else:
-                new = [_of_before(finding, still) for finding in detector(moving, limits)]
-            for finding in new:
-                found.setdefault(finding.key, finding)
+    for detector in DETECTORS:
+        if detector in OF_STANDSTILLS:
+            new = detector(run)
+        else:
+            new = [_of_before(finding, still) for finding in detector(moving)]
+        for finding in new:
+            found.setdefault(finding.key, finding)
     if window.summed:
         found = {key: _in_part(finding, window) for key, finding in found.items()}
     folded = fold([finding for finding in found.values() if not finding.is_past])

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.detect.crash.evidence import loader_of
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct
 
 CODE = "sample-timeout"
@@ -24,9 +24,10 @@ MANY: Final = 10
 MOST_NAMED: Final = 5
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """One finding for each loader of a rank that reads some samples for too long."""
     found: list[Finding] = []
+    window = run.window
     for rank in window.ranks.values():
         rows = rank.table("sample_timeouts")
         told = rows["outcome"] == Outcome.SKIPPED

@@ -101,8 +101,6 @@ class RankWindow:
     last_workers: list[SpanInfo] = field(default_factory=list)  # as last reported; a crash leaves only these
     rebuilt: frozenset[tuple[int, int]] = frozenset()  # (loader, epoch) that a newly built loader began
     courses: Mapping[int, Course] = field(default_factory=dict)  # by training loader, rebuilt ones as one
-    shared: dict[str, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
-    """What is measured once for all who look at this rank's rows, for as long as somebody says (``measures.pace.paces_kept``)."""
 
     def table(self, name: str) -> Columns:
         """Return the rank's rows of a table; a table without rows if there are none."""
@@ -208,8 +206,6 @@ class RunWindow:
     attempt: int = 1  # its number; nothing of an earlier attempt is in the window
     attempt_ns: int = 0  # when the attempt began, UTC; 0 for the first one
     summed: Mapping[int, SummedRank] = field(default_factory=dict)
-    shared: dict[Any, Any] = field(init=False, default_factory=dict, compare=False, repr=False)
-    """What is measured once for all who look at this window, by the name of what measures it; a changed copy begins anew."""
 
     @cached_property
     def world_size(self) -> int:

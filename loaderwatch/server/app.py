@@ -45,7 +45,7 @@ from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.ingest import Ingest
 from loaderwatch.server.lifetime import Lifetime
 from loaderwatch.server.live.events import Hub
-from loaderwatch.server.live.judge import detector
+from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions
@@ -118,7 +118,7 @@ def create_app(
     keys = Keys(tokens)
     make = make_live_run
     if options.hang_after_s is not None:
-        make = partial(make_live_run, detector=detector(options.hang_after_s))
+        make = partial(make_live_run, limits=limits_of(options.hang_after_s))
     live = LiveRuns(opened, hub, notifier, lambda: url, make=make, ended=verdicts.keep)
     parts = Parts(
         options=options,

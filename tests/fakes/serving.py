@@ -22,6 +22,7 @@ import httpx
 import uvicorn
 
 from loaderwatch.core.wire import Envelope, encode
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.access.connection import Connection, Listener, Server, uvicorn_options
@@ -160,8 +161,8 @@ class ScriptedDetector:
         self.findings: list[Finding] = []
         self.windows: list[RunWindow] = []
 
-    def __call__(self, window: RunWindow) -> list[Finding]:
-        self.windows.append(window)
+    def __call__(self, run: RunEvidence) -> list[Finding]:
+        self.windows.append(run.window)
         return self.findings
 
 

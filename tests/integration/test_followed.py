@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from loaderwatch.cli import main
-from loaderwatch.server.live.judge import Judge, detector
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.server.live.judge import Judge
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.window.replay import windows
@@ -31,9 +33,9 @@ def judged(store: DuckDBStore, name: str) -> str:
     *before, last = recorded.decoded()
     over = [msgspec.structs.replace(process, state="finished") for process in last.processes or ()]
     store.append([*before, msgspec.structs.replace(last, processes=over, final=True)])
-    judge, detect = Judge(recorded.run_id), detector(None)
+    judge = Judge(recorded.run_id)
     for window in windows(store, recorded.run_id):
-        judge.judge(window, detect(window), window.now_ns)
+        judge.judge(window, detect(RunEvidence(window)), window.now_ns)
     store.save_alerts(recorded.run_id, judge.book.take_unsaved())
     return recorded.run_id
 

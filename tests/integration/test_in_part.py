@@ -14,6 +14,7 @@ from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.crash.unexplained import unexplained_death
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.summary import MOST_HOSTS, outline, summary_of
 from loaderwatch.server.queries.gpus import gpus_in
@@ -115,8 +116,8 @@ def test_the_summary_has_every_rank_as_if_all_were_looked_at(store: DuckDBStore)
     played = Played(store)
     for seq in range(1, 40):
         window = played.go_on(second(seq, late=True))
-    mine = summary_of(window, played.part.totals(), state="live")
-    other = summary_of(played.whole.window(), played.whole.totals(), state="live")
+    mine = summary_of(RunEvidence(window), played.part.totals(), state="live")
+    other = summary_of(RunEvidence(played.whole.window()), played.whole.totals(), state="live")
     assert [row.rank for row in mine.ranks] == list(range(WORLD))
     for row, known in zip(mine.ranks, other.ranks, strict=True):
         assert (row.step, row.phase, row.host, row.state) == (
@@ -157,7 +158,7 @@ def test_the_straggler_is_found_and_the_finding_says_of_how_many(store: DuckDBSt
     played = Played(store)
     for seq in range(1, 40):
         window = played.go_on(second(seq, late=True))
-    found = detect(window)
+    found = detect(RunEvidence(window))
     assert [(one.code, one.rank) for one in found if one.severity != "info"] == [("input-bound", LATE)]
     said = {evidence.label: evidence.value for evidence in found[0].evidence}
     assert (
@@ -175,7 +176,7 @@ def test_what_all_looked_at_do_is_said_of_all(store: DuckDBStore) -> None:
             one.tables["steps"]["wait_ns"] = slow
             one.tables["steps"]["step_ns"] = np.tile(np.array([40 * MS]), 10 * PER_HOST).tobytes()
         window = played.go_on(envelopes)
-    found = next(one for one in detect(window) if one.code == "input-bound")
+    found = next(one for one in detect(RunEvidence(window)) if one.code == "input-bound")
     assert found.title.startswith(f"All {WORLD} ranks lose up to 60 %")
     assert found.rank is None
 
@@ -188,7 +189,7 @@ def test_a_rank_that_dies_is_looked_at_in_the_same_look(store: DuckDBStore) -> N
     played.go_on(second(20, late=False, dead=True))
     window = played.go_on(second(21, late=False, dead=True))
     assert window.ranks[DEAD].process.state == "crashed"
-    death = unexplained_death(window, detect(window), [])
+    death = unexplained_death(window, detect(RunEvidence(window)), [])
     assert death is not None
     assert death.rank == DEAD
 
@@ -200,7 +201,7 @@ def test_a_restarted_server_goes_on_in_part(store: DuckDBStore) -> None:
         played.go_on(second(seq, late=True))
     again = rebuild(store, "run-1")
     window = again.window()
-    last = summary_of(window, again.totals(), state="live")
+    last = summary_of(RunEvidence(window), again.totals(), state="live")
     assert all(row.steps_per_s == pytest.approx(10.0, rel=0.1) for row in last.ranks)
     assert all((row.seen_at or 0) > T0 / 1e9 for row in last.ranks)
     assert PER_HOST <= len(window.ranks) <= MOST_RANKS

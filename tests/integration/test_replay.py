@@ -13,6 +13,7 @@ import pytest
 from loaderwatch.core.facts import GpuInfo, Loss, StackDump
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.queries import charts
@@ -205,7 +206,7 @@ def test_the_summary_of_a_stored_run_is_its_last_live_one(store: DuckDBStore) ->
     for each in envelopes:
         live.add(each)
     store.append(envelopes)
-    before = msgspec.to_builtins(summary_of(live.window(), live.totals(), state="finished"))
+    before = msgspec.to_builtins(summary_of(RunEvidence(live.window()), live.totals(), state="finished"))
     after = msgspec.to_builtins(charts.stored_summary(store, "run-1"))
     for key in ("lost_s", "data_wait_ratio", "goodput_ratio", "compute_duty_ratio", "steps_per_s"):
         assert after.pop(key) == pytest.approx(before.pop(key)), key

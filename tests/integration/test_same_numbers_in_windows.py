@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.critical_path import RunUse, run_use
+from loaderwatch.detect.measures.critical_path import RunUse
 from loaderwatch.detect.measures.shares import RECENT_S, wait_share
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.summary import summary_of
@@ -109,7 +110,7 @@ def runs(draw: st.DrawFn) -> Made:
 
 
 def measured(window: RunWindow) -> RunUse:
-    use = run_use(window)
+    use = RunEvidence(window).use
     assert use.wait_ratio is not None
     assert use.goodput_ratio is not None
     return use
@@ -119,7 +120,7 @@ def measured(window: RunWindow) -> RunUse:
 @given(made=runs())
 def test_every_place_says_the_same_and_it_is_true(made: Made) -> None:
     window = made.window
-    use, summary = measured(window), summary_of(window, NO_TOTALS, state="live")
+    use, summary = measured(window), summary_of(RunEvidence(window), NO_TOTALS, state="live")
     share = use.wait_ratio or 0.0
     assert share == pytest.approx(made.share, abs=CLOSE)
     # The tiles.
@@ -136,7 +137,7 @@ def test_every_place_says_the_same_and_it_is_true(made: Made) -> None:
     # Where nothing but steps and waits was, what is not lost is good.
     assert 0.0 <= (use.goodput_ratio or 0.0) <= 1 - share + CLOSE
     # The bars.
-    for bar in coupling_of(window, Limits()).ranks:
+    for bar in coupling_of(RunEvidence(window, Limits())).ranks:
         assert bar.data_s / bar.iteration_s == pytest.approx(use.ranks[bar.rank].wait_ratio, abs=CLOSE)
     # The verdict.
     said = verdict_now(window, [])
@@ -184,5 +185,5 @@ def followed(window: RunWindow) -> WindowBuilder:
 def test_the_time_lost_is_what_was_lost_along_the_critical_path(made: Made) -> None:
     """Whoever was late: also where ranks are late in turns, by either clock, with an open wait."""
     builder = followed(made.window)
-    found = summary_of(builder.window(), builder.totals(), state="live")
+    found = summary_of(RunEvidence(builder.window()), builder.totals(), state="live")
     assert found.lost_s == pytest.approx(made.lost_s, rel=0.15, abs=0.1), made.about

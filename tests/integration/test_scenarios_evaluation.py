@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loaderwatch.core import wire
-from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.measures.pace import paces_of
 from loaderwatch.server.window.builder import WindowBuilder
 from tests.scenarios.cases import Case, in_group
 from tests.scenarios.play import Outcome, play
@@ -58,7 +58,7 @@ def test_a_step_is_as_long_as_the_model_makes_it(outcomes: dict[str, Outcome], c
     for payload in outcome.payloads:
         builder.add(wire.decode(payload))
     (rank,) = builder.window().ranks.values()
-    (pace,) = paces(rank)
+    (pace,) = paces_of(rank)
     assert pace.mean_step_s < WITHIN * STEP_S, outcome.report()
     by_the_clock_s = float(np.nanmean(pace.step_s + pace.nested_s + pace.aside_s))
     assert by_the_clock_s > APART * pace.mean_step_s

@@ -16,9 +16,9 @@ from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.crash.evidence import dead_worker
 from loaderwatch.detect.crash.killed import killed_worker
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
 
@@ -31,17 +31,17 @@ _DIED: Final = (EndedBy.WORKER_DIED, EndedBy.LEFT_AFTER_DEATH)
 _FAILED: Final = (EndedBy.ERROR, *_DIED)
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """At most one finding for each rank: of the loader whose newest passes failed one after the other, most often."""
     found: list[Finding] = []
-    for rank in window.ranks.values():
-        if rank.process.state == "live" and _may_fail(rank):
+    for rank in (live.rows for live in run.live_ranks):
+        if _may_fail(rank):
             loaders = distinct(rank.table("epoch_ends")["loader"])
             # One that is made anew for each try may have several numbers; one that fails beside others that do not has its own.
             most = max(
                 (_failures(rank, numbers) for numbers in (loaders, *([one] for one in loaders))), key=len
             )
-            found += [finding for finding in [_finding(window, rank, most)] if finding is not None]
+            found += [finding for finding in [_finding(run.window, rank, most)] if finding is not None]
     return found
 
 

@@ -25,9 +25,9 @@ from loaderwatch.detect.crash.evidence import (
     workers_began,
 )
 from loaderwatch.detect.crash.killed import killed_worker, oom_kills
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.running_out.descriptors import NEARLY_RATIO, open_by
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
@@ -58,8 +58,9 @@ _AGAIN = ("spawn", "forkserver")
 """Start methods with which each worker imports the script again."""
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find the rank that died first of a known cause: one finding at most, because the others followed it."""
+    window = run.window
     dead = [rank for rank in window.ranks.values() if rank.process.state == "crashed"]
     for rank in sorted(dead, key=lambda rank: (rank.made_ns, rank.rank)):
         reason = _reason(rank, window.hosts.get(rank.host))

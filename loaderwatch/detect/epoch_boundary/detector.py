@@ -20,13 +20,12 @@ from loaderwatch.detect.epoch_boundary.causes import (
     parts_of,
     rebuilt,
 )
+from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import NEWEST_EPOCHS, Limits
-from loaderwatch.detect.measures.boundaries import Boundary, boundaries
+from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.measures.gain import gain_ratio
-from loaderwatch.detect.measures.pace import takes_from_several
-from loaderwatch.detect.measures.progress import wait_limit_s
 from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
@@ -45,7 +44,7 @@ ONE_COSTS_S = 10.0
 class Toll:
     """The cost of one loader's epoch boundaries to one rank."""
 
-    rank: RankWindow
+    rank: RankEvidence
     loader: LoaderInfo
     paid: list[Boundary]  # the boundaries that count
     cause: Explanation
@@ -64,39 +63,37 @@ class Toll:
         return min(1.0, self.cost_s / self.epoch_s) if self.epoch_s > 0 else self.share
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find each loader whose epoch boundaries cost too much: one finding for all its ranks."""
     tolls: dict[int, list[Toll]] = {}
-    for rank in window.ranks.values():
-        if rank.process.state != "live":
-            continue
+    for rank in run.live_ranks:
         for loader in rank.process.loaders:
-            toll = _toll(rank, loader, limits)
+            toll = _toll(rank, loader)
             if toll is not None:
                 tolls.setdefault(loader.loader, []).append(toll)
-    return [_finding(window, group, limits) for _, group in sorted(tolls.items())]
+    return [_finding(run.window, group) for _, group in sorted(tolls.items())]
 
 
-def _toll(rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Toll | None:
+def _toll(rank: RankEvidence, loader: LoaderInfo) -> Toll | None:
     if loader.role != "train":
         return None
-    if not _worth_a_look(rank, loader):
+    if not _worth_a_look(rank.rows, loader):
         return None
-    found = boundaries(rank, loader)
+    found = rank.boundaries(loader)
     if len(found) < 2:
         return None
     quick = rebuilt(loader, found)
     if quick:
         return _judge(rank, loader, quick, explain_rebuilt(loader, quick), found, REBUILD_FLOOR_S)
-    limit_s = wait_limit_s(rank, loader.loader, limits)
-    regular = [b for b in found if not _hung(b, found, limit_s, limits)]
+    limit_s = rank.wait_limit_s(loader.loader)
+    regular = [b for b in found if not _hung(b, found, limit_s, rank.limits)]
     paid = [b for b in regular if b.epoch > 0][-20:]
     if not paid or all(dropped_early(loader, b) for b in paid):
         return None  # too few yet to tell S32 from a look at one batch
     alone = len(paid) < FEW_EPOCHS
     if alone and paid[0].cost_s < ONE_COSTS_S:
         return None
-    cause = explain(loader, paid, _usual_fetch_s(rank, loader))
+    cause = explain(loader, paid, _usual_fetch_s(rank.rows, loader))
     if cause.scenario == "S15":  # the first epoch pays that as well
         paid = regular[-20:]
     return _judge(rank, loader, paid, cause, found, FLOOR_S)
@@ -125,7 +122,7 @@ def _worth_a_look(rank: RankWindow, loader: LoaderInfo) -> bool:
 
 
 def _judge(
-    rank: RankWindow,
+    rank: RankEvidence,
     loader: LoaderInfo,
     paid: list[Boundary],
     cause: Explanation,
@@ -162,7 +159,7 @@ def _usual_fetch_s(rank: RankWindow, loader: LoaderInfo) -> float:
     return median(seconds(fetches["fetch_ns"][fetches["loader"] == loader.loader]))
 
 
-def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Finding:
+def _finding(window: RunWindow, tolls: Sequence[Toll]) -> Finding:
     worst = max(tolls, key=lambda toll: toll.lost_s)
     world = max(len(window.ranks), worst.rank.process.world_size)
     ranks = window.standing_for(sorted(toll.rank.rank for toll in tolls))
@@ -175,7 +172,7 @@ def _finding(window: RunWindow, tolls: Sequence[Toll], limits: Limits) -> Findin
             **who(ranks, world),
             "share_ratio": worst.epoch_share,
             "place": "making-iterators" if per_iterator else "at-boundaries",
-            "loader": worst.loader.name if takes_from_several(worst.rank, limits) else None,
+            "loader": worst.loader.name if worst.rank.takes_from_several else None,
             "because": cause.said("because"),
         },
     )

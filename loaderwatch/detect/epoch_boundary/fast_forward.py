@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.machine import SLOWEST, slowness_of
+from loaderwatch.detect.measures.machine import SLOWEST
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+from loaderwatch.detect.window import RankWindow, seconds
 
 CODE = "fast-forward"
 EMPTY_STEP_S = 0.0003
@@ -48,27 +48,25 @@ TURNS_RATIO = 0.75
 """Share of those numbers that are the same: hiccups come at any distance."""
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find each loader that is being fast-forwarded, or was until a moment ago: one finding for each."""
     found: dict[int, Finding] = {}
-    for rank in window.ranks.values():
-        if rank.process.state != "live":
-            continue
+    for rank in run.live_ranks:
         for loader in rank.process.loaders:
             if loader.role == "train" and loader.loader not in found:
-                finding = _finding(window, rank, loader, limits)
+                finding = _finding(rank, loader)
                 if finding is not None:
                     found[loader.loader] = finding
     return list(found.values())
 
 
-def only_reads(window: RunWindow, rank: RankWindow, loader: LoaderInfo) -> bool:
+def only_reads(evidence: RankEvidence, loader: LoaderInfo) -> bool:
     """Whether nothing was done with any batch, and it is no fast-forward yet: too few batches have come, or the loop's body is empty."""
+    rank, slowness = evidence.rows, evidence.slowness
     steps = rank.table("steps")
     rows = np.flatnonzero((steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1))
     if not rows.size or not _still(rank, loader) or rank.process.trains_without_loader:
         return False
-    slowness = slowness_of(window, rank)
     if _trains(rank, rows, np.inf).any():
         return False
     if _body(rank) == "nothing":  # unless what the loop goes over trains, as a generator of the script may
@@ -79,14 +77,14 @@ def only_reads(window: RunWindow, rank: RankWindow, loader: LoaderInfo) -> bool:
     return few and _is_idle(rank, rows, _body_s(rank, loader) * slowness)
 
 
-def _finding(window: RunWindow, rank: RankWindow, loader: LoaderInfo, limits: Limits) -> Finding | None:
+def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
+    rank, slowness, limits = evidence.rows, evidence.slowness, evidence.limits
     if _trained_at_once(rank, loader):
         return None
     steps = rank.table("steps")
     rows = np.flatnonzero((steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1))
     if rows.size < FEW:
         return None
-    slowness = slowness_of(window, rank)
     newest_s = median(seconds(steps["step_ns"][rows[-AHEAD:]]))
     empty_s = max(EMPTY_STEP_S * slowness, EMPTY_RATIO * newest_s)
     if _first(rank, _trains(rank, rows[: FEW + AHEAD], empty_s)) < FEW:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderwatch.core.answers import Text
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
-from loaderwatch.detect.measures.pace import Pace, paces, recent
+from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.progress import WORKER_IDLE
-from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow
 
 CODE = "input-bound"
 ROUNDS = 3.0  # rounds of all workers that a worker must have missed
@@ -34,30 +34,27 @@ class _Shares:
     idle_s: float  # seconds, of the exhausted worker that ended last
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find each loader that too few workers still read: one finding, of the rank that loses most."""
     worst: dict[int, Finding] = {}
-    for rank in window.ranks.values():
-        if rank.process.state != "live":
-            continue
+    for rank in run.live_ranks:
         if not any(loader.iterable_dataset for loader in rank.process.loaders):
             continue
-        if wait_share(rank, limits) < QUIET_RATIO:
+        if rank.wait_ratio < QUIET_RATIO:
             continue
-        for pace in paces(rank):
-            finding = _finding(rank, pace, limits)
-            known = worst.get(pace.loader.loader)
+        for now in rank.recent_paces:
+            finding = _finding(rank.rows, now, run.limits)
+            known = worst.get(now.loader.loader)
             if finding is not None and (known is None or (finding.lost_s or 0) > (known.lost_s or 0)):
-                worst[pace.loader.loader] = finding
+                worst[now.loader.loader] = finding
     return [worst[loader] for loader in sorted(worst)]
 
 
-def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
-    workers = pace.workers or 0
-    if not pace.loader.iterable_dataset or workers < 2:
+def _finding(rank: RankWindow, now: Pace, limits: Limits) -> Finding | None:
+    workers = now.workers or 0
+    if not now.loader.iterable_dataset or workers < 2:
         return None
-    now = recent(pace, limits)
-    if now is None or now.share < limits.input_warning_ratio or now.lost_s < limits.input_floor_s:
+    if now.share < limits.input_warning_ratio or now.lost_s < limits.input_floor_s:
         return None
     if now.lost_s / now.wait_s.size < limits.input_step_floor_s:
         return None
@@ -72,7 +69,7 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
     delivered = [str(shares.batches.get(worker, 0)) for worker in range(workers)]
     world = max(1, rank.process.world_size)
     return Finding(
-        key=f"{CODE}:{pace.loader.loader}:steady",
+        key=f"{CODE}:{now.loader.loader}:steady",
         code=CODE,
         scenario="S23",
         severity="critical" if now.share >= limits.input_critical_ratio else "warning",
@@ -80,7 +77,7 @@ def _finding(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         began_ns=int(now.request_ns[0]),
         rule="workers-out-of-shards",
         params={
-            "loader": pace.loader.name,
+            "loader": now.loader.name,
             "rank": rank.rank if world > 1 else None,
             "world": world,
             "workers": workers,

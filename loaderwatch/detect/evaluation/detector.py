@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.machine import cpus_of
-from loaderwatch.detect.measures.pace import pace_of
 from loaderwatch.detect.measures.statistics import ratio
-from loaderwatch.detect.window import RankWindow, RunWindow, one_of
+from loaderwatch.detect.window import one_of
 
 CODE: Final = "slow-evaluation"
 SCENARIO: Final = "S55"
@@ -43,7 +42,7 @@ START_PART = 0.5  # share of the waiting from which the start of the workers is 
 class Passes:
     """The passes over one evaluation loader in the whole run, and what they cost one rank, in seconds."""
 
-    rank: RankWindow
+    rank: RankEvidence
     loader: LoaderInfo
     passes: int
     began_ns: int  # the first pass, UTC
@@ -63,12 +62,11 @@ class Passes:
         return min(1.0, ratio(self.lost_s, self.elapsed_s))
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find each evaluation loader that costs enough of the run, on the rank that waits most for it."""
     worst: dict[int, Passes] = {}
-    for rank in window.ranks.values():
-        if rank.process.state != "live":
-            continue
+    limits, known = run.limits, len(run.ranks)
+    for rank in run.live_ranks:
         for loader in rank.process.loaders:
             passes = passes_of(rank, loader) if loader.role != "train" else None
             if passes is None or not (_worth_a_word(passes, limits) or _takes_much(passes)):
@@ -77,14 +75,15 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             if other is None or (other.lost_s, other.evaluating_s) < (passes.lost_s, passes.evaluating_s):
                 worst[loader.loader] = passes
     found = (
-        (_finding(window, passes) if _worth_a_word(passes, limits) else None) or _remark(window, passes)
+        (_finding(known, passes) if _worth_a_word(passes, limits) else None) or _remark(known, passes)
         for _, passes in sorted(worst.items())
     )
     return [finding for finding in found if finding is not None]
 
 
-def passes_of(rank: RankWindow, loader: LoaderInfo) -> Passes | None:
+def passes_of(evidence: RankEvidence, loader: LoaderInfo) -> Passes | None:
     """Return what evaluation with this loader costs a rank; None when none of it is in the window."""
+    rank = evidence.rows
     steps = rank.steps
     rows = (steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1)
     rows &= steps["wait_ns"] != UNKNOWN
@@ -106,7 +105,7 @@ def passes_of(rank: RankWindow, loader: LoaderInfo) -> Passes | None:
         batches[epoch] = max(batches.get(epoch, 0), batch + 1)
     began = begins["request_ns"]
     return Passes(
-        rank=rank,
+        rank=evidence,
         loader=loader,
         passes=sum(number > 0 for number in batches.values()),
         began_ns=int(began[begun][0]),
@@ -140,12 +139,12 @@ def _severity(passes: Passes) -> Severity:
     return "critical" if passes.share >= CRITICAL_RATIO else "warning"
 
 
-def _finding(window: RunWindow, passes: Passes) -> Finding | None:
+def _finding(ranks: int, passes: Passes) -> Finding | None:
     rank, loader = passes.rank, passes.loader
-    cause = _cause(window, passes)
+    cause = _cause(passes)
     if cause is None:
         return None
-    world = max(len(window.ranks), rank.process.world_size)
+    world = max(ranks, rank.process.world_size)
     gain = cause.gain_ceiling_ratio
     if gain is not None:
         gain = min(passes.share, gain * ratio(passes.evaluating_s, passes.elapsed_s))
@@ -186,12 +185,12 @@ def _finding(window: RunWindow, passes: Passes) -> Finding | None:
     )
 
 
-def _remark(window: RunWindow, passes: Passes) -> Finding | None:
+def _remark(ranks: int, passes: Passes) -> Finding | None:
     """Return a remark on evaluation that takes much of the run by what it computes; None where it does not."""
     if not _takes_much(passes):
         return None
     rank, loader = passes.rank, passes.loader
-    world = max(len(window.ranks), rank.process.world_size)
+    world = max(ranks, rank.process.world_size)
     each_s, share = (
         passes.evaluating_s / passes.passes,
         min(1.0, ratio(passes.evaluating_s, passes.elapsed_s)),
@@ -222,7 +221,7 @@ def _remark(window: RunWindow, passes: Passes) -> Finding | None:
     )
 
 
-def _cause(window: RunWindow, passes: Passes) -> Explanation | None:
+def _cause(passes: Passes) -> Explanation | None:
     """Explain why evaluation waits, or return None when no cause fits.
 
     Its workers start anew in each pass, or it has a cause that keeps a training loader waiting as well.
@@ -230,12 +229,12 @@ def _cause(window: RunWindow, passes: Passes) -> Explanation | None:
     rank, loader = passes.rank, passes.loader
     if loader.num_workers and passes.start_ratio >= START_PART:
         return None if loader.persistent_workers else _restarts(passes)  # those that stay start once
-    pace = pace_of(rank, loader)
+    pace = rank.pace(loader)
     if pace.wait_s.size < FEW_ROWS:
-        pace = pace_of(rank, loader, warm=0)  # short passes have little else
+        pace = rank.pace(loader, warm=0)  # short passes have little else
     if not math.isfinite(pace.mean_step_s):
         return None
-    return explain(Symptoms(window, pace, cpus_of(window, rank)))
+    return explain(Symptoms(rank, pace))
 
 
 def _restarts(passes: Passes) -> Explanation:

@@ -15,6 +15,7 @@ import numpy as np
 from loaderwatch.core.answers import Evidence, Param, Severity, Text
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.crash.killed import oom_kills
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang import collectives, outside_loops
@@ -29,7 +30,6 @@ from loaderwatch.detect.hang.rank_positions import (
 )
 from loaderwatch.detect.hang.reasons import reason_of, thread_silent, without_end
 from loaderwatch.detect.hang.retries import Retries, retries_of
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
     WORKER_IDLE,
@@ -37,7 +37,6 @@ from loaderwatch.detect.measures.progress import (
     at_end,
     frames_now,
     stack_of,
-    stuck,
 )
 from loaderwatch.detect.measures.stacks import (
     Frame,
@@ -54,13 +53,13 @@ VANISHED_NS = 3_000_000_000
 READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find what hangs: the loader stuck longest, else the ranks together, else a process outside its loops.
 
     At most one finding is returned.
     """
-    found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
-    found = [item for item in found if not in_debugger(frames_now(item.rank))]
+    window, limits = run.window, run.limits
+    found = [item for item in run.stuck if not in_debugger(frames_now(item.rank))]
     outside: list[Stuck] = []
     inside: list[Stuck] = []
     for item in found:
@@ -73,16 +72,16 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
     if in_loader:
         oldest = max(in_loader, key=lambda item: item.age_s)
-        hangs = [_loader_finding(window, oldest, in_loader, inside, limits)]
+        hangs = [_loader_finding(run, oldest, in_loader, inside)]
     else:
         hangs = collectives.detect(window, inside, limits)
     return [recorded(finding, window) for finding in hangs] or outside_loops.outside(window, outside)
 
 
 def _loader_finding(
-    window: RunWindow, item: Stuck, in_loader: list[Stuck], everything: list[Stuck], limits: Limits
+    run: RunEvidence, item: Stuck, in_loader: list[Stuck], everything: list[Stuck]
 ) -> Finding:
-    rank, span = item.rank, item.span
+    window, rank, span = run.window, item.rank, item.span
     worker = _culprit(rank, span)
     dump = stack_of(rank, worker.worker, worker.pid) if worker else None
     main = stack_of(rank, -1, None)
@@ -102,7 +101,7 @@ def _loader_finding(
     factor = retries.factor if retries else READING_FACTOR
     if item.reading and item.age_s < factor * item.limit_s:
         severity = "info"
-    stands = places(window, limits)
+    stands = places(run)
     left = patience([position for place in stands for position in place.positions])
     stacks = [stack for stack in (dump, main) if stack is not None]
     return Finding(

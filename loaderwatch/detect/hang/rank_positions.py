@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from loaderwatch.core.answers import Evidence, Param, PlaceState, Text
 from loaderwatch.core.facts import OPEN_SPAN, StackDump
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.hang.awaited import call_of, loader_name
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
@@ -18,7 +19,6 @@ from loaderwatch.detect.measures.progress import (
     dump_now,
     is_stopped,
     stack_of,
-    stuck,
     waits_in_kernel,
 )
 from loaderwatch.detect.measures.stacks import (
@@ -267,14 +267,14 @@ def _worker_dump(position: Position) -> StackDump | None:
     return stack_of(position.rank, span.awaited_worker, pids[0]) if pids else None
 
 
-def places(window: RunWindow, limits: Limits) -> list[Place]:
+def places(run: RunEvidence) -> list[Place]:
     """Return where all ranks stand now; no places while no rank is stuck, or when there is only one."""
-    found = [item for rank in window.ranks.values() if (item := stuck(rank, limits)) is not None]
+    window, found = run.window, run.stuck
     found = [item for item in found if item.span.phase != "outside"]
     if not found or len(window.ranks) < 2:
         return []
     odd = next((item.rank.rank for item in found if item.span.phase in LOADER_PHASES), None)
-    return places_of(positions_of(window, found, limits), odd)
+    return places_of(positions_of(window, found, run.limits), odd)
 
 
 def without_stack(window: RunWindow) -> list[int]:

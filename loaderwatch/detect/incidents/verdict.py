@@ -7,10 +7,10 @@ from typing import Final
 
 from loaderwatch.core.answers import RunStatus, Text, Verdict, VerdictSeverity
 from loaderwatch.detect.crash.unexplained import crash_verdict
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence, text_of, verdict
 from loaderwatch.detect.incidents.watching import watched
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
 )
@@ -33,7 +33,7 @@ _TELLING: Final = ("fast-forward", "hung")  # a remark with such a code says why
 
 def verdict_of(
     state: RunStatus,
-    window: Callable[[], RunWindow],
+    evidence: Callable[[], RunEvidence],
     occurrences: Sequence[Occurrence],
     *,
     silent_s: float | None = None,
@@ -42,7 +42,7 @@ def verdict_of(
     """Return what is said first of a run, on the page, in the list of runs, in messages, by ``analyze``.
 
     ``state`` is "live", "lost", "finished" or "crashed". ``occurrences`` are the incidents or alerts of the
-    attempt in question only. ``window`` is called only where the rows have to speak, because a stored run's
+    attempt in question only. ``evidence`` is called only where the rows have to speak, because a stored run's
     must be read. ``silent_s`` is for how many seconds a lost run has not been heard of, None if it never said
     how it ended; what was said of it last stays. ``refused`` is why what the run sends cannot be stored, None if it can.
     """
@@ -52,15 +52,15 @@ def verdict_of(
         return (
             verdict("info", "attempt-ended-unheard")
             if silent_s is None
-            else no_news(silent_s, last_said(window(), occurrences))
+            else no_news(silent_s, last_said(evidence(), occurrences))
         )
     if state == "crashed":
-        return crash_verdict(window(), occurrences)
+        return crash_verdict(evidence().window, occurrences)
     if state == "finished":
         told = [each for each in occurrences if each.finding.severity != "info"]
-        return _at_its_end(told) if told else _by_numbers(window(), [])
+        return _at_its_end(told) if told else _by_numbers(evidence(), [])
     worst = _most_urgent([each for each in occurrences if each.finding.ended_ns is None])
-    return _by_numbers(window(), occurrences) if worst is None else _of(worst)
+    return _by_numbers(evidence(), occurrences) if worst is None else _of(worst)
 
 
 def _at_its_end(told: Sequence[Occurrence]) -> Verdict:
@@ -72,15 +72,15 @@ def _at_its_end(told: Sequence[Occurrence]) -> Verdict:
     return _of(worst, "finished-before-forecast", "info")
 
 
-def last_said(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
+def last_said(run: RunEvidence, occurrences: Sequence[Occurrence]) -> Verdict:
     """Return the verdict as it was at the last news of a lost run: what was closed only because of the silence counts."""
     open_then = [
         each
         for each in occurrences
-        if each.finding.ended_ns is None or each.finding.ended_ns >= window.now_ns
+        if each.finding.ended_ns is None or each.finding.ended_ns >= run.window.now_ns
     ]
     worst = _most_urgent(open_then)
-    return _by_numbers(window, occurrences) if worst is None else _of(worst)
+    return _by_numbers(run, occurrences) if worst is None else _of(worst)
 
 
 def no_news(silent_s: float, last: Verdict | None) -> Verdict:
@@ -127,8 +127,9 @@ def _of(
     return verdict(severity or finding.severity, rule, occurrence.id, title=title, advice=advice)
 
 
-def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
+def _by_numbers(run: RunEvidence, occurrences: Sequence[Occurrence]) -> Verdict:
     """Return the verdict without an alert: a remark on why nothing is trained, else what the numbers say."""
+    window = run.window
     telling = [
         each for each in occurrences if each.finding.code in _TELLING and each.finding.ended_ns is None
     ]
@@ -151,7 +152,7 @@ def _by_numbers(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict
         if _unmeasured(list(window.ranks.values())):
             return verdict("info", "finished-unmeasured")
         return _too_short(window, over=True) or verdict("ok", "finished")
-    use, ranks = run_use(window), sum(rank.process.state == "live" for rank in window.ranks.values())
+    use, ranks = run.use, sum(rank.process.state == "live" for rank in window.ranks.values())
     share, speed = use.wait_ratio or 0.0, use.steps_per_s or 0.0
     if share * _in_loops_ratio(list(use.ranks.values())) >= _WARNING_RATIO:
         judged = (

@@ -11,45 +11,40 @@ import msgspec
 
 from loaderwatch.core.answers import Text
 from loaderwatch.detect.epoch_boundary.fast_forward import only_reads
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
-from loaderwatch.detect.limits import QUIET_RATIO, Limits
-from loaderwatch.detect.measures.critical_path import wait_shares
-from loaderwatch.detect.measures.machine import cpus_of
-from loaderwatch.detect.measures.pace import paces, recent
+from loaderwatch.detect.limits import QUIET_RATIO
 from loaderwatch.detect.text import who
-from loaderwatch.detect.window import RunWindow
 
 CODE = "input-bound"
 MOST_ANALYSED = 48  # ranks looked at closely; the worst first
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return one finding per loader and kind of wait (steady, or single long ones), over all ranks."""
-    live = [
-        rank
-        for rank in window.ranks.values()
-        if rank.process.state == "live" and rank.process.other_stream is not None
-    ]
-    waiting = wait_shares(window, live, limits)
+    live = [rank for rank in run.live_ranks if rank.process.other_stream is not None]
+    waiting = run.wait_ratios(live)
     loud = sorted(
         (rank for rank in live if waiting[rank.rank] >= QUIET_RATIO), key=lambda rank: -waiting[rank.rank]
     )
     groups: dict[tuple[int, bool], list[Stall]] = {}
     for rank in loud[:MOST_ANALYSED]:
-        cpus = cpus_of(window, rank)
-        for pace in paces(rank):
-            if recent(pace, limits) is None or only_reads(window, rank, pace.loader):
+        iterated = {now.loader.loader for now in rank.recent_paces}
+        for pace in rank.paces:
+            if pace.loader.loader not in iterated or only_reads(rank, pace.loader):
                 continue
-            for stall in stalls_of(window, pace, cpus, limits):
+            for stall in stalls_of(rank, pace):
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
     # Ranks that are not looked at closely but wait as much: the finding of steady waits names them, too.
-    more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
+    more = [
+        rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= run.limits.input_warning_ratio
+    ]
     findings: dict[str, Finding] = {}
     for (loader, spiky), stalls in sorted(groups.items()):  # the steady ones of each loader first
-        found = _finding(window, stalls, [] if spiky else more, limits)
+        found = _finding(run, stalls, [] if spiky else more)
         other = findings.get(f"{CODE}:{loader}:steady")
         if (
             spiky
@@ -60,7 +55,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             found = other or msgspec.structs.replace(found, key=f"{CODE}:{loader}:steady")
         findings[found.key] = found
     return as_dispatch(
-        window, list(findings.values()), [stall for stalls in groups.values() for stall in stalls]
+        run, list(findings.values()), [stall for stalls in groups.values() for stall in stalls]
     )
 
 
@@ -68,15 +63,15 @@ def _worst(stalls: Sequence[Stall]) -> Stall:
     return max(stalls, key=lambda stall: stall.lost_s)
 
 
-def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits: Limits) -> Finding:
+def _finding(run: RunEvidence, stalls: Sequence[Stall], more: list[int]) -> Finding:
     worst = _worst(stalls)
     rank, loader, cause = worst.pace.rank, worst.pace.loader, worst.explanation
-    ranks = window.standing_for(sorted([stall.pace.rank.rank for stall in stalls] + more))
-    world = window.world_size
+    ranks = run.window.standing_for(sorted([stall.pace.rank.rank for stall in stalls] + more))
+    world = run.world_size
     kind = "spikes" if worst.spiky else "steady"
-    found = waited_for(worst, window, limits) if not worst.spiky and len(ranks) == 1 < world else None
+    found = waited_for(worst, run) if not worst.spiky and len(ranks) == 1 < world else None
     if found is not None:
-        ranks = sorted([*ranks, *as_slow(worst, window, limits, found)])
+        ranks = sorted([*ranks, *as_slow(worst, run, found)])
     finding = Finding(
         key=f"{CODE}:{loader.loader}:{kind}",
         code=CODE,
@@ -86,7 +81,7 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         began_ns=min(stall.began_ns for stall in stalls),
         rule=cause.rule,
         params=cause.params,
-        frame=_frame(worst, ranks, world, limits),
+        frame=_frame(worst, ranks, world),
         also=cause.also,
         evidence=[*worst.symptoms.evidence(worst.share), *cause.evidence],
         rank=rank.rank if len(ranks) < world or world <= 1 or worst.spiky else None,
@@ -99,11 +94,11 @@ def _finding(window: RunWindow, stalls: Sequence[Stall], more: list[int], limits
         stacks=cause.stacks,
     )
     if found is not None and len(ranks) == 1:
-        return as_straggler(finding, worst, window, limits, found)
+        return as_straggler(finding, worst, run, found)
     return finding
 
 
-def _frame(stall: Stall, ranks: list[int], world: int, limits: Limits) -> Text:
+def _frame(stall: Stall, ranks: list[int], world: int) -> Text:
     """Return the title: how much of their time which ranks lose, and why."""
     elapsed_s, between = stall.pace.elapsed_s, bool(stall.pace.loader.between_steps)
     return Text(
@@ -113,7 +108,7 @@ def _frame(stall: Stall, ranks: list[int], world: int, limits: Limits) -> Text:
             "lost_s": stall.lost_s,
             "share_ratio": stall.share,
             "elapsed_s": elapsed_s,
-            "loader": stall.source(limits),
+            "loader": stall.source,
             "because": stall.explanation.said("because"),
         },
     )

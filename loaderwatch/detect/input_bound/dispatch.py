@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
-from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.statistics import mean, ratio
 from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, RunWindow
@@ -21,10 +21,10 @@ COUPLED_RATIO = 0.35  # iteration times of ranks that wait for each other differ
 READER_NS = 20_000_000_000
 
 
-def as_dispatch(window: RunWindow, findings: Sequence[Finding], stalls: Sequence[Stall]) -> list[Finding]:
+def as_dispatch(run: RunEvidence, findings: Sequence[Finding], stalls: Sequence[Stall]) -> list[Finding]:
     """Return the findings; if a single rank reads for all, those of steady waits become one S18 finding."""
     steady = [stall for stall in stalls if not stall.spiky]
-    reader = lone_reader(window, steady)
+    reader = lone_reader(run, steady)
     if reader is None:
         return list(findings)
     receivers = [stall for stall in steady if stall.pace.rank.rank != reader.rank]
@@ -33,17 +33,17 @@ def as_dispatch(window: RunWindow, findings: Sequence[Finding], stalls: Sequence
     base = next(
         finding for finding in findings if finding.key.endswith(f":{worst.pace.loader.loader}:steady")
     )
-    return [_finding(window, base, reader, worst, receivers)] + [
+    return [_finding(run.window, base, reader.rows, worst, receivers)] + [
         finding for finding in findings if finding.key not in keys
     ]
 
 
-def lone_reader(window: RunWindow, stalls: Sequence[Stall]) -> RankWindow | None:
+def lone_reader(run: RunEvidence, stalls: Sequence[Stall]) -> RankEvidence | None:
     """Return the rank that alone reads while others wait and read nothing; None if there is no such rank."""
-    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
-    if len(live) < 2 or len(live) + len(window.summed) < max(rank.process.world_size for rank in live):
+    live = run.live_ranks
+    if len(live) < 2 or len(live) + len(run.window.summed) < max(rank.process.world_size for rank in live):
         return None
-    reading = [rank for rank in live if _reads(rank)]
+    reading = [rank for rank in live if _reads(rank.rows)]
     named = [rank for rank in live if any(DISPATCHER in loader.class_name for loader in rank.process.loaders)]
     if len(reading) == 1:
         reader = reading[0]
@@ -56,7 +56,7 @@ def lone_reader(window: RunWindow, stalls: Sequence[Stall]) -> RankWindow | None
         return None
     # While the others do one iteration, it reads between one batch (a large one, cut up) and one per rank.
     theirs_s = mean(np.array([stall.pace.iteration_s for stall in waiting]))
-    own = [pace.since(reader.made_ns - READER_NS) for pace in paces(reader) if pace.workers is not None]
+    own = [pace.since(reader.made_ns - READER_NS) for pace in reader.paces if pace.workers is not None]
     batches = [ratio(theirs_s, pace.iteration_s) for pace in own if pace.wait_s.size]
     if any(not 1 - COUPLED_RATIO <= each <= (1 + COUPLED_RATIO) * len(live) for each in batches):
         return None

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from loaderwatch.core.answers import Severity
+from loaderwatch.detect.evidence import RankEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.loaderless_causes import is_meant
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without
 from loaderwatch.detect.input_bound.symptoms import FEW_LATER, Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES, Limits
-from loaderwatch.detect.measures.machine import Cpus
-from loaderwatch.detect.measures.pace import Pace, recent, takes_from_several
-from loaderwatch.detect.measures.progress import wait_limit_s
+from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.statistics import ratio
-from loaderwatch.detect.window import RunWindow
 
 SPIKE_PART = 0.6  # share of the waiting time in long waits, from which those are the trouble
 AGAIN_AND_AGAIN = 5
@@ -57,42 +55,44 @@ class Stall:
         """Whether it is made of single long waits."""
         return bool(self.symptoms.spikes)
 
-    def source(self, limits: Limits) -> str | None:
+    @property
+    def source(self) -> str | None:
         """Return the loader's name if the loop takes batches from several loaders, else None."""
-        return self.pace.loader.name if takes_from_several(self.pace.rank, limits) else None
+        return self.pace.loader.name if self.symptoms.rank.takes_from_several else None
 
 
-def stalls_of(window: RunWindow, pace: Pace, cpus: Cpus, limits: Limits) -> list[Stall]:
+def stalls_of(rank: RankEvidence, pace: Pace) -> list[Stall]:
     """Return at most two stalls of one loader and rank: its steady wait, and its single long waits.
 
     Each of the two is judged without the other.
     """
-    slow = slow_samples(pace)
+    slow, limits = slow_samples(pace), rank.limits
     rest = without(pace, slow)
     lately_ns = pace.rank.made_ns - int(limits.recent_s * 1e9)
     aside_s = sum(spike.wait_s for spike in slow if spike.request_ns + spike.wait_s * 1e9 >= lately_ns)
     now = recent(rest, limits, aside_s)
-    steady = steady_stall(window, rest, now, cpus, limits) if now is not None else None
-    short = steady is not None or Symptoms(window, rest, cpus).short is True
+    steady = steady_stall(rank, rest, now) if now is not None else None
+    short = steady is not None or Symptoms(rank, rest).short is True
     # If the loader keeps up, every long wait counts; if it does not, only those for slow samples do.
-    spikes = slow if short else _spikes(Symptoms(window, pace, cpus))
-    spiky = spiky_stall(window, pace, cpus, spikes, limits)
+    spikes = slow if short else _spikes(Symptoms(rank, pace))
+    spiky = spiky_stall(rank, pace, spikes)
     return [stall for stall in (steady, spiky) if stall is not None]
 
 
-def steady_stall(window: RunWindow, pace: Pace, now: Pace, cpus: Cpus, limits: Limits) -> Stall | None:
+def steady_stall(rank: RankEvidence, pace: Pace, now: Pace) -> Stall | None:
     """Return the stall of a wait that recurs at every step or every few steps; None if there is none.
 
     It is judged on ``now``. ``pace`` reaches further back and tells when it began.
     """
+    limits = rank.limits
     if not _is_stall(now, limits):
         return None
     change = pace.fetches.change
     now = _with_recent_fetches(
         now if change is None else now.with_fetches(now.fetches.began_ns >= change.at_ns)
     )
-    symptoms = Symptoms(window, now, cpus, history=pace.fetches)
-    if is_meant(Symptoms(window, pace, cpus)):
+    symptoms = Symptoms(rank, now, history=pace.fetches)
+    if is_meant(Symptoms(rank, pace)):
         return None
     if symptoms.first_epoch and now.total_s < FIRST_EPOCH_S and not symptoms.hands_over:
         return None
@@ -181,12 +181,11 @@ def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
     return began, pace.since(began).lost_s
 
 
-def spiky_stall(
-    window: RunWindow, pace: Pace, cpus: Cpus, spikes: Sequence[Spike], limits: Limits
-) -> Stall | None:
+def spiky_stall(rank: RankEvidence, pace: Pace, spikes: Sequence[Spike]) -> Stall | None:
     """Return the stall that single long waits make; None when none is worth reporting."""
+    limits = rank.limits
     began_ns = pace.rank.made_ns - int(limits.spike_recent_s * 1e9)
-    limit_s = wait_limit_s(pace.rank, pace.loader.loader, limits)
+    limit_s = rank.wait_limit_s(pace.loader.loader)
     # A single wait beyond the limit was reported as a hang; more of them that ended are a stall that comes again.
     # One that goes on stays here: if it is a hang, it is shown under that.
     if sum(not spike.open for spike in spikes) < 2:
@@ -209,7 +208,7 @@ def spiky_stall(
         severity = "info"
     if severity == "info" and lost_s < 1.0:
         return None
-    symptoms = Symptoms(window, pace, cpus, spikes=tuple(spikes))
+    symptoms = Symptoms(rank, pace, spikes=tuple(spikes))
     explanation = explain(symptoms)
     if explanation.scenario == "S09":
         severity = "info"  # a cold first epoch, which is over

@@ -8,38 +8,34 @@ import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import Text
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.input_bound.stalls import Stall
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import Coupling, coupling
+from loaderwatch.detect.measures.coupling import Coupling
 from loaderwatch.detect.measures.gain import gain_ratio
-from loaderwatch.detect.measures.pace import paces, recent
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.window import RunWindow
 
 AS_SLOW_RATIO = 0.9  # of the awaited rank's time per batch: a rank whose workers need that much is as slow
 
 
-def waited_for(culprit: Stall, window: RunWindow, limits: Limits) -> Coupling | None:
+def waited_for(culprit: Stall, run: RunEvidence) -> Coupling | None:
     """Return who waits for whom, if the others wait for the culprit's rank because it waits for data.
 
     None otherwise.
     """
-    found = coupling(window, limits)
+    found = run.coupling
     return (
         found if found and found.waited_for == (culprit.pace.rank.rank,) and found.cause == "data" else None
     )
 
 
-def as_straggler(
-    finding: Finding, culprit: Stall, window: RunWindow, limits: Limits, found: Coupling
-) -> Finding:
+def as_straggler(finding: Finding, culprit: Stall, run: RunEvidence, found: Coupling) -> Finding:
     """Return the finding rewritten as S43: the other ranks wait for the culprit's rank."""
     rank = culprit.pace.rank.rank
     own = found.share(rank)
     others = [found.share(other) for other in found.waiting]
     iteration_s = median(np.array([share.iteration_s for share in found.shares]))
-    behind = max(_too_slow(window, limits, found, culprit.pace.loader.loader), default=None)
+    behind = max(_too_slow(run, found, culprit.pace.loader.loader), default=None)
     supply_s, next_rank = behind or (0.0, rank)
     gain = finding.gain_ceiling_ratio
     if behind and gain is not None:
@@ -56,7 +52,7 @@ def as_straggler(
             "rank": rank,
             "host": culprit.pace.rank.host,
             "wait_s": own.data_s,
-            "loader": culprit.source(limits),
+            "loader": culprit.source,
             "waiting": len(others),
             "other_rank": others[0].rank,
             "others_wait_s": found.wait_s,
@@ -82,27 +78,26 @@ def as_straggler(
     )
 
 
-def as_slow(culprit: Stall, window: RunWindow, limits: Limits, found: Coupling) -> list[int]:
+def as_slow(culprit: Stall, run: RunEvidence, found: Coupling) -> list[int]:
     """Return the ranks whose workers are as slow as the culprit's, although their waits do not show it.
 
     To mend the culprit's rank alone would gain nothing.
     """
     now = culprit.pace
     supply_s = mean(now.fetches.fetch_s) / now.workers if now.workers else math.nan
-    slow = _too_slow(window, limits, found, now.loader.loader)
+    slow = _too_slow(run, found, now.loader.loader)
     return [rank for their_s, rank in slow if their_s >= AS_SLOW_RATIO * supply_s]
 
 
-def _too_slow(window: RunWindow, limits: Limits, found: Coupling, loader: int) -> list[tuple[float, int]]:
+def _too_slow(run: RunEvidence, found: Coupling, loader: int) -> list[tuple[float, int]]:
     """Return (seconds per batch, rank) for each waiting rank whose workers could not keep up either.
 
     It does not show there: while a rank waits for another, its workers read ahead, and nobody waits for them.
     """
     slow = []
     for share in (found.share(rank) for rank in found.waiting):
-        for pace in paces(window.ranks[share.rank]):
-            now = recent(pace, limits) if pace.loader.loader == loader else None
-            if now is None or not now.workers:
+        for now in run.ranks[share.rank].recent_paces:
+            if now.loader.loader != loader or not now.workers:
                 continue
             fetch_s = mean(now.fetches.fetch_s)
             if fetch_s / now.workers > 1.1 * share.own_s:

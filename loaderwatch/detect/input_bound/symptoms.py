@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, LoaderInfo, StackDump
+from loaderwatch.detect.evidence import RankEvidence
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
@@ -28,9 +29,7 @@ from loaderwatch.detect.measures.machine import (
     Cpus,
     Machine,
     helper_cpu_ratio,
-    machine_of,
     read_per_s,
-    slowness_of,
 )
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
@@ -38,7 +37,6 @@ from loaderwatch.detect.measures.stacks import (
     usual_stack,
 )
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
-from loaderwatch.detect.window import RunWindow
 
 FEW_LATER = 3  # steps of the later epochs, below which nothing is known of them
 READY_RATIO = 0.5  # share of the wait with a batch lying ready, from which the workers are not the trouble
@@ -78,9 +76,8 @@ class Symptoms:
     judged.
     """
 
-    window: RunWindow
+    rank: RankEvidence
     pace: Pace  # the steps that are judged, and the fetches of the same time
-    cpus: Cpus
     history: Fetches | None = None
     spikes: tuple[Spike, ...] = ()
 
@@ -333,17 +330,22 @@ class Symptoms:
     @cached_property
     def machine(self) -> Machine:
         """Return what the host and this rank's processes report, as means over the last ten seconds."""
-        return machine_of(self.window, self.pace.rank, self.loader.loader)
+        return self.rank.machine(self.loader.loader)
+
+    @property
+    def cpus(self) -> Cpus:
+        """Return the CPUs of the rank's host and who uses them."""
+        return self.rank.cpus
 
     @property
     def slowness(self) -> float:
         """Return how many times as long the same work takes here as on an idle host (``slowness_of``)."""
-        return slowness_of(self.window, self.pace.rank)
+        return self.rank.slowness
 
     @property
     def reader_slowness(self) -> float:
         """Return the same for who reads the samples. The pressure that workers make themselves is no excuse for them."""
-        return slowness_of(self.window, self.pace.rank, of_workers=bool(self.pace.workers))
+        return self.rank.worker_slowness if self.pace.workers else self.rank.slowness
 
     @property
     def cores(self) -> float:

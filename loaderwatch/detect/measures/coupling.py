@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -30,7 +31,7 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean
 from loaderwatch.detect.stacking import columns_from, grouped, stacked
 from loaderwatch.detect.text import ranks_phrase
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at, one_of, seconds
+from loaderwatch.detect.window import Columns, RankWindow, first_at, one_of, seconds
 from loaderwatch.texts.formats import duration
 
 LEAST_ITERATIONS: Final = 8
@@ -148,41 +149,36 @@ class _Steps:
         )
 
 
-def coupling(window: RunWindow, limits: Limits, also: Collection[int] = ()) -> Coupling | None:
-    """Return who waits for whom now; None when the run has a single rank. It is measured once for a window.
+class Comparison:
+    """The newest steps of ranks, to be compared over intervals of up to ``recent_s`` of these limits."""
 
-    Compared are the ranks that live; when none does, all of them, as they were at the end. ``also``: ranks that have ended and
-    are compared with them nevertheless, over what all have done.
-    """
-    if window.world_size < 2:
-        return None
-    name = f"coupling over {limits.recent_s} s{' with those that ended' if also else ''}"
-    found: Coupling | None = window.shared.get(name)
-    if found is None:
-        everyone = list(window.ranks.values())
-        going = [rank for rank in everyone if rank.process.state == "live" or rank.rank in also] or everyone
-        wider: _Compared | None = window.shared.get("compared_steps")
-        numbers = [rank.rank for rank in going]
-        if wider is None or wider.recent_s < limits.recent_s or [one.rank for one in wider.steps] != numbers:
-            wider = window.shared["compared_steps"] = _Compared(limits.recent_s, _steps(going, limits))
-        found = window.shared[name] = _coupling(going, limits, wider)
-    return found
+    def __init__(self, ranks: Sequence[RankWindow], limits: Limits) -> None:
+        self._ranks = list(ranks)
+        self._limits = limits
+        self._kept: dict[float, Coupling] = {}
+
+    @cached_property
+    def _steps(self) -> list[_Steps]:
+        return _steps(self._ranks, self._limits)
+
+    def over(self, limits: Limits) -> Coupling:
+        """Return who waits for whom in the last ``recent_s`` of ``limits``."""
+        if limits.recent_s not in self._kept:
+            self._kept[limits.recent_s] = self._compared(limits)
+        return self._kept[limits.recent_s]
+
+    def _compared(self, limits: Limits) -> Coupling:
+        if len(self._ranks) < 2:
+            return Coupling("unknown", "fewer than two ranks are running")
+        found = self._steps
+        if limits.recent_s < self._limits.recent_s:
+            found = [
+                steps.since(_first_row(rank, limits)) for rank, steps in zip(self._ranks, found, strict=True)
+            ]
+        return _coupling(found)
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """The newest steps of some ranks, as they are compared over ``recent_s`` or less."""
-
-    recent_s: float
-    steps: list[_Steps]
-
-
-def _coupling(going: list[RankWindow], limits: Limits, compared: _Compared) -> Coupling:
-    if len(going) < 2:
-        return Coupling("unknown", "fewer than two ranks are running")
-    found = compared.steps
-    if limits.recent_s < compared.recent_s:
-        found = [steps.since(_first_row(rank, limits)) for rank, steps in zip(going, found, strict=True)]
+def _coupling(found: list[_Steps]) -> Coupling:
     keys = _common([steps.key for steps in found])
     if keys.size < LEAST_ITERATIONS:
         without = [steps.rank for steps in found if steps.key.size < LEAST_ITERATIONS]

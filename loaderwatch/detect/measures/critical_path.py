@@ -10,13 +10,11 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Clock, Share
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import (
     EQUAL_RATIO,
     MIRRORED_RATIO,
     WAIT_RATIO,
     Coupling,
-    coupling,
 )
 from loaderwatch.detect.measures.progress import STEP_PHASES
 from loaderwatch.detect.measures.shares import (
@@ -24,16 +22,10 @@ from loaderwatch.detect.measures.shares import (
     Use,
     last_ns,
     open_wait_s,
-    quiet_since_ns,
-    share_of,
     waits_for_training,
 )
 from loaderwatch.detect.measures.uses import uses_of
 from loaderwatch.detect.window import RankWindow, RunWindow
-
-OVER_RECENT: Final = replace(Limits(), recent_s=RECENT_S)
-"""The ranks are compared over the same interval as each of them is measured."""
-
 
 COUNTS_S: Final = RECENT_S / 2
 """For so long after its end a rank counts: as long as most of the interval is its own."""
@@ -105,58 +97,12 @@ def _went_in_step(ranks: Sequence[RankSums]) -> bool:
     return unlike_s <= WAIT_RATIO * typical_s or float(np.ptp(iteration_s)) <= MIRRORED_RATIO * unlike_s
 
 
-def run_use(window: RunWindow) -> RunUse:
-    """Return where the time of the run went. It is measured once for a window.
+def run_use(window: RunWindow, together: Coupling | None) -> RunUse:
+    """Return where the time of the run went; ``together``: who waits for whom over the same time, None with a single rank.
 
     Of ranks that go in step the data wait is that of the critical path: in each iteration all wait for the rank that lacks its
     batch longest. It is no less than what any of them waits. Else it is the sum over ranks. Goodput and speed are means.
     """
-    found: RunUse | None = window.shared.get("run_use")
-    if found is None:
-        found = window.shared["run_use"] = _run_use(window)
-    return found
-
-
-def wait_shares(window: RunWindow, ranks: Collection[RankWindow], limits: Limits) -> dict[int, float]:
-    """Return by rank the share (0 to 1) of the last half minute, and at least of the last steps, that it waited for data.
-
-    Most ranks do so many steps that this is the time that ``run_use`` measures anyway.
-    """
-    since_ns = {rank.rank: quiet_since_ns(rank, limits) for rank in ranks}
-    others = [rank for rank in ranks if since_ns[rank.rank] != rank.made_ns - int(RECENT_S * 1e9)]
-    known = run_use(window).ranks if len(others) < len(ranks) else {}
-    uses = {**known, **uses_of(others, since_ns, {}, {})}
-    return {number: share_of(uses[number]) for number in since_ns}
-
-
-def recent_coupling(window: RunWindow) -> Coupling | None:
-    """Return who waits for whom in the last ``RECENT_S``; None when the run has a single rank.
-
-    Ranks that go in step do not all end in the same moment: while some have ended, it is still that of all who count.
-    """
-    ended = [number for number in counted(window) if window.ranks[number].process.state != "live"]
-    found = coupling(window, OVER_RECENT, ended)
-    if ended and (found is None or not found.in_step):
-        return coupling(window, OVER_RECENT)
-    return found
-
-
-def counted(window: RunWindow) -> list[int]:
-    """Return the ranks that count for what is said of the run in the last ``RECENT_S``."""
-    live = [number for number, rank in window.ranks.items() if rank.process.state == "live"]
-    if not live or len(live) == len(window.ranks):
-        return list(window.ranks)
-    since = {
-        number: max(rank.made_ns, window.now_ns) - int(COUNTS_S * 1e9)
-        for number, rank in window.ranks.items()
-    }
-    return [
-        number for number, rank in window.ranks.items() if number in live or last_ns(rank) >= since[number]
-    ]
-
-
-def _run_use(window: RunWindow) -> RunUse:
-    together = recent_coupling(window)
     in_step = together is not None and together.in_step
     away = sorted(((_away_s(rank), number) for number, rank in window.ranks.items()), reverse=True)[:2]
     blocked_now_s = {
@@ -190,7 +136,21 @@ def _run_use(window: RunWindow) -> RunUse:
     )
 
 
-def with_open_iteration(window: RunWindow, found: Coupling) -> Coupling:
+def counted(window: RunWindow) -> list[int]:
+    """Return the ranks that count for what is said of the run in the last ``RECENT_S``."""
+    live = [number for number, rank in window.ranks.items() if rank.process.state == "live"]
+    if not live or len(live) == len(window.ranks):
+        return list(window.ranks)
+    since = {
+        number: max(rank.made_ns, window.now_ns) - int(COUNTS_S * 1e9)
+        for number, rank in window.ranks.items()
+    }
+    return [
+        number for number, rank in window.ranks.items() if number in live or last_ns(rank) >= since[number]
+    ]
+
+
+def with_open_iteration(window: RunWindow, found: Coupling, use: RunUse) -> Coupling:
     """Return the coupling with the iteration that goes on: in it all wait for the rank that lacks its batch longest, or all work.
 
     The same object is returned where the ranks do not go in step.
@@ -202,7 +162,7 @@ def with_open_iteration(window: RunWindow, found: Coupling) -> Coupling:
         for number, rank in window.ranks.items()
     }
     longest_s = max(open_s[share.rank] for share in found.shares)
-    uses = list(run_use(window).ranks.values())
+    uses = list(use.ranks.values())
     work_s = _open_work_s(window, uses)
     done_s = max(use.wait_s + use.step_s for use in uses) - longest_s - work_s
     iteration_s = float(np.median([share.iteration_s for share in found.shares]))

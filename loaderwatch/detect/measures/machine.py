@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from functools import cached_property
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
-from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow, distinct, first_at
-
-_T = TypeVar("_T")
+from loaderwatch.detect.window import Columns, HostWindow, RankWindow, distinct, first_at
 
 RECENT_NS = 10_000_000_000
 FEW_LOOKS = 4
@@ -57,40 +56,66 @@ class Cpus:
         return iteration_s * min(1.0, busy_ratio) if math.isfinite(busy_ratio) else 0.0
 
 
-def cpus_of(window: RunWindow, rank: RankWindow) -> Cpus:
+class HostLoad:
+    """What the ranks of a run on one host use of its CPUs, each number measured once.
+
+    ``window`` is what is known of the host itself, None where nothing is; ``ranks`` are those that run there.
+    """
+
+    def __init__(self, window: HostWindow | None, ranks: Sequence[RankWindow]) -> None:
+        self.window = window
+        self.ranks = ranks
+
+    @cached_property
+    def busy_cpus(self) -> float:
+        """Return the cores that all processes of the ranks keep busy; NaN where not known."""
+        return _sum_known([_busy(rank) for rank in self.ranks])
+
+    @cached_property
+    def worker_cpus(self) -> float:
+        """Return the cores that the ranks' workers keep busy; NaN where not known."""
+        return _sum_known([_busy(rank, workers=True) for rank in self.ranks])
+
+    @cached_property
+    def crowd(self) -> tuple[int, float, float]:
+        """Return how many workers the live ranks have, how many of them are runnable on average, and the cores in use."""
+        return _crowd([rank for rank in self.ranks if _lives(rank)])
+
+    @cached_property
+    def pressure(self) -> tuple[float, float]:
+        """Return the share of the time in which some task had no CPU, and the busy share of the CPUs; NaN where not known."""
+        if self.window is None:
+            return math.nan, math.nan
+        rows = self.window.hosts
+        since = rows["t_ns"] >= self.window.made_ns - RECENT_NS
+        return mean(rows["psi_cpu_some_ratio"][since]), mean(rows["cpu_ratio"][since])
+
+
+def cpus_of(load: HostLoad, rank: RankWindow) -> Cpus:
     """Return the CPUs as this rank sees them.
 
     ``os.cpu_count()`` is not asked: in a container it names the host's CPUs, not the quota.
     """
-    neighbours = window.ranks_by_host.get(rank.host, [])
-    host = window.hosts.get(rank.host)
+    host = load.window
     usable, idle, busy = math.nan, math.nan, math.nan
     if host is not None:
         usable = host.usable_cpus
         recent = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
         busy_ratio = mean(host.hosts["cpu_ratio"][recent])
         idle, busy = host.info.cpus * (1 - busy_ratio), host.info.cpus * busy_ratio
-    ours = _once(window, ("busy", rank.host), lambda: _sum_known([_busy(other) for other in neighbours]))
+    ours = load.busy_cpus
     free = usable - ours
     if math.isfinite(idle):
         free = min(free, idle) if math.isfinite(free) else min(idle, usable)
     return Cpus(
         usable=usable,
-        ranks=ranks_on(neighbours),
+        ranks=ranks_on(load.ranks),
         free=max(0.0, free) if math.isfinite(free) else math.nan,
         busy=busy,
         ours=ours,
         worker_ratio=_worker_ratio(rank),
         runnable_ratio=_runnable_ratio(rank),
     )
-
-
-def _once(window: RunWindow, name: tuple[str | int, ...], measure: Callable[[], _T]) -> _T:
-    """Return what is the same for all ranks of a host, or for all who ask for a rank, measured once for a window."""
-    found: _T | None = window.shared.get(name)
-    if found is None:
-        found = window.shared[name] = measure()
-    return found
 
 
 def ranks_on(neighbours: Sequence[RankWindow]) -> int:
@@ -129,35 +154,29 @@ def _runnable_ratio(rank: RankWindow) -> float:
     return float((states == ord("R")).mean()) if states.size >= FEW_LOOKS else math.nan
 
 
-def slowness_of(window: RunWindow, rank: RankWindow, *, of_workers: bool = False) -> float:
+def slowness_of(load: HostLoad, rank: RankWindow, cpus: Cpus | None = None) -> float:
     """Return how many times as long the same work takes on a rank's host as on an idle one, from 1 to ``SLOWEST``.
 
     Every limit in seconds that tells much work from little must be multiplied by it. The evidence is the share of the time in which
     some task of the host, or the rank's own main thread, was ready to run and had no CPU. Where the kernel tells neither, it is the
-    busy share of the CPUs. ``of_workers``: the run's workers are judged, and the part of the pressure that they make is left out.
+    busy share of the CPUs. With the rank's ``cpus`` its workers are judged, and the part of the pressure that they make is left out.
     """
-    pressure = _once(window, ("pressure", rank.rank), lambda: _pressure(window, rank))
-    if of_workers:
-        pressure *= 1 - _once(window, ("workers' part", rank.rank), lambda: _workers_part(window, rank))
+    pressure = _pressure(load, rank)
+    if cpus is not None:
+        pressure *= 1 - _workers_part(load, cpus)
     return 1 + (SLOWEST - 1) * pressure
 
 
-def _workers_part(window: RunWindow, rank: RankWindow) -> float:
+def _workers_part(load: HostLoad, cpus: Cpus) -> float:
     """Return the share (0 to 1) of the busy CPUs of a rank's host that the run's workers keep busy; 0 where not known.
 
     Where the run may use only some CPUs, these count: others outside them take nothing from the workers.
     """
-    workers = _sum_known([_busy(other, workers=True) for other in window.ranks_by_host.get(rank.host, [])])
-    cpus = cpus_of(window, rank)
-    return min(1.0, float(np.nan_to_num(ratio(workers, min(cpus.busy, cpus.usable)))))
+    return min(1.0, float(np.nan_to_num(ratio(load.worker_cpus, min(cpus.busy, cpus.usable)))))
 
 
-def _pressure(window: RunWindow, rank: RankWindow) -> float:
-    host = window.hosts.get(rank.host)
-    pressure = busy = math.nan
-    if host is not None:
-        since = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
-        pressure, busy = (mean(host.hosts[name][since]) for name in ("psi_cpu_some_ratio", "cpu_ratio"))
+def _pressure(load: HostLoad, rank: RankWindow) -> float:
+    pressure, busy = load.pressure
     rows = _recent(rank, ("worker", "run_delay_ratio"))
     delayed = mean(rows["run_delay_ratio"][rows["worker"] < 0])
     known = [value for value in (pressure, delayed) if math.isfinite(value)] or [busy]
@@ -198,24 +217,19 @@ class Machine:
     read_bytes_per_s: float  # of that, what came from storage
 
 
-def machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
-    """Return the machine as this rank and the workers of its loader see it. It is measured once for a window."""
-    return _once(window, ("machine", rank.rank, loader), lambda: _machine_of(window, rank, loader))
-
-
-def _machine_of(window: RunWindow, rank: RankWindow, loader: int) -> Machine:
-    here = [other for other in window.ranks_by_host.get(rank.host, []) if _lives(other)]
+def machine_of(load: HostLoad, rank: RankWindow, loader: int) -> Machine:
+    """Return the machine as this rank and the workers of its loader see it."""
     mine = _recent(rank)
     workers = (mine["worker"] >= 0) & (mine["loader"] == loader)
     main = mine["worker"] < 0
-    host = window.hosts.get(rank.host)
+    host = load.window
     hosts: dict[str, float] = {}
     cpus = None
     if host is not None:
         cpus = host.info.cpus
         since = host.hosts["t_ns"] >= host.made_ns - RECENT_NS
         hosts = {name: mean(values[since]) for name, values in host.hosts.items() if values.dtype.kind == "f"}
-    counts, runnable, ours = _once(window, ("crowd", rank.host), lambda: _crowd(here))
+    counts, runnable, ours = load.crowd
     get = hosts.get
     pin_ratio = _mean(mine, "pin_cpu_ratio", main)
     return Machine(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final
@@ -20,7 +18,7 @@ from loaderwatch.detect.measures.fetches import Fetches, fetches_of
 from loaderwatch.detect.measures.shares import open_wait_s
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
 from loaderwatch.detect.nesting import passes_s
-from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+from loaderwatch.detect.window import RankWindow, seconds
 
 Ints = NDArray[np.int64]
 
@@ -226,7 +224,6 @@ class Pace:
         return replace(self, **rows, open_wait=still_open)
 
 
-_KEPT: Final = "paces"
 PHASES: Final = ("h2d", "forward", "backward", "optimizer")
 
 
@@ -237,47 +234,10 @@ def warm_batches(loader: LoaderInfo) -> int:
     return max(1, loader.num_workers * (loader.prefetch_factor or 2))
 
 
-def paces(rank: RankWindow) -> list[Pace]:
+def paces_of(rank: RankWindow) -> list[Pace]:
     """Return one pace for each training loader of a rank that delivered anything in the window."""
-    kept: list[list[Pace]] | None = rank.shared.get(_KEPT)
-    if kept is None:
-        return _paces(rank)
-    if not kept:
-        kept.append(_paces(rank))
-    return kept[0]
-
-
-@contextmanager
-def paces_kept(window: RunWindow) -> Iterator[None]:
-    """Make the paces of each rank of a window once while the block lasts.
-
-    A pace refers to its rank: kept with it for longer, both would stay in memory until the garbage collector comes.
-    """
-    ranks = list(window.ranks.values())
-    for rank in ranks:
-        rank.shared[_KEPT] = []
-    try:
-        yield
-    finally:
-        for rank in ranks:
-            rank.shared.pop(_KEPT, None)
-
-
-def _paces(rank: RankWindow) -> list[Pace]:
-    found = []
-    for loader in rank.process.loaders:
-        if loader.role != "train":
-            continue
-        pace = pace_of(rank, loader)
-        if pace.wait_s.size:
-            found.append(pace)
-    return found
-
-
-def takes_from_several(rank: RankWindow, limits: Limits) -> bool:
-    """Whether the loop lately took batches from several training loaders, so that texts must name one."""
-    lately_ns = rank.made_ns - int(limits.spike_recent_s * 1e9)
-    return sum(int(pace.request_ns[-1]) >= lately_ns for pace in paces(rank)) > 1
+    found = (pace_of(rank, loader) for loader in rank.process.loaders if loader.role == "train")
+    return [pace for pace in found if pace.wait_s.size]
 
 
 def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:

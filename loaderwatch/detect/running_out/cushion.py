@@ -13,12 +13,13 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent, warm_batches
 from loaderwatch.detect.measures.statistics import Floats, known, mean, median, trend
-from loaderwatch.detect.running_out.foremost import CODE, HALVED, SOON_S, foremost, live_ranks
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.running_out.foremost import CODE, HALVED, SOON_S, foremost
+from loaderwatch.detect.window import RankWindow
 
 NEWEST: Final = 8
 """Requests whose median is what lies ready now."""
@@ -44,11 +45,11 @@ class Cushion:
         return self.now / (self.before - self.now) * self.ago_s
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank that will wait first."""
-    near = [(part, rank.rank) for rank in live_ranks(window) if 0 < (part := _ready_part(rank)) <= HALVED]
-    worst = foremost(window, near, lambda pace: _cushion(pace, limits), lambda found: found.left_s)
-    return [_finding(found, window.world_size) for found in worst]
+    near = [(part, rank.rank) for rank in run.live_ranks if 0 < (part := _ready_part(rank.rows)) <= HALVED]
+    worst = foremost(run, near, lambda pace: _cushion(pace, run.limits), lambda found: found.left_s)
+    return [_finding(found, run.world_size) for found in worst]
 
 
 def _ready_part(rank: RankWindow) -> float:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import SpanInfo
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
 from loaderwatch.detect.running_out.rise import Ints, stretches
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow
 from loaderwatch.texts.formats import rate
 
 CODE = "running-out"
@@ -35,14 +35,14 @@ LEAST_PER_STEP: Final = 0.1
 """Descriptors a step from which on it is told."""
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find the rank that will run out of descriptors first: one finding at most."""
     found = [
         finding
-        for rank in window.ranks.values()
-        if rank.process.state == "live" and _may_run_out(rank)
-        for worker in (None, *rank.workers)
-        if (finding := _finding(rank, worker)) is not None
+        for rank in run.live_ranks
+        if _may_run_out(rank.rows)
+        for worker in (None, *rank.rows.workers)
+        if (finding := _finding(rank.rows, worker)) is not None
     ]
     return sorted(found, key=lambda finding: finding.severity != "critical")[:1]
 

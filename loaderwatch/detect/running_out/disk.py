@@ -6,10 +6,10 @@ import math
 from typing import Final
 
 from loaderwatch.core.answers import Severity
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import known
-from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+from loaderwatch.detect.window import HostWindow, RankWindow
 
 CODE: Final = "running-out"
 REMARK_ETA_S: Final = 24 * 3600.0
@@ -22,14 +22,12 @@ WARNING_SAVES: Final = 3
 RECENT_ROWS: Final = 5
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find each host on which the job fills a file system within a day: one finding per host."""
-    by_host = window.ranks_by_host
     return [
         finding
-        for name, host in window.hosts.items()
-        if any(rank.process.state == "live" and _has_trained(rank) for rank in by_host.get(name, ()))
-        and (finding := _finding(host)) is not None
+        for host, ranks in run.live_hosts
+        if any(_has_trained(rank) for rank in ranks) and (finding := _finding(host)) is not None
     ]
 
 

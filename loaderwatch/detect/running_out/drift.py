@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from loaderwatch.detect.course import FIRST_SLICE_NS, Course
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts, slices_of
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Growth, drift
-from loaderwatch.detect.running_out.foremost import CODE, LATER_S, foremost, live_ranks
-from loaderwatch.detect.window import WINDOW_S, RankWindow, RunWindow
+from loaderwatch.detect.running_out.foremost import CODE, LATER_S, foremost
+from loaderwatch.detect.window import WINDOW_S, RankWindow
 
 GROWN_RATIO: Final = 1.25
 """Times its first value that a fetch takes in the end, at least: below that it is weather."""
@@ -39,12 +40,12 @@ class Drift:
         return self.load.eta_s(1.0 - self.load.last)
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank that will wait first."""
-    loads = ((_load(rank), rank.rank) for rank in live_ranks(window))
+    loads = ((_load(rank.rows), rank.rank) for rank in run.live_ranks)
     near = [(-load, rank) for load, rank in loads if load >= NEAR_LOAD]
-    worst = foremost(window, near, lambda pace: _drift(pace, limits), lambda found: found.left_s)
-    return [_finding(found, window.world_size) for found in worst]
+    worst = foremost(run, near, lambda pace: _drift(pace, run.limits), lambda found: found.left_s)
+    return [_finding(found, run.world_size) for found in worst]
 
 
 def _load(rank: RankWindow) -> float:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from loaderwatch.detect.measures.pace import Pace, paces
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.detect.measures.pace import Pace
 
 CODE: Final = "headroom"
 MOST_ANALYSED: Final = 16
@@ -25,13 +25,8 @@ LATER_S: Final = 1800.0
 T = TypeVar("T")
 
 
-def live_ranks(window: RunWindow) -> list[RankWindow]:
-    """Return the ranks that still run."""
-    return [rank for rank in window.ranks.values() if rank.process.state == "live"]
-
-
 def foremost(
-    window: RunWindow,
+    run: RunEvidence,
     near: Iterable[tuple[float, int]],
     look: Callable[[Pace], T | None],
     left: Callable[[T], float],
@@ -39,14 +34,14 @@ def foremost(
     """Return what was found of each loader with the least left.
 
     Args:
-        window: the run.
+        run: the run.
         near: ranks that may have a finding, each behind a number by which the nearest to running out come first.
         look: judges a loader on a rank; None where nothing is wrong.
         left: how much a finding has left, in any unit.
     """
     worst: dict[int, T] = {}
     for _, number in sorted(near)[:MOST_ANALYSED]:
-        for pace in paces(window.ranks[number]):
+        for pace in run.ranks[number].paces:
             found = look(pace)
             known = worst.get(pace.loader.loader)
             if found is not None and (known is None or left(found) < left(known)):

@@ -16,13 +16,14 @@ import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.device_clock import slack_of
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts
 from loaderwatch.detect.measures.statistics import drift, mean, median, trend
-from loaderwatch.detect.running_out.foremost import CODE, HALVED, LATER_S, SOON_S, foremost, live_ranks
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.running_out.foremost import CODE, HALVED, LATER_S, SOON_S, foremost
+from loaderwatch.detect.window import RankWindow
 
 NEWEST: Final = 16
 """Batches whose median is the headroom of now."""
@@ -51,13 +52,15 @@ class Headroom:
         return self.now_s / (self.before_s - self.now_s) * self.ago_s
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank with the least headroom."""
     near = [
-        (left, rank.rank) for rank in live_ranks(window) if (left := _steps_left(rank, limits)) < FEW_STEPS
+        (left, rank.rank)
+        for rank in run.live_ranks
+        if (left := _steps_left(rank.rows, run.limits)) < FEW_STEPS
     ]
-    worst = foremost(window, near, lambda pace: _headroom(pace, limits), lambda found: found.now_s)
-    return [_finding(found, window.world_size) for found in worst]
+    worst = foremost(run, near, lambda pace: _headroom(pace, run.limits), lambda found: found.now_s)
+    return [_finding(found, run.world_size) for found in worst]
 
 
 def _steps_left(rank: RankWindow, limits: Limits) -> float:

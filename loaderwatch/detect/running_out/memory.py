@@ -14,8 +14,8 @@ import numpy as np
 
 from loaderwatch.core.answers import Param, Severity
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import limit_hits_per_s
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.running_out.rise import (
@@ -30,7 +30,6 @@ from loaderwatch.detect.running_out.rise import (
 from loaderwatch.detect.window import (
     HostWindow,
     RankWindow,
-    RunWindow,
     between_s,
     distinct,
     first_at,
@@ -72,16 +71,13 @@ class _Leak:
         }
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find each host whose memory its training processes or workers will use up: one finding per host."""
     found = []
-    by_host = window.ranks_by_host
-    for name, host in window.hosts.items():
+    for host, ranks in run.live_hosts:
         if not math.isfinite(_room(host)[0]):
             continue
-        leaks = [
-            leak for rank in by_host.get(name, ()) if rank.process.state == "live" for leak in _leaks(rank)
-        ]
+        leaks = [leak for rank in ranks for leak in _leaks(rank)]
         finding = _finding(host, leaks) if leaks else None
         if finding is not None:
             found.append(finding)

@@ -15,11 +15,11 @@ import numpy as np
 
 from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
 from loaderwatch.detect.running_out.rise import Ints, clear_growth, is_likely, stretches
-from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
+from loaderwatch.detect.window import HostWindow, RankWindow
 
 CODE: Final = "running-out"
 TIGHT_RATIO = 0.8  # of the size; from there on it is a remark
@@ -48,13 +48,11 @@ class _Need:
         return self.batches * self.batch_bytes
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Find each host whose /dev/shm its loaders may come to fill, or nearly: one finding per host."""
     found = []
-    by_host = window.ranks_by_host
-    for name, host in window.hosts.items():
-        ranks = [rank for rank in by_host.get(name, ()) if rank.process.state == "live"]
-        finding = (_filling(host, ranks) or _finding(host, ranks)) if ranks else None
+    for host, ranks in run.live_hosts:
+        finding = _filling(host, ranks) or _finding(host, ranks)
         if finding is not None:
             found.append(finding)
     return found

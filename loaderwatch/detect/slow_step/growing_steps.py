@@ -18,16 +18,17 @@ import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
 from loaderwatch.detect.course import Course
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
-from loaderwatch.detect.measures.pace import Pace, paces
+from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.slices import blocks, ends, parts
 from loaderwatch.detect.measures.stacks import beside_model, in_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, rising_fit, trend
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow
 
 GROWN_RATIO: Final = 2.0
 """Times its first value that a part of a step takes in the end, at least."""
@@ -79,17 +80,17 @@ class GrownStep:
         return self.pace.in_pass_ratio * (self.last_s - self.first_s) / iteration_s
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding, that of the rank that loses most by it."""
     found = [
         grown
-        for rank in window.ranks.values()
-        if rank.process.state == "live" and not rank.process.cuda and rank.courses
-        for pace in paces(rank)
-        if (grown := _grown(rank, pace)) is not None and grown.share >= limits.input_warning_ratio
+        for rank in run.live_ranks
+        if not rank.process.cuda and rank.rows.courses
+        for pace in rank.paces
+        if (grown := _grown(rank.rows, pace)) is not None and grown.share >= run.limits.input_warning_ratio
     ]
     worst = max(found, key=lambda grown: grown.share, default=None)
-    return [] if worst is None else [_finding(worst, limits)]
+    return [] if worst is None else [_finding(worst, run.limits)]
 
 
 def _grown(rank: RankWindow, pace: Pace) -> GrownStep | None:

@@ -18,16 +18,16 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.gpu import device_phase_s, gpu_evidence
-from loaderwatch.detect.measures.machine import slowness_of
-from loaderwatch.detect.measures.pace import Pace, paces, recent
+from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.window import RankWindow, RunWindow, seconds
+from loaderwatch.detect.window import RankWindow, seconds
 
 LATELY: Final = 64
 LEAST_S = 5.0  # of steps, so that a mean utilization means something
@@ -73,21 +73,20 @@ class Copies:
         return self.bytes / self.copy_s
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding: that of the rank that loses most, which also names the other ranks."""
     found = [
         copies
-        for rank in window.ranks.values()
-        if rank.process.state == "live" and _may_copy(rank, limits)
-        for pace in paces(rank)
-        if (copies := _copies(pace, slowness_of(window, rank), limits)) is not None
+        for rank in run.live_ranks
+        if _may_copy(rank.rows, run.limits)
+        for now in rank.recent_paces
+        if (copies := _copies(now, rank.slowness, run.limits)) is not None
     ]
     if not found:
         return []
     worst = max(found, key=lambda copies: (copies.proven, copies.lost_s))
-    ranks = window.standing_for(sorted({copies.pace.rank.rank for copies in found}))
-    world = window.world_size
-    return [_finding(worst, ranks, world)]
+    ranks = run.window.standing_for(sorted({copies.pace.rank.rank for copies in found}))
+    return [_finding(worst, ranks, run.world_size)]
 
 
 def _may_copy(rank: RankWindow, limits: Limits) -> bool:
@@ -98,9 +97,8 @@ def _may_copy(rank: RankWindow, limits: Limits) -> bool:
     return bool(spent > 0.5 * limits.input_warning_ratio * of)
 
 
-def _copies(pace: Pace, slowness: float, limits: Limits) -> Copies | None:
-    now = recent(pace, limits)
-    if now is None or now.total_s < LEAST_S:
+def _copies(now: Pace, slowness: float, limits: Limits) -> Copies | None:
+    if now.total_s < LEAST_S:
         return None
     steps = now.rank.table("steps")
     mine = (steps["loader"] == now.loader.loader) & np.isin(steps["request_ns"], now.request_ns)

@@ -9,43 +9,40 @@ from __future__ import annotations
 
 import numpy as np
 
+from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.children import Held, interpreter_held
-from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.measures.children import Held
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.window import RunWindow
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding, that of the rank that loses most by it; the others wait for it."""
     found = [
-        (share, held)
-        for rank in window.ranks.values()
-        if rank.process.state == "live"
-        and (held := interpreter_held(rank)) is not None
-        and (share := _lost_s(held) / held.looked_s) >= limits.input_warning_ratio
+        (share, rank, held)
+        for rank in run.live_ranks
+        if (held := rank.interpreter_held) is not None
+        and (share := _lost_s(rank, held) / held.looked_s) >= run.limits.input_warning_ratio
     ]
     if not found:
         return []
-    share, worst = max(found, key=lambda one: one[0])
-    return [_finding(worst, min(1.0, share), limits)]
+    share, rank, worst = max(found, key=lambda one: one[0])
+    return [_finding(rank, worst, min(1.0, share))]
 
 
-def _lost_s(held: Held) -> float:
+def _lost_s(rank: RankEvidence, held: Held) -> float:
     """Return what it cost outside of waits for data, which are told of elsewhere."""
-    waited_s = sum(float(np.nansum(pace.since(held.since_ns).wait_s)) for pace in paces(held.rank))
+    waited_s = sum(float(np.nansum(pace.since(held.since_ns).wait_s)) for pace in rank.paces)
     return max(0.0, held.blocked_s - waited_s)
 
 
-def _finding(found: Held, share: float, limits: Limits) -> Finding:
-    rank, lost_s = found.rank, _lost_s(found)
+def _finding(rank: RankEvidence, found: Held, share: float) -> Finding:
+    lost_s = _lost_s(rank, found)
     return Finding(
         key=f"{CODE}:S14",
         code=CODE,
         scenario="S14",
-        severity="critical" if share >= limits.input_critical_ratio else "warning",
+        severity="critical" if share >= rank.limits.input_critical_ratio else "warning",
         confidence=0.85,
         began_ns=rank.made_ns - int(found.looked_s * 1e9),
         rule="interpreter-held-in-steps",

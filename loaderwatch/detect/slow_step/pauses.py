@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Evidence, Param, Severity
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
-from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame, works_aside
 from loaderwatch.detect.measures.statistics import known, median
 from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
@@ -36,26 +36,26 @@ from loaderwatch.detect.slow_step.long_steps import (
 )
 from loaderwatch.detect.slow_step.recompiling import recompiling
 from loaderwatch.detect.text import who
-from loaderwatch.detect.window import RankWindow, RunWindow, first_at
+from loaderwatch.detect.window import RankWindow, first_at
 
 ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding per cause, that of the rank that loses most by it.
 
     There is a remark (S26) only where no other cause was found.
     """
     proven: dict[str, Finding] = {}
     remarks: list[Finding] = []
-    for rank in window.ranks.values():
-        if rank.process.state != "live" or not _may_pause(rank):
+    for rank in run.live_ranks:
+        if not _may_pause(rank.rows):
             continue
-        for pace in paces(rank):
-            pauses = find_pauses(rank, pace)
-            found = _explain(pauses, limits) if pauses is not None else []
+        for pace in rank.paces:
+            pauses = find_pauses(rank.rows, pace)
+            found = _explain(pauses, run.limits) if pauses is not None else []
             if all(finding.scenario != "S27" for finding in found):
-                always = recompiling(rank, pace, limits)
+                always = recompiling(rank.rows, pace, run.limits)
                 found += [always] if always is not None else []
             for finding in found:
                 if finding.scenario == "S26":

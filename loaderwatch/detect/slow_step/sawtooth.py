@@ -17,16 +17,15 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
+from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import coupling
-from loaderwatch.detect.measures.pace import Pace, paces
-from loaderwatch.detect.measures.shares import wait_share
+from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, quantile, total
 from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
 from loaderwatch.detect.slow_step.sawtooth_parts import Seen, Steps
 from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at
+from loaderwatch.detect.window import Columns, RankWindow, first_at
 
 CODE: Final = "gpu-sawtooth"
 LOOK_BACK_S = 30.0
@@ -41,27 +40,27 @@ FEW_OF_BLOCK = 10  # readings
 GOES_ON_PART = 0.5  # of what it costs now it must cost in a piece of time, to have gone on then
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return the causes for which the GPU idles on the rank that loses most by it.
 
     Ranks that wait for each other idle for that, which is told by other detectors.
     """
-    together = coupling(window, limits)
+    together, limits = run.coupling, run.limits
     if together is not None and together.state in ("waiting", "turns"):
         return []
-    idle = {rank.rank: _idle_with_data(rank, limits) for rank in window.ranks.values()}
+    idle = {rank.rank: _idle_with_data(rank) for rank in run.live_ranks}
     loud = sorted(
         (rank for rank, share in idle.items() if share >= limits.input_warning_ratio),
         key=lambda rank: -idle[rank],
     )
-    looked = [find_swing(window.ranks[rank], limits) for rank in loud[:MOST_ANALYSED]]
+    looked = [find_swing(run.ranks[rank]) for rank in loud[:MOST_ANALYSED]]
     found = [swing for swing in looked if swing is not None]
     if not found:
         return []
     worst = max(found, key=lambda swing: swing.unexplained)
     ranks = len(found) + len(loud[MOST_ANALYSED:])
     known = causes(worst, limits.input_warning_ratio)
-    return [_finding(worst, cause, ranks, window.world_size, limits) for cause in known or (None,)]
+    return [_finding(worst, cause, ranks, run.world_size, limits) for cause in known or (None,)]
 
 
 def _recent(rank: RankWindow) -> tuple[Columns, slice]:
@@ -70,25 +69,23 @@ def _recent(rank: RankWindow) -> tuple[Columns, slice]:
     return rows, slice(first_at(rows["t_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9)), None)
 
 
-def _idle_with_data(rank: RankWindow, limits: Limits) -> float:
+def _idle_with_data(rank: RankEvidence) -> float:
     """Return the share of the time, 0 to 1, that a GPU idles beyond the data wait; roughly, but cheaply.
 
     Most of a thousand GPUs are well, or starve all together.
     """
-    if rank.process.state != "live":
-        return 0.0
-    rows, late = _recent(rank)
+    rows, late = _recent(rank.rows)
     used = rows["utilization_ratio"][late]
     if used.size < FEW_READINGS:
         return 0.0
     idle = 1.0 - float(np.nansum(used)) / used.size
-    return idle - wait_share(rank, limits) if idle >= limits.input_warning_ratio else 0.0
+    return idle - rank.wait_ratio if idle >= rank.limits.input_warning_ratio else 0.0
 
 
-def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
+def find_swing(rank: RankEvidence) -> Swing | None:
     """Return how a rank's GPU idles within its steps; None where it does not, or other things explain it."""
-    rows, late = _recent(rank)
-    pace = max(paces(rank), key=lambda pace: int(pace.request_ns[-1]), default=None)
+    rows, late = _recent(rank.rows)
+    pace = rank.newest_pace
     if pace is None:
         return None
     used, times = rows["utilization_ratio"], rows["t_ns"]
@@ -115,13 +112,13 @@ def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
     short = now.wait_s < SHORT_WAIT_S  # too short to be told apart by the time of a reading
     starved = total(now.wait_s[short]) / max(now.total_s, 1e-9)
     unexplained = float(lost.mean()) - starved
-    if unexplained < limits.input_warning_ratio:
+    if unexplained < rank.limits.input_warning_ratio:
         return None
     period_s = median(np.diff(times[starts]) / 1e9) if swings else math.nan
     began_ns = _began_ns(every_time, every_lost, unexplained, period_s)
     steps = Steps(now)
     return Swing(
-        rank=rank,
+        rank=rank.rows,
         pace=now,
         high=high,
         low=low,
@@ -133,7 +130,7 @@ def find_swing(rank: RankWindow, limits: Limits) -> Swing | None:
         loop_s=steps.loop_s,
         device_s=steps.device_s,
         slack_s=median(now.slack_s),
-        thread_cpu=_thread_cpu(rank, int(times[0])),
+        thread_cpu=_thread_cpu(rank.rows, int(times[0])),
         seen=Steps(pace).seen(
             rank.passing_stacks.get(GPU_IDLE, []), began_ns, began_ns < int(every_time[0]) + BLOCK_S * 1e9
         ),

@@ -22,12 +22,13 @@ import numpy as np
 
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, StackDump
 from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.detector import CODE as INPUT_BOUND
 from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
-from loaderwatch.detect.measures.pace import Pace, paces
+from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
     collective,
     computes_tensors,
@@ -40,7 +41,7 @@ from loaderwatch.detect.measures.stacks import (
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow
 
 LOOK_BACK_S: Final = 60.0
 LEAST_S: Final = 10.0
@@ -75,26 +76,26 @@ class ScriptWork:
     dumps: list[StackDump]  # of that kind, taken in that part of a step, oldest first
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding on work that makes no data: that of the rank whose script works most; the others wait for it."""
-    return _worst(window, limits, "work") or _worst(window, limits, "other")
+    return _worst(run, "work") or _worst(run, "other")
 
 
-def detect_data(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect_data(run: RunEvidence) -> list[Finding]:
     """Return at most one finding on data that the script makes within its steps. It decides before the wait between two steps does."""
-    return _worst(window, limits, "data")
+    return _worst(run, "data")
 
 
-def _worst(window: RunWindow, limits: Limits, kind: Kind) -> list[Finding]:
+def _worst(run: RunEvidence, kind: Kind) -> list[Finding]:
     """Return the finding of the rank whose script works most at this kind, by its stacks too."""
     found = [
         work
-        for rank in window.ranks.values()
-        if rank.process.state == "live" and not rank.process.cuda and rank.passing_stacks.get(SCRIPT_WORK)
-        for pace in paces(rank)
-        if (work := _work(rank, pace, limits)) is not None and work.kind == kind
+        for rank in run.live_ranks
+        if not rank.process.cuda and rank.passing_stacks.get(SCRIPT_WORK)
+        for pace in rank.paces
+        if (work := _work(rank.rows, pace, run.limits)) is not None and work.kind == kind
     ]
-    return [_finding(max(found, key=lambda work: work.share * work.seen_part), limits)] if found else []
+    return [_finding(max(found, key=lambda work: work.share * work.seen_part), run.limits)] if found else []
 
 
 def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:

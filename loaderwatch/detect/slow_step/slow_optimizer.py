@@ -15,15 +15,16 @@ import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, StackDump
 from loaderwatch.detect.course import Course
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.pace import Pace, paces
+from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, known, median
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow
 
 LONGER_RATIO: Final = 2.0
 """Times its quickest that a step of the optimizer takes in each of the newest ``LASTS`` slices."""
@@ -54,20 +55,20 @@ class SlowOptimizer:
         return usual_stack([dump for dump in taken if in_optimizer(main_frames(dump))])
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding, that of the rank that loses most by it."""
     found = [
         slow
-        for rank in window.ranks.values()
-        if rank.process.state == "live" and not rank.process.cuda and rank.courses
-        for number, course in rank.courses.items()
+        for rank in run.live_ranks
+        if not rank.process.cuda
+        for number, course in rank.rows.courses.items()
         if _is_slow(course)
-        for pace in paces(rank)
+        for pace in rank.paces
         if pace.loader.loader == number and pace.clock == "loop"
-        if (slow := _measured(rank, pace, course)).share >= limits.input_warning_ratio
+        if (slow := _measured(rank.rows, pace, course)).share >= run.limits.input_warning_ratio
     ]
     worst = max(found, key=lambda slow: slow.share, default=None)
-    return [] if worst is None else [_finding(worst, limits)]
+    return [] if worst is None else [_finding(worst, run.limits)]
 
 
 def _quickest_s(course: Course) -> float:

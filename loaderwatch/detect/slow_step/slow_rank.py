@@ -13,13 +13,13 @@ import numpy as np
 
 from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import MOST_ITERATIONS, coupling
+from loaderwatch.detect.measures.coupling import MOST_ITERATIONS
 from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow
 
 LARGER_RATIO: Final = 1.3
 """Times the batches of the others, on average, from which on a rank's own are why it works longer."""
@@ -28,19 +28,19 @@ LASTS_RATIO: Final = 0.8
 iterations no more are compared than ``MOST_ITERATIONS``, which are a shorter past."""
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding. It has the key of a weak GPU's, which says more where it is known."""
-    found = coupling(window, limits)
+    found = run.coupling
     if found is None or found.cause != "work" or len(found.waited_for) != 1:
         return []
     (rank,) = found.waited_for
     own = found.share(rank)
     usual_s = median(np.array([found.share(other).own_s for other in found.waiting]))
-    at = window.ranks[rank]
+    at, limits = run.ranks[rank], run.limits
     lost_ratio = found.wait_s / own.iteration_s
     past_s = min(limits.recent_s, MOST_ITERATIONS * own.iteration_s)
     lasts = found.iterations * own.iteration_s >= LASTS_RATIO * past_s
-    larger = _larger_batches(at, [window.ranks[other] for other in found.waiting])
+    larger = _larger_batches(at.rows, [run.ranks[other].rows for other in found.waiting])
     dump = usual_stack(beside_model(at.passing_stacks.get(SCRIPT_WORK, [])))
     frame = user_frame(main_frames(dump))
     return [

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import ANSWER_WAIT, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
+from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.words import code_line, giver
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.pace import paces
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.window import RankWindow, RunWindow, first_at
+from loaderwatch.detect.window import RankWindow, first_at
 
 LOOK_BACK_S: Final = 60.0
 FEW_LOOKS: Final = 8
@@ -49,18 +49,18 @@ class Waits:
         return (self.rank.made_ns - self.since_ns) / 1e9
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding, that of the rank whose loop waits most; the others wait for it.
 
     It has the key of pauses of the loop's own, of which this knows more exactly what they are.
     """
-    found = [waits for rank in window.ranks.values() if (waits := _waits(rank, limits)) is not None]
-    return [_finding(max(found, key=lambda waits: waits.share), limits)] if found else []
+    found = [waits for rank in run.live_ranks if (waits := _waits(rank)) is not None]
+    return [_finding(max(found, key=lambda waits: waits.share), run.limits)] if found else []
 
 
-def _waits(rank: RankWindow, limits: Limits) -> Waits | None:
+def _waits(rank: RankEvidence) -> Waits | None:
     """Return how a rank's loop waits; None where it does so seldom, or works on a device."""
-    if rank.process.state != "live" or rank.process.cuda:
+    if rank.process.cuda:
         return None
     rows, since_ns = rank.table("processes"), rank.made_ns - int(LOOK_BACK_S * 1e9)
     mine = (rows["pid"] == rank.process.pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["answer_wait"])
@@ -68,23 +68,23 @@ def _waits(rank: RankWindow, limits: Limits) -> Waits | None:
     if int(waits.sum()) < FEW_STEPS:
         return None
     t_ns = rows["t_ns"][mine]
-    at = _steps_at(rank, t_ns)
+    at = _steps_at(rank.rows, t_ns)
     looks = int((at >= -1).sum())
     hit = waits & (at >= 0)
     steps = int(np.unique(at[hit]).size)
-    pace = max(paces(rank), key=lambda each: each.request_ns.size, default=None)
+    pace = max(rank.paces, key=lambda each: each.request_ns.size, default=None)
     if pace is None or pace.clock != "loop" or looks < FEW_LOOKS or steps < FEW_STEPS:
         return None
     share = int(hit.sum()) / looks
     standard_error = math.sqrt(share * (1 - share) / looks)
-    if share - standard_error < limits.input_warning_ratio:
+    if share - standard_error < rank.limits.input_warning_ratio:
         return None
     dumps = [
         dump
         for dump in rank.passing_stacks.get(ANSWER_WAIT, [])
         if dump.pid == rank.process.pid and waits_in(ANSWER_FUNCTIONS, dump.wchan)
     ]
-    return Waits(rank, share, looks, steps, int(t_ns[at >= -1][0]), pace.iteration_s, dumps)
+    return Waits(rank.rows, share, looks, steps, int(t_ns[at >= -1][0]), pace.iteration_s, dumps)
 
 
 def _steps_at(rank: RankWindow, t_ns: NDArray[np.int64]) -> NDArray[np.int64]:

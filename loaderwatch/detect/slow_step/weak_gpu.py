@@ -14,12 +14,12 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Param, Severity, Text
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gpu import device_phase_s
 from loaderwatch.detect.measures.statistics import mean, median, quantile
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
+from loaderwatch.detect.window import RankWindow, first_at, seconds
 
 BAD_REASONS: Final[dict[int, str]] = {
     0x08: "hardware slowdown",
@@ -51,11 +51,11 @@ class _Gpu:
     computed_s: float  # the same by the device; NaN where it timed none
 
 
-def detect(window: RunWindow, limits: Limits) -> list[Finding]:
+def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding, that of the worst GPU."""
-    if not any(_may_be_weak(rank) for rank in window.ranks.values()):
+    if not any(_may_be_weak(rank.rows) for rank in run.ranks.values()):
         return []
-    gpus = [gpu for rank in window.ranks.values() if (gpu := _gpu(rank)) is not None]
+    gpus = [gpu for rank in run.live_ranks if (gpu := _gpu(rank.rows)) is not None]
     bad = [gpu for gpu in gpus if gpu.reasons]
     if bad:
         worst = min(bad, key=lambda gpu: gpu.clock_hz if math.isfinite(gpu.clock_hz) else math.inf)
@@ -93,8 +93,6 @@ def _may_be_weak(rank: RankWindow) -> bool:
 
 
 def _gpu(rank: RankWindow) -> _Gpu | None:
-    if rank.process.state != "live":
-        return None
     rows = rank.table("gpus")
     late = (rows["t_ns"] >= rank.made_ns - READINGS_NS) & (rows["utilization_ratio"] >= BUSY_RATIO)
     if int(late.sum()) < FEW:

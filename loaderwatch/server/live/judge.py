@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.detect.crash.unexplained import unexplained_death
-from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.detect.limits import Limits
@@ -18,16 +16,9 @@ from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement
 from loaderwatch.server.store.protocol import StoredAlert
 from loaderwatch.server.window.outliers import STANDS_S
 
-Detector = Callable[[RunWindow], list[Finding]]
-
-
-def detector(hang_after_s: float | None) -> Detector:
-    """Return all detectors; ``hang_after_s`` is the least age at which a phase may count as hung, None for the default."""
-    return partial(detect, limits=limits_of(hang_after_s))
-
 
 def limits_of(hang_after_s: float | None) -> Limits:
-    """Return the detectors' limits with that age."""
+    """Return the detectors' limits; ``hang_after_s`` is the least age at which a phase may count as hung, None for the default."""
     return Limits() if hang_after_s is None else Limits(hang_floor_s=hang_after_s)
 
 

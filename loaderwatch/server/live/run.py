@@ -16,8 +16,11 @@ from loaderwatch.core.answers import RunStatus, Summary, Verdict
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.wire import Closing, Envelope, Receipt
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import DEFAULT_LIMITS, RunEvidence
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import somebody_waits, without_stack
 from loaderwatch.detect.incidents.verdict import verdict_of
+from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
@@ -25,7 +28,7 @@ from loaderwatch.server.cadence import envelope_s
 from loaderwatch.server.live.commands import Claims, Commands, Process
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.heartbeat import Heartbeats
-from loaderwatch.server.live.judge import Detector, Judge, stands, with_its_end
+from loaderwatch.server.live.judge import Judge, stands, with_its_end
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
 from loaderwatch.server.window.builder import WindowBuilder
@@ -56,13 +59,15 @@ class LiveRun:
         store: Store,
         *,
         is_new: bool = False,
-        detector: Detector = detect,
+        limits: Limits = DEFAULT_LIMITS,
+        detector: Callable[[RunEvidence], list[Finding]] = detect,
         describe: Callable[[Announcement], Callable[[str], str]] | None = None,
         base_url: str = "",
     ) -> None:
         self.run_id = run_id
         self._store = store
         self._is_new = is_new  # the store holds nothing older than the envelope in the inbox
+        self._limits = limits
         self._detector = detector
         self._describe = describe
         self._base_url = base_url
@@ -76,7 +81,7 @@ class LiveRun:
         self.said_goodbye = False  # a final envelope came since the last look
         self._builder: WindowBuilder | None = None
         self._judge: Judge | None = None
-        self._window: RunWindow | None = None
+        self._evidence: RunEvidence | None = None  # of the newest window
         self._verdict: Verdict | None = None
         self._judged: RunWindow | None = None  # the window that the verdict is about
         self._saved_at = 0.0
@@ -147,7 +152,7 @@ class LiveRun:
 
     def want_stacks(self, rank: int | None) -> list[int]:
         """Ask for fresh stacks of a rank, or of all; return the ranks asked for."""
-        window = self._window
+        window = self.window()
         known = sorted({*window.ranks, *window.summed}) if window else [0 if rank is None else rank]
         wanted = [r for r in known if rank is None or r == rank]
         self._commands.want_stacks(wanted)
@@ -192,7 +197,8 @@ class LiveRun:
 
     def say(self, text: str) -> None:
         """Leave a line for the stderr of the lowest rank."""
-        process = None if self._window is None else _speaker(self._window)
+        window = self.window()
+        process = None if window is None else _speaker(window)
         if process is not None:
             self._commands.leave(process, lambda _: f"loaderwatch: {text}")
 
@@ -217,13 +223,14 @@ class LiveRun:
             self._inbox_bytes = 0
             self.said_goodbye = False
             builder.add_all(self._arrived())
-            window = self._window
-            if window is None or news:
+            evidence = self._evidence
+            if evidence is None or news:
                 builder.choose(self._wanted(judge.book))
                 complete(builder, self._store)
-                window = self._window = builder.window()
+                evidence = self._evidence = RunEvidence(builder.window(), self._limits)
                 self._window_bytes = builder.held_bytes()
-                self.undetected, self.stands = True, stands(window)
+                self.undetected, self.stands = True, stands(evidence.window)
+            window = evidence.window
             run = self._store.run(self.run_id)
             base = self.state_of(run)
             self.ended = base in ("finished", "crashed")
@@ -233,11 +240,11 @@ class LiveRun:
             state: RunStatus = "hung" if base == "live" and hung else base
             findings = [shape(alert, stack_texts=False) for alert in alerts]
             costs_s = [alert.cost_s for alert in alerts]
-            verdict_now = self._verdict_now(window, alerts, base)
+            verdict_now = self._verdict_now(evidence, alerts, base)
             totals = builder.totals()
         # This runs outside the lock: with a thousand ranks it takes a while, and it reads only immutable data.
         summary = self.summary = summary_of(
-            window,
+            evidence,
             totals,
             state=state,
             verdict=verdict_now,
@@ -258,15 +265,16 @@ class LiveRun:
 
         The detectors work without the lock, so that looks and acknowledgements need not wait for them.
         """
-        window, ended = self._window, self.ended
-        if window is None:
+        evidence, ended = self._evidence, self.ended
+        if evidence is None:
             return []
+        window = evidence.window
         self.undetected = False
         with self._lock:
             told = self._tell(self._load()[1].begin(window, now_ns), window)
         began = time.perf_counter()
         try:
-            findings = self._detector(window)
+            findings = self._detector(evidence)
         except Exception as fault:  # noqa: BLE001 - a detector that fails must not hide the run: its numbers go on
             self._report(fault)
             return told
@@ -278,7 +286,7 @@ class LiveRun:
             self._ask_for_stacks(judge.book, window)
             found = self._tell(found, window)
             open_alerts = judge.book.open_alerts()
-        self._verdict, self._judged = verdict_of("live", lambda: window, open_alerts), window
+        self._verdict, self._judged = verdict_of("live", lambda: evidence, open_alerts), window
         self.detections += 1
         self.last_detect_s = time.perf_counter() - began
         self.detect_s += self.last_detect_s
@@ -300,7 +308,11 @@ class LiveRun:
 
     def window(self) -> RunWindow | None:
         """The newest window, None before the first look."""
-        return self._window
+        return None if self._evidence is None else self._evidence.window
+
+    def evidence(self) -> RunEvidence | None:
+        """The evidence of the newest window, None before the first look."""
+        return self._evidence
 
     def firing(self) -> list[Alert]:
         """Return the alerts that fire now, without remarks."""
@@ -316,9 +328,10 @@ class LiveRun:
     def let_go(self, now_ns: int) -> list[Announcement]:
         """Resolve the open alerts of a run that has been silent for long, since nothing can confirm them any more."""
         with self._lock:
-            if self._judge is None or self._window is None:
+            window = self.window()
+            if self._judge is None or window is None:
                 return []
-            announcements = self._judge.close(self._window.now_ns, now_ns)
+            announcements = self._judge.close(window.now_ns, now_ns)
             if not self._save(self._judge.book, now=True) and self._store.shared:
                 return []
             return [replace(announcement, unheard=announcement.resolved) for announcement in announcements]
@@ -408,17 +421,19 @@ class LiveRun:
             return False
         return True
 
-    def _verdict_now(self, window: RunWindow, alerts: Sequence[Alert], state: RunStatus) -> Verdict | None:
+    def _verdict_now(
+        self, evidence: RunEvidence, alerts: Sequence[Alert], state: RunStatus
+    ) -> Verdict | None:
         """Return the verdict of a live run by the detectors' last pass; None before the first pass of an attempt."""
         refused = None if self.ended else self._refused
         if state == "live" and refused is None:
             judged = self._judged
-            return self._verdict if judged is not None and judged.attempt == window.attempt else None
+            return self._verdict if judged is not None and judged.attempt == evidence.window.attempt else None
         silent_s = time.monotonic() - self.heard_at
-        return verdict_of(state, lambda: window, alerts, silent_s=silent_s, refused=refused)
+        return verdict_of(state, lambda: evidence, alerts, silent_s=silent_s, refused=refused)
 
     def _process_of(self, rank: int) -> Process | None:
-        window = self._window
+        window = self.window()
         found = (window.ranks.get(rank) or window.summed.get(rank)) if window else None
         return Process.of(found.process) if found else None
 

@@ -14,8 +14,9 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.detect.measures.critical_path import RankSums, lost_s, run_use
+from loaderwatch.detect.measures.critical_path import RankSums, lost_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.measures.shares import RECENT_S, Use, open_wait_s, rows_since
 from loaderwatch.detect.window import RankWindow, RunWindow, SummedRank, first_at
@@ -40,7 +41,7 @@ def state_now(run: StoredRun, now_ns: int) -> RunStatus:
 
 
 def summary_of(
-    window: RunWindow,
+    run: RunEvidence,
     totals: RunTotals,
     *,
     state: RunStatus,
@@ -59,7 +60,7 @@ def summary_of(
     ``lost_s`` of ``critical_path`` finds for data wait and epoch boundaries so far. ``earlier`` are the run's
     earlier attempts; everything else is about the window's attempt. ``name`` is shown in place of the script's.
     """
-    use = run_use(window)
+    window, use = run.window, run.use
     host_lost = host_lost or _behind(window)
     hosts = {*window.ranks_by_host, *(rank.host for rank in window.summed.values())}
     lost = {host for host in hosts if state == "lost" or host_lost(host)}
@@ -123,7 +124,7 @@ def summary_of(
         simulated_gpu=any(gpu.simulated for gpu in gpus),
         epochs=max(totals.epochs.values(), default=0),
         progress=_progress(window),
-        verdict=verdict or verdict_of("live", lambda: window, []),
+        verdict=verdict or verdict_of("live", lambda: run, []),
         loaders=[
             answers.Loader(rank=number, **msgspec.structs.asdict(loader))
             for number, rank in window.ranks.items()

@@ -17,6 +17,7 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.clock import SECOND_NS, wall_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.server.encoding import significant
 from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.recordings.stored_windows import StoredWindows
@@ -177,7 +178,7 @@ def stored_summary(
     window = stored.window
     over = next((one for one in run.earlier if one.number == attempt), None)
     return summary_of(
-        window,
+        RunEvidence(window),
         stored.totals,
         state=state_now(run, wall_ns()) if over is None else over.state,
         verdict=verdict,

@@ -5,22 +5,21 @@ from __future__ import annotations
 import msgspec
 
 from loaderwatch.core import answers
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling
-from loaderwatch.detect.measures.critical_path import recent_coupling, with_open_iteration
-from loaderwatch.detect.window import RunWindow
+from loaderwatch.detect.measures.critical_path import with_open_iteration
 from loaderwatch.server.alerts.book import stack_of
 
 
-def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
+def coupling_of(run: RunEvidence) -> answers.Coupling:
     """Return both in one shape: the ranks in ``waiting`` wait for those in ``waited_for``.
 
     The iterations are those of the last half minute, as on the tiles, with the one that goes on.
     """
-    found = recent_coupling(window) or Coupling("unknown", "the run has a single rank")
-    found = with_open_iteration(window, found)
-    standing = places(window, limits)
+    found = run.recent_coupling or Coupling("unknown", "the run has a single rank")
+    found = with_open_iteration(run.window, found, run.use)
+    standing = places(run)
     going = answers.Coupling(
         state=found.state,
         reason=found.reason,

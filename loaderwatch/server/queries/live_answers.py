@@ -15,6 +15,7 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Text, Verdict
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.live.events import RunState
@@ -141,12 +142,12 @@ def audit_of(parts: Parts, run_id: str) -> list[answers.Advice]:
 
 def what_if_now(parts: Parts, run_id: str, rank: int | None) -> list[answers.WhatIf]:
     """Answer ``GET /runs/{run}/what-if``."""
-    return what_if_of(_window(parts, run_id, rank), rank)
+    return what_if_of(_evidence(parts, run_id, rank), rank)
 
 
 def coupling_now(parts: Parts, run_id: str) -> answers.Coupling:
     """Answer ``GET /runs/{run}/coupling``."""
-    return coupling_of(_window(parts, run_id), limits_of(parts.options.hang_after_s))
+    return coupling_of(_evidence(parts, run_id))
 
 
 def boundaries(
@@ -191,6 +192,15 @@ def _window(parts: Parts, run_id: str, rank: int | None = None) -> RunWindow:
         live.attend(rank)
     window = live.window() if live is not None else None
     return window if window is not None else parts.stored_windows.of(run_id).window
+
+
+def _evidence(parts: Parts, run_id: str, rank: int | None = None) -> RunEvidence:
+    """Return the evidence of the run's newest window."""
+    window, live = _window(parts, run_id, rank), parts.live.get(run_id)
+    known = live.evidence() if live is not None else None
+    if known is not None and known.window is window:
+        return known
+    return RunEvidence(window, limits_of(parts.options.hang_after_s))
 
 
 def _stored_state(parts: Parts, run_id: str, attempt: int | None) -> RunState:

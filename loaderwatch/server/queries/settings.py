@@ -8,26 +8,27 @@ from loaderwatch.advise.other_options import Estimate, estimates_of
 from loaderwatch.advise.whatif import Option, WhatIf, what_if
 from loaderwatch.core import answers
 from loaderwatch.core.facts import LoaderInfo
-from loaderwatch.detect.measures.critical_path import recent_coupling
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.measures.statistics import last
 from loaderwatch.detect.window import RunWindow
 
 
-def what_if_of(window: RunWindow, rank: int | None) -> list[answers.WhatIf]:
+def what_if_of(run: RunEvidence, rank: int | None) -> list[answers.WhatIf]:
     """Return the training loaders of a rank with other settings.
 
     Where none is given, of one that the others wait for, else of the lowest that has any: what a rank would win that waits
     for another is nothing, whatever its loader is set to.
     """
+    window = run.window
     if rank is None:
-        coupling = recent_coupling(window)
+        coupling = run.recent_coupling
         late = coupling.waited_for if coupling is not None and coupling.cause == "data" else ()
         ranks = [*late, *sorted(set(window.ranks) - set(late))]
     else:
         ranks = [rank] if rank in window.ranks else []
     for number in ranks:
         loaders = [loader for loader in window.ranks[number].process.loaders if loader.role == "train"]
-        played = [(loader, what_if(window, number, loader.loader)) for loader in loaders]
+        played = [(loader, what_if(run, number, loader.loader)) for loader in loaders]
         found = [_answer(window, number, loader, one) for loader, one in played if one is not None]
         if found:
             return found

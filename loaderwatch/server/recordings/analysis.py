@@ -6,10 +6,12 @@ import time
 from collections.abc import Iterable
 
 from loaderwatch.core.answers import Finding, RunStatus, Verdict
+from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import shape
-from loaderwatch.server.live.judge import Judge, detector
+from loaderwatch.server.live.judge import Judge, limits_of
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.recording import Recording
 from loaderwatch.server.recordings.verdict_cache import state_of
@@ -72,7 +74,9 @@ def _judged(
     if last is None:
         return [], None
     alerts = judge.alerts(last)  # of several attempts in a recording the newest counts
-    said = verdict_of(state or (_end_of(last) if over else "live"), lambda: last, alerts, silent_s=silent_s)
+    said = verdict_of(
+        state or (_end_of(last) if over else "live"), lambda: RunEvidence(last), alerts, silent_s=silent_s
+    )
     return [shape(alert) for alert in alerts], said
 
 
@@ -80,12 +84,12 @@ def _look(
     judge: Judge, looks: Iterable[tuple[RunWindow, bool]], hang_after_s: float | None
 ) -> tuple[RunWindow | None, bool]:
     """Have all ``looks`` judged; return the last one, None where there is none."""
-    detect = detector(hang_after_s)
+    limits = limits_of(hang_after_s)
     now_ns = time.time_ns()
     last, over = None, False
     for window, over in looks:  # noqa: B007 - the last word counts
         judge.begin(window, now_ns)
-        judge.judge(window, detect(window), now_ns)
+        judge.judge(window, detect(RunEvidence(window, limits)), now_ns)
         last = window
     if last is not None and over:
         judge.close(last.now_ns, now_ns)

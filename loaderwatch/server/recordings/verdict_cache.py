@@ -14,6 +14,7 @@ import msgspec
 from loaderwatch.core.answers import RunStatus, Verdict
 from loaderwatch.core.files import read_own, write_atomically
 from loaderwatch.core.wire import UNDECODABLE
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import last_said, no_news, verdict_of
 from loaderwatch.server.alerts.book import Alert, AlertBook
 from loaderwatch.server.live.summary import state_now
@@ -92,8 +93,8 @@ class Verdicts:
             if time.monotonic() > deadline:
                 return None
             try:
-                window = rebuild(self._store, run.run_id).window()
-                said = last_said(window, stored_alerts(run, self._store))
+                evidence = RunEvidence(rebuild(self._store, run.run_id).window())
+                said = last_said(evidence, stored_alerts(run, self._store))
             except (StoreError, UnknownRun, *UNDECODABLE) as error:
                 _log.warning("run %s: what was said last cannot be read: %s", run.run_id, error)
                 said = None
@@ -135,7 +136,9 @@ def stored_verdict(run: StoredRun, store: Store, now_ns: int, attempt: int | Non
     if state == "live":
         return None
     alerts = stored_alerts(run, store, attempt)
-    return verdict_of(state, lambda: rebuild(store, run.run_id, attempt).window(), alerts, silent_s=silent_s)
+    return verdict_of(
+        state, lambda: RunEvidence(rebuild(store, run.run_id, attempt).window()), alerts, silent_s=silent_s
+    )
 
 
 def state_of(run: StoredRun, attempt: int | None, now_ns: int) -> tuple[RunStatus, float | None]:

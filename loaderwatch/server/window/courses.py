@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from loaderwatch.detect.course import FIRST_SLICE_NS, LONGEST_SLICE_NS, Course
-from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.measures.pace import paces_of
 from loaderwatch.detect.measures.rebuilt_loaders import joined_rank
 from loaderwatch.detect.measures.slices import slices_of
 from loaderwatch.detect.window import WINDOW_S, RankWindow, distinct
@@ -59,7 +59,7 @@ class Courses:
         if not slices:
             return
         self._made_ns[number] = until_ns = from_ns + slices * slice_ns
-        for pace in paces(joined_rank(rank)):
+        for pace in paces_of(joined_rank(rank)):
             newer = slices_of(pace, slice_ns, from_ns, until_ns)
             if newer.t_ns.size:
                 known = kept.pop(pace.loader.loader, None)

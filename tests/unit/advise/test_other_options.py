@@ -9,12 +9,13 @@ import pytest
 from loaderwatch.advise.other_options import Estimate, estimates_of
 from loaderwatch.advise.whatif import what_if
 from loaderwatch.core.records import IterKind
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 
 def estimates(builder: RankBuilder) -> dict[str, Estimate]:
     window = run(builder, cpus=8)
-    played = what_if(window, 0, 0)
+    played = what_if(RunEvidence(window), 0, 0)
     assert played is not None
     return {one.change: one for one in estimates_of(window, 0, 0, played)}
 
@@ -89,6 +90,6 @@ def test_pinned_memory_hides_the_copy_at_most(cuda: bool, pinned: bool, there: b
 
 def test_a_loader_that_is_not_there() -> None:
     window = run(epochs(), cpus=8)
-    played = what_if(window, 0, 0)
+    played = what_if(RunEvidence(window), 0, 0)
     assert played is not None
     assert estimates_of(window, 0, 7, played) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.advise.whatif import Option, WhatIf, what_if
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 
@@ -16,7 +17,7 @@ def starved(cpu: float) -> RankBuilder:
 
 
 def found(builder: RankBuilder, cpus: int = 4) -> WhatIf:
-    result = what_if(run(builder, cpus=cpus), 0, 0)
+    result = what_if(RunEvidence(run(builder, cpus=cpus)), 0, 0)
     assert result is not None
     return result
 
@@ -97,15 +98,15 @@ def test_cpus_that_others_took_while_it_was_measured_are_given_back() -> None:
 
 
 def test_nothing_to_say() -> None:
-    assert what_if(run(starved(0.9)), 7, 0) is None
-    assert what_if(run(starved(0.9)), 0, 7) is None
+    assert what_if(RunEvidence(run(starved(0.9))), 7, 0) is None
+    assert what_if(RunEvidence(run(starved(0.9))), 0, 7) is None
     builder = RankBuilder(loaders=[loader(num_workers=None)])
     for _ in range(60):
         builder.step(0.05, 0.025)
-    assert what_if(run(builder), 0, 0) is None
+    assert what_if(RunEvidence(run(builder)), 0, 0) is None
     few = RankBuilder()
     few.fetch(0, 0.1).step(0.1, 0.01)
-    assert what_if(run(few), 0, 0) is None
+    assert what_if(RunEvidence(run(few)), 0, 0) is None
 
 
 def test_nothing_is_told_where_the_loop_waits_for_something_else() -> None:
@@ -113,7 +114,7 @@ def test_nothing_is_told_where_the_loop_waits_for_something_else() -> None:
     builder = RankBuilder()
     for number in range(100):
         builder.fetch(number % 2, 0.01).step(0.2, 0.02, ready=4)
-    assert what_if(run(builder), 0, 0) is None
+    assert what_if(RunEvidence(run(builder)), 0, 0) is None
 
 
 def test_slow_batches_of_one_worker_are_not_covered_by_a_deeper_cushion() -> None:

@@ -21,6 +21,7 @@ from loaderwatch.core.facts import (
     StackDump,
 )
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN, EndedBy
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Incident
 from loaderwatch.detect.incidents.verdict import verdict_of
@@ -306,7 +307,7 @@ def verdict_now(window: RunWindow, findings: Sequence[Finding], state: RunStatus
         Incident(id=finding.key, key=finding.key, finding=finding, opened_ns=T0, updated_ns=T0)
         for finding in findings
     ]
-    return verdict_of(state, lambda: window, incidents)
+    return verdict_of(state, lambda: RunEvidence(window), incidents)
 
 
 def run(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import WINDOW_S, RankWindow
 from loaderwatch.server.window.courses import Courses
@@ -136,7 +137,10 @@ def looks(rank: RankBuilder, every_s: float = 1.0) -> Iterator[tuple[float, list
         ranks: dict[int, RankWindow] = {rank.rank: seen}
         courses.follow(ranks)
         hosts = {name: replace(host, made_ns=made_ns) for name, host in whole.hosts.items()}
-        yield (made_ns - T0) / S, detect(replace(whole, now_ns=made_ns, ranks=ranks, hosts=hosts))
+        yield (
+            (made_ns - T0) / S,
+            detect(RunEvidence(replace(whole, now_ns=made_ns, ranks=ranks, hosts=hosts))),
+        )
 
 
 def played(read_so_far: tuple[RankBuilder, float], every_s: float = 1.0) -> Played:

@@ -16,6 +16,7 @@ from loaderwatch.advise.whatif import what_if
 from loaderwatch.core.facts import ProcessState, SpanInfo
 from loaderwatch.core.records import TABLES, UNKNOWN, Phase
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.detect.limits import Limits
@@ -176,7 +177,9 @@ def window_of(seed: int) -> RunWindow:
 @given(seed=st.integers(0, 2**32 - 1))
 def test_detectors_take_anything(seed: int) -> None:
     window = window_of(seed)
-    findings = detect(window, Limits(hang_floor_s=chance(np.random.default_rng(seed), 1.0, 30.0)))
+    findings = detect(
+        RunEvidence(window, Limits(hang_floor_s=chance(np.random.default_rng(seed), 1.0, 30.0)))
+    )
     keys = [finding.key for finding in findings]
     assert len(keys) == len(set(keys))
     for finding in findings:
@@ -196,7 +199,7 @@ def test_detectors_take_anything(seed: int) -> None:
             assert not (isinstance(item.value, float) and math.isnan(item.value)), item
     assert verdict_now(window, findings).title
     Tracker("run").update(findings, window.now_ns)
-    what_if(window, 0, 0)
+    what_if(RunEvidence(window), 0, 0)
 
 
 @pytest.mark.parametrize("state", ["live", "finished"])
@@ -204,14 +207,14 @@ def test_a_run_that_has_recorded_nothing(state: ProcessState) -> None:
     builder = RankBuilder()
     builder.state = state
     window = run(builder)
-    assert detect(window) == []
+    assert detect(RunEvidence(window)) == []
     assert verdict_now(window, []).title
 
 
 def test_a_run_without_ranks() -> None:
     full = run(RankBuilder())
     empty = replace(full, ranks={})
-    assert detect(empty) == []
+    assert detect(RunEvidence(empty)) == []
     assert verdict_now(empty, []).title
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
@@ -83,7 +84,7 @@ class Loop:
             }
             used = worked(at - self.reading_s, at) / self.reading_s
             rank.rows["gpus"].append({**row, "utilization_ratio": min(1.0, used)})
-        return 1 - worked(0, now) / now, detect(run(rank))
+        return 1 - worked(0, now) / now, detect(RunEvidence(run(rank)))
 
 
 def told(findings: list[Finding]) -> list[Finding]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.device_clock import by_device, hidden_of
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.measures.shares import open_wait_s
 from tests.unit.detect.build import RankBuilder, run
 
@@ -127,7 +128,7 @@ def test_the_loops_own_wait_is_evidence_where_the_gpu_hides_most_of_it() -> None
         began_ns = rank.now_ns
         rank.fetch(number % 2, 0.24).step(0.118, 0.002)
         rank.add("gpu_waits", loader=0, request_ns=began_ns, starved_ns=30 * MS, gpu_step_ns=90 * MS)
-    (finding,) = detect(run(rank))
+    (finding,) = detect(RunEvidence(run(rank)))
     assert finding.code == "input-bound"
     evidence = {item.label: item.value for item in finding.evidence}
     assert evidence["data wait"] == pytest.approx(0.25, abs=0.01)

@@ -6,6 +6,7 @@ import pytest
 
 from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.sample_timeout import MANY
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
@@ -36,7 +37,7 @@ def late(
 
 
 def test_which_were_left_out() -> None:
-    (finding,) = detect(run(late(healthy(), 17, 33, 17)))
+    (finding,) = detect(RunEvidence(run(late(healthy(), 17, 33, 17))))
     assert (finding.code, finding.severity, finding.worker) == ("sample-timeout", "info", 1)
     assert finding.title == "train_loader left out 3 samples that took longer than 60 s: 17 (2 times) and 33."
     assert finding.cause == (
@@ -48,7 +49,7 @@ def test_which_were_left_out() -> None:
 
 def test_many_wake_somebody() -> None:
     builder = late(late(healthy(), *range(MANY)), 99, worker=0)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert finding.severity == "warning"
     assert finding.title.endswith(": 0, 1, 2, 3 and 7 more.")
     assert "workers 0 and 1" in finding.cause
@@ -56,7 +57,7 @@ def test_many_wake_somebody() -> None:
 
 def test_each_loader_of_each_rank_has_its_own() -> None:
     ranks = [late(healthy(0, 2), 1), late(healthy(1, 2), 2, number=1, worker=-1)]
-    first, second = sorted(detect(run(*ranks)), key=lambda finding: finding.key)
+    first, second = sorted(detect(RunEvidence(run(*ranks))), key=lambda finding: finding.key)
     assert first.title.startswith("Rank 0: train_loader left out 1 sample ")
     assert second.title.startswith("Rank 1: val_loader left out 1 sample ")
     assert "they were read." in second.cause
@@ -64,7 +65,7 @@ def test_each_loader_of_each_rank_has_its_own() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.RAISED, Outcome.ENDED])
 def test_errors_that_the_script_survived(outcome: Outcome) -> None:
-    (finding,) = detect(run(late(late(healthy(), 5), UNKNOWN, outcome=outcome)))
+    (finding,) = detect(RunEvidence(run(late(late(healthy(), 5), UNKNOWN, outcome=outcome))))
     assert finding.title == "train_loader gave up 2 samples that took longer than 60 s: 5."
     assert "1 sample was left out, the others raised SampleTimeout." in finding.cause
 
@@ -72,5 +73,5 @@ def test_errors_that_the_script_survived(outcome: Outcome) -> None:
 def test_a_crash_tells_of_the_others_itself() -> None:
     builder = late(late(healthy(), 5), 6, outcome=Outcome.RAISED)
     builder.state = "crashed"
-    (finding,) = [one for one in detect(run(builder)) if one.code == "sample-timeout"]
+    (finding,) = [one for one in detect(RunEvidence(run(builder))) if one.code == "sample-timeout"]
     assert finding.title == "train_loader left out 1 sample that took longer than 60 s: 5."

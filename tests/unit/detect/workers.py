@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S
@@ -14,13 +15,13 @@ from tests.unit.detect.build import RankBuilder, S
 
 def only(window: RunWindow) -> Finding:
     """The one finding of a window that alerts."""
-    (finding,) = [finding for finding in detect(window) if finding.severity != "info"]
+    (finding,) = [finding for finding in detect(RunEvidence(window)) if finding.severity != "info"]
     return finding
 
 
 def alerts(window: RunWindow) -> list[str]:
     """The scenarios that alert."""
-    return [finding.scenario for finding in detect(window) if finding.severity != "info"]
+    return [finding.scenario for finding in detect(RunEvidence(window)) if finding.severity != "info"]
 
 
 def starve(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from loaderwatch.core.facts import GpuInfo
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope, process, table
@@ -20,7 +21,7 @@ def test_each_rank_of_a_shared_gpu_has_its_number_and_its_readings() -> None:
     infos.append(GpuInfo(gpu=0, uuid="GPU-0", name="H200", rank=1))
     builder = WindowBuilder("run-1")
     builder.add(envelope(60, processes=[process(0, 2), process(1, 2)], gpus=infos, tables={"gpus": rows}))
-    ranks = summary_of(builder.window(), builder.totals(), state="live").ranks
+    ranks = summary_of(RunEvidence(builder.window()), builder.totals(), state="live").ranks
     assert [(rank.rank, rank.gpu, rank.gpu_utilization_ratio) for rank in ranks] == [
         (0, 0, 0.75),
         (1, 0, 0.75),

@@ -6,6 +6,7 @@ import pytest
 
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, run
 
@@ -30,7 +31,7 @@ def failing(
 
 
 def caught(rank: RankBuilder) -> list[Finding]:
-    return [finding for finding in detect(run(rank)) if finding.code == "caught-error"]
+    return [finding for finding in detect(RunEvidence(run(rank))) if finding.code == "caught-error"]
 
 
 @pytest.mark.parametrize(

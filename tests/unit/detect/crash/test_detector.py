@@ -9,6 +9,7 @@ import pytest
 from loaderwatch.core.facts import Call, FailedSample, PhaseName
 from loaderwatch.core.records import EndedBy, Outcome
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 
@@ -60,7 +61,7 @@ WORKER = "uncaught RuntimeError: DataLoader worker (pid 77) is killed by signal:
 )
 def test_last_words_are_understood(text: str, scenario: str, says: str) -> None:
     window = run(dead(text), host={"shm_total_bytes": 64e6})
-    (finding,) = detect(window)
+    (finding,) = detect(RunEvidence(window))
     assert (finding.scenario, finding.code, finding.severity) == (scenario, "crashed", "critical")
     assert says in " ".join([finding.title, finding.cause, finding.advice])
     assert verdict_now(window, [finding]).title == finding.title
@@ -77,7 +78,7 @@ def test_last_words_are_understood(text: str, scenario: str, says: str) -> None:
 def test_which_of_the_two_was_full(steps: int, used: float, scenario: str) -> None:
     text = "uncaught OSError: [Errno 28] No space left on device"
     window = run(dead(text, steps=steps), host={"shm_total_bytes": 64e6, "shm_used_bytes": used})
-    (finding,) = detect(window)
+    (finding,) = detect(RunEvidence(window))
     assert (finding.scenario, finding.severity) == (scenario, "critical")
     assert finding.title == (
         "Training died because a disk is full: what it saved could not be written."
@@ -88,11 +89,13 @@ def test_which_of_the_two_was_full(steps: int, used: float, scenario: str) -> No
 
 def test_a_checkpoint_that_cannot_be_read_is_no_full_disk() -> None:
     text = "uncaught RuntimeError: [enforce fail at inline_container.cc:110] . PytorchStreamReader failed reading zip archive"
-    assert not [finding for finding in detect(run(dead(text))) if finding.scenario == "S56"]
+    assert not [finding for finding in detect(RunEvidence(run(dead(text)))) if finding.scenario == "S56"]
 
 
 def test_without_workers_nothing_lies_in_shared_memory() -> None:
-    (finding,) = detect(run(dead("uncaught OSError: [Errno 122] Disk quota exceeded", num_workers=0)))
+    (finding,) = detect(
+        RunEvidence(run(dead("uncaught OSError: [Errno 122] Disk quota exceeded", num_workers=0)))
+    )
     assert finding.scenario == "S56"
 
 
@@ -130,7 +133,7 @@ LATE = "sample 7 of train took 60.0 s in worker 1, longer than sample_timeout=60
 def test_a_sample_that_took_too_long(text: str, because: str, cause: str) -> None:
     builder = dead(text).worker(1, "fetch", 2, pid=77, alive=False, sample_index=7, sample_age=2)
     builder.add("sample_timeouts", loader=0, worker=1, index=7, limit_ns=60 * S, outcome=Outcome.RAISED)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.code, finding.severity, finding.worker) == ("crashed", "critical", 1)
     assert (finding.title, finding.cause) == (f"Training died because {because}.", cause)
     assert finding.sample_indices == [7]
@@ -139,7 +142,7 @@ def test_a_sample_that_took_too_long(text: str, because: str, cause: str) -> Non
 @pytest.mark.parametrize("text", [WORKER + "Killed. ", None])
 def test_the_kernel_says_it_was_memory(text: str | None) -> None:
     rows = [{"oom_kills": 3.0}] * 4 + [{"oom_kills": 4.0}]
-    (finding,) = detect(run(dead(text), host_rows=rows))
+    (finding,) = detect(RunEvidence(run(dead(text), host_rows=rows)))
     assert finding.scenario == "S37"
     assert "out of memory" in finding.title
     assert {item.label: item.value for item in finding.evidence}["out-of-memory kills"] == 1
@@ -161,7 +164,7 @@ def test_the_kernel_says_it_was_memory(text: str | None) -> None:
     ],
 )
 def test_before_the_first_batch(text: str, method: str, says: str) -> None:
-    (finding,) = detect(run(dead(text, steps=0, phase="iter", start_method=method)))
+    (finding,) = detect(RunEvidence(run(dead(text, steps=0, phase="iter", start_method=method))))
     assert finding.scenario == "S42"
     assert says in " ".join([finding.title, finding.cause, finding.advice])
     assert "before the first batch" in finding.title
@@ -178,14 +181,14 @@ def test_before_the_first_batch(text: str, method: str, says: str) -> None:
     ],
 )
 def test_errors_of_the_users_own_are_left_to_them(builder: RankBuilder) -> None:
-    assert detect(run(builder)) == []
+    assert detect(RunEvidence(run(builder))) == []
 
 
 def test_the_first_rank_that_died_speaks_for_all() -> None:
     first, second = dead(WORKER + "Killed. "), dead("uncaught RuntimeError: Connection closed by peer")
     second.rank = 1
     second.now_ns += 10**9
-    findings = detect(run(first, second))
+    findings = detect(RunEvidence(run(first, second)))
     assert [(finding.scenario, finding.rank) for finding in findings if finding.code == "crashed"] == [
         ("S37", 0)
     ]
@@ -205,21 +208,23 @@ def started(text: str | None, *, worker_phase: PhaseName = "fetch", **fields: ob
 
 @pytest.mark.parametrize("text", [None, "uncaught KeyboardInterrupt", "exit code 143", CAUGHT])
 def test_an_end_in_a_slow_first_batch_is_no_failed_start(text: str | None) -> None:
-    assert detect(run(started(text))) == []
-    assert detect(run(dead(text, steps=0, phase="wait"))) == []  # also when nobody saw its workers
+    assert detect(RunEvidence(run(started(text)))) == []
+    assert (
+        detect(RunEvidence(run(dead(text, steps=0, phase="wait")))) == []
+    )  # also when nobody saw its workers
 
 
 def test_an_error_of_the_first_batch_is_the_datasets() -> None:
     builder = dead(CAUGHT, steps=0, phase="wait").epoch_left(EndedBy.ERROR).open("outside", 0.2)
-    assert detect(run(builder)) == []
+    assert detect(RunEvidence(run(builder))) == []
     unpickled = "uncaught UnpicklingError: Caught UnpicklingError in DataLoader worker process 1. pickle data was truncated"
     builder.exit = unpickled
-    assert detect(run(builder)) == []
+    assert detect(RunEvidence(run(builder))) == []
 
 
 @pytest.mark.parametrize("text", [None, "uncaught KeyboardInterrupt", "exit code 143"])
 def test_who_is_stopped_while_workers_start_has_not_failed_to_start_them(text: str | None) -> None:
-    assert detect(run(dead(text, steps=0, phase="iter"))) == []
+    assert detect(RunEvidence(run(dead(text, steps=0, phase="iter")))) == []
 
 
 def test_an_error_of_iter_is_a_failed_start_after_its_epoch_was_closed() -> None:
@@ -227,27 +232,27 @@ def test_an_error_of_iter_is_a_failed_start_after_its_epoch_was_closed() -> None
         "uncaught TypeError: cannot pickle 'x' object", steps=0, phase="iter", start_method="spawn"
     )
     builder.epoch_left(EndedBy.ERROR, in_iter=True).open("outside", 20.0)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert finding.scenario == "S42"
     builder.exit = "uncaught RuntimeError: can't start new thread"
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.confidence) == ("S42", 0.5)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_worker_that_vanishes_in_its_first_batch_was_killed(method: str) -> None:
     text = "uncaught RuntimeError: DataLoader worker (pid(s) 200, 201) exited unexpectedly"
-    (finding,) = detect(run(started(text, start_method=method)))
+    (finding,) = detect(RunEvidence(run(started(text, start_method=method))))
     assert (finding.scenario, finding.worker, finding.pid) == ("S37", 0, 200)
     assert "worker 0 (pid 200) ended all at once" in finding.title
-    (finding,) = detect(run(started(text, start_method=method), host=PLENTY))
+    (finding,) = detect(RunEvidence(run(started(text, start_method=method), host=PLENTY)))
     assert "45 GB of the host's 64 GB were free" in finding.cause
     assert "memory" not in finding.advice
 
 
 def test_cuda_in_a_worker_of_the_first_batch_is_told_as_before() -> None:
     text = "uncaught RuntimeError: Caught RuntimeError in DataLoader worker process 0. Cannot re-initialize CUDA in forked"
-    (finding,) = detect(run(started(text)))
+    (finding,) = detect(RunEvidence(run(started(text))))
     assert (finding.scenario, finding.confidence) == ("S42", 0.9)
 
 
@@ -258,7 +263,7 @@ def test_a_worker_that_crashed_is_named_with_its_sample(gone: bool) -> None:
     )
     builder.worker(0, "idle", 0.1).worker(1, "fetch", 0.1, sample_age=0.05, sample_index=3210, alive=False)
     builder.workers_are_gone = gone
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.worker, finding.pid, finding.sample_indices) == (1, 201, [3210])
     assert (
         finding.title
@@ -273,7 +278,7 @@ def test_a_worker_killed_while_it_handed_over_a_batch_is_named() -> None:
         " signal: Killed"
     )
     builder.worker(1, "fetch", 0.1, sample_age=0.05, sample_index=3210, alive=False)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.worker, finding.pid) == ("S37", 1, 201)
 
 
@@ -282,7 +287,7 @@ def test_a_worker_that_read_nothing_blames_no_sample() -> None:
         "uncaught RuntimeError: DataLoader worker (pid 201) is killed by signal: Segmentation fault. "
     )
     builder.worker(1, "idle", 0.1, sample_age=0.05, sample_index=3210, alive=False)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.worker, finding.sample_indices) == (1, [])
     assert "dataset[" not in finding.title + finding.cause + finding.advice
 
@@ -290,14 +295,14 @@ def test_a_worker_that_read_nothing_blames_no_sample() -> None:
 def test_a_sample_of_before_it_died_is_not_blamed() -> None:
     builder = dead(KILLED.replace("77", "201"))
     builder.worker(1, "fetch", 0.1, sample_age=0.05, sample_index=3210, alive=True)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.worker, finding.pid, finding.sample_indices) == (1, 201, [])
 
 
 def test_workers_of_a_process_before_it_are_not_meant() -> None:
     builder = dead(KILLED.replace("77", "201"))
     builder.worker(1, "fetch", 3600.0, sample_index=5)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.worker, finding.pid, finding.sample_indices) == (None, 201, [])
 
 
@@ -308,7 +313,7 @@ def test_with_plenty_of_memory_free_somebody_else_did_it() -> None:
     builder = dead(KILLED.replace("77", "201")).worker(
         1, "fetch", 0.1, sample_age=0.1, sample_index=333, alive=False
     )
-    (finding,) = detect(run(builder, host=PLENTY | {"memory_limit_hits": 2.0}))
+    (finding,) = detect(RunEvidence(run(builder, host=PLENTY | {"memory_limit_hits": 2.0})))
     assert finding.cause.startswith("Somebody or something else")
     assert "45 GB of the host's 64 GB were free" in finding.cause
     assert "; the control group never reached its limit." in finding.cause
@@ -334,14 +339,14 @@ def test_with_plenty_of_memory_free_somebody_else_did_it() -> None:
 def test_where_memory_was_short_the_figure_is_part_of_the_sentence(
     rows: list[dict[str, float]], says: str
 ) -> None:
-    (finding,) = detect(run(dead(KILLED), host_rows=rows))
+    (finding,) = detect(RunEvidence(run(dead(KILLED), host_rows=rows)))
     assert "nine times of ten" in finding.cause
     assert says in finding.cause
     assert "give the job more memory" in finding.advice
 
 
 def test_a_signal_that_people_send_is_no_crash_of_native_code() -> None:
-    (finding,) = detect(run(dead(WORKER + "Terminated. ")))
+    (finding,) = detect(RunEvidence(run(dead(WORKER + "Terminated. "))))
     assert "was ended from outside (Terminated)" in finding.title
     assert "Native code" not in finding.cause
 
@@ -358,7 +363,7 @@ def test_descriptors_are_counted_every_five_seconds() -> None:
         fds = 25 + 23 * (second - second % 5)
         at_ns = builder.now_ns - (13 - second) * S
         builder.process(worker=0, pid=200, cpu=0.5, fds=fds, fd_limit=300, t_ns=at_ns)
-    (finding,) = [one for one in detect(run(builder)) if one.code == "crashed"]
+    (finding,) = [one for one in detect(RunEvidence(run(builder))) if one.code == "crashed"]
     assert (finding.scenario, finding.worker) == ("S40", 0)
     assert "It last had 255 of 300 open" in finding.cause
 
@@ -369,7 +374,7 @@ def test_a_worker_that_could_open_no_more(fds: float, told: bool) -> None:
     builder = dead("uncaught EOFError")
     builder.process(worker=0, pid=200, cpu=0.5, fds=40, fd_limit=300)
     builder.process(worker=1, pid=201, cpu=0.5, fds=fds, fd_limit=300)
-    found = [finding for finding in detect(run(builder)) if finding.scenario == "S40"]
+    found = [finding for finding in detect(RunEvidence(run(builder))) if finding.scenario == "S40"]
     assert [finding.worker for finding in found] == ([1] if told else [])
     if told:
         assert found[0].title == "Training died because worker 1 ran out of file descriptors."
@@ -389,7 +394,7 @@ def failed(text: str = TORN, **fields: Any) -> RankBuilder:
 
 
 def test_the_sample_whose_reading_failed() -> None:
-    (finding,) = detect(run(failed()))
+    (finding,) = detect(RunEvidence(run(failed())))
     assert (finding.code, finding.severity, finding.worker, finding.sample_indices) == (
         "crashed",
         "critical",
@@ -424,16 +429,16 @@ def test_the_sample_whose_reading_failed() -> None:
     ],
 )
 def test_what_is_known_of_what_failed(fields: dict[str, Any], title: str, advice: str) -> None:
-    (finding,) = detect(run(failed(**fields)))
+    (finding,) = detect(RunEvidence(run(failed(**fields))))
     assert title in finding.title
     assert advice in finding.advice
     assert len(finding.sample_indices) <= 8
 
 
 def test_what_a_process_ran_out_of_is_told_before_the_sample() -> None:
-    (finding,) = detect(run(failed("uncaught OSError: [Errno 24] Too many open files")))
+    (finding,) = detect(RunEvidence(run(failed("uncaught OSError: [Errno 24] Too many open files"))))
     assert finding.scenario == "S40"
 
 
 def test_an_interrupt_of_a_fetch_is_no_failed_sample() -> None:
-    assert detect(run(failed("uncaught KeyboardInterrupt"))) == []
+    assert detect(RunEvidence(run(failed("uncaught KeyboardInterrupt")))) == []

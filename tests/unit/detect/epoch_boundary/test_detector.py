@@ -8,6 +8,7 @@ import pytest
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import EndedBy, IterKind
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -86,7 +87,7 @@ def anew(builder: RankBuilder) -> RankBuilder:
 
 
 def only(window: RunWindow) -> Finding:
-    (finding,) = [finding for finding in detect(window) if finding.severity != "info"]
+    (finding,) = [finding for finding in detect(RunEvidence(window)) if finding.severity != "info"]
     assert finding.code == "epoch-boundary"
     if finding.scenario != "S32":  # there the parts that are seen are not all
         (share,) = [e.value for e in finding.evidence if e.label == "share of the time"]
@@ -131,7 +132,7 @@ def test_a_loader_built_for_every_step_is_one_loader() -> None:
 
 @pytest.mark.parametrize("quiet", [{}, {"batches": 400, "iter_s": 0.5, "first_s": 0.8}, {"count": 2}])
 def test_a_new_loader_that_costs_little_needs_no_word(quiet: dict[str, float]) -> None:
-    assert not detect(run(anew(epochs(**quiet))))  # type: ignore[arg-type]
+    assert not detect(RunEvidence(run(anew(epochs(**quiet)))))  # type: ignore[arg-type]
 
 
 def test_loaders_of_other_data_follow_each_other_without_a_word() -> None:
@@ -140,7 +141,7 @@ def test_loaders_of_other_data_follow_each_other_without_a_word() -> None:
     builder.loaders = [
         msgspec.structs.replace(one, dataset_length=1000 + one.loader) for one in builder.loaders
     ]
-    assert not detect(run(builder))
+    assert not detect(RunEvidence(run(builder)))
 
 
 def test_reset_drain() -> None:
@@ -166,7 +167,7 @@ def test_short_epochs_lose_as_much_to_a_short_boundary() -> None:
     short = {"batches": 25, "first_s": 0.005, "first_fetch_s": 0.005, "teardown_s": 0.005}
     finding = only(run(epochs(iter_s=0.32, sampler_s=0.31, **short)))  # type: ignore[arg-type]
     assert finding.scenario == "S15"
-    assert not detect(run(epochs(iter_s=0.17, sampler_s=0.16, **short)))  # type: ignore[arg-type]
+    assert not detect(RunEvidence(run(epochs(iter_s=0.17, sampler_s=0.16, **short))))  # type: ignore[arg-type]
 
 
 def test_sampler() -> None:
@@ -210,13 +211,13 @@ def test_an_iterator_for_every_step() -> None:
 
 def test_an_iterator_for_every_step_is_never_called_an_epoch() -> None:
     few = epochs(count=4, batches=1, iter_s=1.2, first_s=0.5, ended_by=EndedBy.BREAK)
-    assert not detect(run(few))
+    assert not detect(RunEvidence(run(few)))
 
 
 def test_small_tasks_that_are_read_to_their_end_are_meant() -> None:
     """Meta-learning re-iterates loaders of one or two batches on purpose."""
     tasks = epochs(of=loader(batches=2), count=60, batches=2, iter_s=0.02, first_s=0.02)
-    assert not [finding for finding in detect(run(tasks)) if finding.scenario == "S32"]
+    assert not [finding for finding in detect(RunEvidence(run(tasks))) if finding.scenario == "S32"]
 
 
 def test_one_long_boundary_is_enough() -> None:
@@ -229,7 +230,7 @@ def test_one_that_hung_was_told_as_a_hang(took: float, quiet: bool) -> None:
     builder = epochs(count=4)
     begins = builder.rows["epoch_begins"]
     begins[2]["first_wait_ns"] = int(took * S)
-    assert bool(detect(run(builder))) is not quiet
+    assert bool(detect(RunEvidence(run(builder)))) is not quiet
 
 
 @pytest.mark.parametrize(
@@ -243,17 +244,17 @@ def test_one_that_hung_was_told_as_a_hang(took: float, quiet: bool) -> None:
     ],
 )
 def test_boundaries_that_need_no_word(quiet: dict[str, float]) -> None:
-    assert not detect(run(epochs(**quiet)))  # type: ignore[arg-type]
+    assert not detect(RunEvidence(run(epochs(**quiet))))  # type: ignore[arg-type]
 
 
 def test_a_loader_that_is_no_longer_used() -> None:
     builder = epochs(iter_s=0.4, first_s=1.2)
     builder.open("outside", 60.0)
-    assert not detect(run(builder))
+    assert not detect(RunEvidence(run(builder)))
 
 
 def test_validation_loaders_are_left_alone() -> None:
-    found = detect(run(epochs(of=loader(role="eval"), iter_s=0.4, first_s=1.2)))
+    found = detect(RunEvidence(run(epochs(of=loader(role="eval"), iter_s=0.4, first_s=1.2))))
     assert [finding.code for finding in found] == [
         "slow-evaluation"
     ]  # which is judged by its share of the run
@@ -277,4 +278,4 @@ def test_a_boundary_in_which_the_gpu_works_on_costs_nothing() -> None:
     assert only(run(dear())).lost_s == pytest.approx(4 * 1.8, abs=0.1)
     assert only(run(by_device(dear(), 1.2))).lost_s == pytest.approx(4 * 1.8, abs=0.1)
     assert only(run(by_device(dear(), 0.9))).lost_s == pytest.approx(4 * 0.9, abs=0.1)
-    assert [one for one in detect(run(by_device(dear(), 0.0))) if one.severity != "info"] == []
+    assert [one for one in detect(RunEvidence(run(by_device(dear(), 0.0)))) if one.severity != "info"] == []

@@ -10,6 +10,7 @@ import pytest
 from loaderwatch.core.facts import Call
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.folding import explains
 from tests.unit.detect.build import RankBuilder, loader, run, verdict_now
@@ -40,7 +41,7 @@ def test_a_hiccup_is_no_training_step(trained: int) -> None:
         builder.step(0.02, 0.03 if number in HICCUPS else 0.00001)
     for number in range(trained):
         builder.fetch(number % 2, 0.04, cpu=0.1).step(0.001, 0.05)
-    finding = remark(detect(run(builder)))
+    finding = remark(detect(RunEvidence(run(builder))))
     assert (finding.ended_ns is not None) == bool(trained)
 
 
@@ -54,7 +55,7 @@ def remark(findings: list[Finding]) -> Finding:
 @pytest.mark.parametrize(("skipped", "wait"), [(400, 0.02), (3000, 0.004), (60, 0.5)])
 def test_skipping_is_a_remark_and_no_slow_loader(skipped: int, wait: float, optimizer: bool) -> None:
     window = run(resumed(skipped, wait, optimizer=optimizer))
-    finding = remark(detect(window))
+    finding = remark(detect(RunEvidence(window)))
     assert verdict_now(window, [finding]).title == finding.title
     assert f"{skipped:,} batches" in finding.title
     values = {item.label: item.value for item in finding.evidence}
@@ -64,20 +65,22 @@ def test_skipping_is_a_remark_and_no_slow_loader(skipped: int, wait: float, opti
 
 
 def test_the_first_training_steps_are_not_blamed_for_it() -> None:
-    finding = remark(detect(run(resumed(800, 0.02, 40))))
+    finding = remark(detect(RunEvidence(run(resumed(800, 0.02, 40)))))
     assert finding.ended_ns is not None
     assert "fast-forwarded" in finding.title
 
 
 @pytest.mark.parametrize(("trained", "body"), [(0, 0.00008), (40, 0.0002), (40, 0.0008)])
 def test_a_body_that_a_busy_machine_slows_down_still_does_nothing(trained: int, body: float) -> None:
-    finding = remark(detect(run(resumed(800, 0.02, trained, body=body), host={"psi_cpu_some_ratio": 0.9})))
+    finding = remark(
+        detect(RunEvidence(run(resumed(800, 0.02, trained, body=body), host={"psi_cpu_some_ratio": 0.9})))
+    )
     assert (finding.ended_ns is not None) == bool(trained)
     assert "800 batches were read and thrown away" in finding.title
 
 
 def test_long_after_it_nothing_is_left() -> None:
-    assert detect(run(resumed(400, 0.01, 700))) == []
+    assert detect(RunEvidence(run(resumed(400, 0.01, 700)))) == []
 
 
 @pytest.mark.parametrize("step", [0.001, 0.02])
@@ -86,7 +89,7 @@ def test_training_on_a_slow_loader_is_no_skipping(step: float) -> None:
     for number in range(300):
         builder.fetch(number % 2, 0.2, cpu=0.1)
         builder.step(0.1, step)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert finding.scenario == "S02"
 
 
@@ -96,7 +99,7 @@ def test_an_optimizer_that_steps_is_training_however_short() -> None:
     for number in range(300):
         builder.fetch(number % 2, 0.2, cpu=0.1)
         builder.step(0.1, 0.00005, optimizer_steps=1)
-    assert [finding.scenario for finding in detect(run(builder))] == ["S02"]
+    assert [finding.scenario for finding in detect(RunEvidence(run(builder)))] == ["S02"]
 
 
 def test_a_loader_that_feeds_another_one_is_used() -> None:
@@ -105,7 +108,7 @@ def test_a_loader_that_feeds_another_one_is_used() -> None:
     for _ in range(200):
         rank.step(0.03, 0.00001).step(0.03, 0.00001)
         rank.step(0.061, 0.02, loader=1)
-    assert "S34" not in {finding.scenario for finding in detect(run(rank))}
+    assert "S34" not in {finding.scenario for finding in detect(RunEvidence(run(rank)))}
 
 
 @pytest.mark.parametrize("optimizer", [False, True])
@@ -118,7 +121,7 @@ def test_a_loop_that_makes_a_step_of_many_batches_skips_none(together: int, opti
         last = number % together == together - 1
         builder.fetch(0, 0.05, cpu=0.1)
         builder.step(0.05, 0.02 if last else 0.00001, optimizer_steps=int(last) if optimizer else -(2**63))
-    assert "S34" not in {finding.scenario for finding in detect(run(builder))}
+    assert "S34" not in {finding.scenario for finding in detect(RunEvidence(run(builder)))}
 
 
 def test_accumulated_gradients_are_training() -> None:
@@ -127,7 +130,7 @@ def test_accumulated_gradients_are_training() -> None:
     for number in range(200):
         builder.fetch(number % 2, 0.06, cpu=0.1)
         builder.step(0.03, 0.03, optimizer_steps=int(number == 150), forward_ns=10_000_000)
-    assert "S34" not in {finding.scenario for finding in detect(run(builder))}
+    assert "S34" not in {finding.scenario for finding in detect(RunEvidence(run(builder)))}
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -138,7 +141,7 @@ def test_ten_batches_are_enough_and_nobody_is_woken_before(skipped: int, wait: f
     for number in range(skipped):
         builder.fetch(number % workers if workers else -1, wait, cpu=0.1)
         builder.step(wait, 0.00003)
-    findings = detect(run(builder.open("wait", wait / 2, batch=skipped)))
+    findings = detect(RunEvidence(run(builder.open("wait", wait / 2, batch=skipped))))
     assert [one.scenario for one in findings if one.severity != "info"] == []
     if skipped >= 10:
         finding = remark(findings)
@@ -150,7 +153,7 @@ def test_the_first_batches_of_a_slow_loader_are_judged_as_soon_as_one_trained() 
     builder = RankBuilder(loaders=[loader(num_workers=0)])
     for _ in range(9):
         builder.fetch(-1, 1.0, cpu=0.9).step(1.0, 0.02)
-    assert [one.scenario for one in detect(run(builder.open("wait", 0.5)))] == ["S01"]
+    assert [one.scenario for one in detect(RunEvidence(run(builder.open("wait", 0.5))))] == ["S01"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_work_with_each_batch_is_no_skipping(body: float, watched: bool) -> None
     builder.has_optimizer = watched
     for number in range(60):
         builder.fetch(number % 2, 0.6, cpu=0.1).step(0.3, body, optimizer_steps=0 if watched else -(2**63))
-    assert "S34" not in {one.scenario for one in detect(run(builder))}
+    assert "S34" not in {one.scenario for one in detect(RunEvidence(run(builder)))}
 
 
 @pytest.mark.parametrize("watched", [False, True])
@@ -173,7 +176,7 @@ def test_a_progress_bar_of_a_loop_that_skips_is_no_work(watched: bool) -> None:
     for number in range(60):
         builder.fetch(number % 2, 0.6, cpu=0.1)
         builder.step(0.3, 0.0005, optimizer_steps=0 if watched else -(2**63))
-    remark(detect(run(builder, host={"psi_cpu_some_ratio": 0.95})))
+    remark(detect(RunEvidence(run(builder, host={"psi_cpu_some_ratio": 0.95}))))
 
 
 @pytest.mark.parametrize("where", ["gpu", "threads"])
@@ -185,28 +188,28 @@ def test_a_loop_that_hands_its_batches_on_is_not_accused(where: str) -> None:
             builder.add("gpus", gpu=0, utilization_ratio=0.5)
         else:
             builder.process(worker=-1, pid=100, cpu=1.2, main_cpu_ratio=0.1)
-    assert "S34" not in {one.scenario for one in detect(run(builder))}
+    assert "S34" not in {one.scenario for one in detect(RunEvidence(run(builder)))}
 
 
 @pytest.mark.parametrize("body", ["nothing", "skips", None])
 def test_a_loop_that_does_nothing_fills_a_cache(body: Literal["nothing", "skips"] | None) -> None:
     builder = resumed(60, 0.3).open("wait", 0.1)
     builder.calls = [Call(file="train.py", function="main", line=7, loop=(7, 8), body=body)]
-    found = [one.scenario for one in detect(run(builder))]
+    found = [one.scenario for one in detect(RunEvidence(run(builder)))]
     assert found == ([] if body == "nothing" else ["S34"])
 
 
 def test_a_pass_that_ends_without_training_was_no_resume() -> None:
     builder = resumed(60, 0.3).epoch_left(EndedBy.EXHAUSTED)
-    assert "S34" not in {one.scenario for one in detect(run(builder))}
+    assert "S34" not in {one.scenario for one in detect(RunEvidence(run(builder)))}
     builder.epoch[0], builder.batch[0] = 1, 0
     for number in range(40):
         builder.fetch(number % 2, 0.06, cpu=0.1).step(0.001, 0.05)
-    assert "S34" not in {one.scenario for one in detect(run(builder))}
+    assert "S34" not in {one.scenario for one in detect(RunEvidence(run(builder)))}
 
 
 def test_whatever_looks_slow_meanwhile_lies_under_it() -> None:
-    (finding,) = [one for one in detect(run(resumed(60, 0.3))) if one.code == "fast-forward"]
+    (finding,) = [one for one in detect(RunEvidence(run(resumed(60, 0.3)))) if one.code == "fast-forward"]
     for code in ("input-bound", "epoch-boundary", "slow-step", "gpu-sawtooth", "slow-evaluation"):
         effect = msgspec.structs.replace(
             finding, key=f"{code}:0:steady", code=code, severity="critical", folded=[]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 
@@ -37,7 +38,7 @@ def streamed(
     [([24, 24, 24, 312], 1), ([200, 0, 0, 0], 1), ([10, 300], 1), ([40, 40, 200, 200], 2)],
 )
 def test_workers_without_shards_are_named(counts: list[int], reading: int) -> None:
-    (finding,) = detect(run(streamed(counts)))
+    (finding,) = detect(RunEvidence(run(streamed(counts))))
     assert (finding.scenario, finding.code) == ("S23", "input-bound")
     assert f"Only {reading} of {len(counts)} workers" in finding.title
     values = {item.label: item.value for item in finding.evidence}
@@ -48,16 +49,18 @@ def test_workers_without_shards_are_named(counts: list[int], reading: int) -> No
 
 
 def test_equal_shards_are_simply_too_few_workers() -> None:
-    assert [finding.scenario for finding in detect(run(streamed([80, 80, 80, 80], fetch_s=0.4)))] == ["S02"]
+    assert [
+        finding.scenario for finding in detect(RunEvidence(run(streamed([80, 80, 80, 80], fetch_s=0.4))))
+    ] == ["S02"]
 
 
 def test_a_map_style_dataset_cannot_have_it() -> None:
-    found = detect(run(streamed([24, 24, 24, 312], iterable=False)))
+    found = detect(RunEvidence(run(streamed([24, 24, 24, 312], iterable=False))))
     assert "S23" not in {finding.scenario for finding in found}
 
 
 def test_without_a_wait_it_does_not_matter() -> None:
-    assert detect(run(streamed([24, 24, 24, 312], fetch_s=0.02, step_s=0.05))) == []
+    assert detect(RunEvidence(run(streamed([24, 24, 24, 312], fetch_s=0.02, step_s=0.05)))) == []
 
 
 def test_workers_that_are_ahead_are_idle_and_well() -> None:
@@ -69,7 +72,7 @@ def test_workers_that_are_ahead_are_idle_and_well() -> None:
     builder.open("step", 0.5)
     for worker in range(2):
         builder.worker(worker, "idle", 1.5)
-    assert detect(run(builder)) == []
+    assert detect(RunEvidence(run(builder))) == []
 
 
 def test_one_that_waits_behind_a_long_sample_has_more_to_give() -> None:
@@ -81,4 +84,4 @@ def test_one_that_waits_behind_a_long_sample_has_more_to_give() -> None:
     builder.open("wait", 40.0, awaited_worker=0)
     builder.worker(0, "fetch", 40.0)
     builder.worker(1, "idle", 39.9)
-    assert "S23" not in {finding.scenario for finding in detect(run(builder))}
+    assert "S23" not in {finding.scenario for finding in detect(RunEvidence(run(builder)))}

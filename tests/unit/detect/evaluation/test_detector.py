@@ -7,6 +7,7 @@ import pytest
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evaluation.detector import FLOOR_S, passes_of
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
@@ -40,7 +41,7 @@ def evaluated(
 
 
 def told(rank: RankBuilder) -> Finding:
-    (finding,) = detect(run(rank))
+    (finding,) = detect(RunEvidence(run(rank)))
     assert finding.code == "slow-evaluation"
     return finding
 
@@ -64,10 +65,10 @@ def test_it_is_named_with_its_share_of_the_run() -> None:
 
 def test_a_remark_that_costs_little_speaks_for_nobody_and_what_costs_much_does() -> None:
     window = run(evaluated(num_workers=0, train_s=20.0))
-    assert [finding.severity for finding in detect(window)] == ["info"]
-    assert verdict_now(window, detect(window)).title.startswith("Healthy")
+    assert [finding.severity for finding in detect(RunEvidence(window))] == ["info"]
+    assert verdict_now(window, detect(RunEvidence(window))).title.startswith("Healthy")
     much = run(evaluated(num_workers=0, train_s=2.0))
-    (finding,) = detect(much)
+    (finding,) = detect(RunEvidence(much))
     assert finding.severity == "warning"
     assert verdict_now(much, [finding]).title == finding.title
     assert told(evaluated(num_workers=0, train_s=1.0)).severity == "critical"
@@ -91,18 +92,20 @@ def test_workers_that_each_pass_starts_anew() -> None:
 
 
 def test_workers_that_stay_start_once() -> None:
-    assert not detect(run(evaluated(num_workers=2, wait=0.001, first_wait=2.0, persistent_workers=True)))
+    assert not detect(
+        RunEvidence(run(evaluated(num_workers=2, wait=0.001, first_wait=2.0, persistent_workers=True)))
+    )
 
 
 @pytest.mark.parametrize("wait", [0.0005, 0.005])
 def test_what_costs_little_of_the_run_is_not_worth_a_word(wait: float) -> None:
-    assert not detect(run(evaluated(num_workers=0, wait=wait)))
+    assert not detect(RunEvidence(run(evaluated(num_workers=0, wait=wait))))
 
 
 def test_passes_that_are_left_early_last_as_long_as_their_batches() -> None:
     """Lightning never asks a validation loader to its end, and nobody sees when it has left it."""
     window = run(evaluated(num_workers=0, ended_by=EndedBy.BREAK))
-    rank = window.ranks[0]
+    rank = RunEvidence(window).ranks[0]
     passes = passes_of(rank, rank.process.loaders[1])
     assert passes is not None
     assert passes.evaluating_s == pytest.approx(8.84, rel=0.02)
@@ -122,15 +125,15 @@ def test_the_training_after_an_evaluation_that_was_left_is_no_part_of_its_last_s
 
 def test_only_an_evaluation_of_which_something_was_seen() -> None:
     rank = evaluated(num_workers=0)
-    gone = rank.build()
+    gone = RunEvidence(run(rank)).ranks[0]
     assert passes_of(gone, loader(loader=2, role="eval")) is None
     rank.state = "finished"
-    assert not detect(run(rank))
+    assert not detect(RunEvidence(run(rank)))
 
 
 def test_it_needs_a_floor() -> None:
     assert FLOOR_S > 0
-    assert not detect(run(evaluated(num_workers=0, train_s=0.5, passes=1, wait=0.04)))
+    assert not detect(RunEvidence(run(evaluated(num_workers=0, train_s=0.5, passes=1, wait=0.04))))
 
 
 def test_evaluation_that_computes_for_much_of_the_run_is_a_remark() -> None:
@@ -145,7 +148,7 @@ def test_evaluation_that_computes_for_much_of_the_run_is_a_remark() -> None:
             for _ in range(10):
                 rank.fetch(0, 0.001, cpu=0.1, loader=1).step(0.001, sentence_s, loader=1)
             rank.add("epoch_ends", loader=1, epoch=number, batches=10, ended_by=EndedBy.EXHAUSTED)
-        return detect(run(rank))
+        return detect(RunEvidence(run(rank)))
 
     (finding,) = beams(0.8)
     assert (finding.code, finding.scenario, finding.severity) == ("slow-evaluation", "S55", "info")

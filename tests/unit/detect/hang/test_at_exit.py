@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.collectives import detect as in_collectives
 from loaderwatch.detect.limits import Limits
@@ -63,7 +64,7 @@ def ends(
 
 
 def only(builder: RankBuilder) -> Finding:
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     return finding
 
 
@@ -91,7 +92,7 @@ def test_of_several_threads_nobody_knows_which_it_is() -> None:
 
 
 def test_not_before_three_times_the_floor_whatever_the_gaps_between_epochs_were() -> None:
-    assert not detect(run(ends(JOINS_THREAD, 50.0)))
+    assert not detect(RunEvidence(run(ends(JOINS_THREAD, 50.0))))
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_a_rank_whose_script_goes_on_is_what_the_others_wait_for(over: bool, sev
     native.world_size = 2
     holds = trained(1, 2).open("outside", 60.0, batch=None, wchan="locks_lock_inode_wait", os_state="S")
     holds.stack(-1, 101, stacks.main_in(user="write_results")).half_a_minute()
-    (finding,) = detect(run(native, holds))
+    (finding,) = detect(RunEvidence(run(native, holds)))
     assert finding.severity == severity
     if over:
         assert finding.title.startswith(
@@ -179,20 +180,20 @@ def test_a_rank_whose_script_goes_on_is_what_the_others_wait_for(over: bool, sev
 @pytest.mark.parametrize(("text", "wchan"), [(DEEP, "sk_wait_data"), (stacks.SOCKET, "sk_wait_data")])
 def test_a_script_that_goes_on_is_not_at_its_end(text: str, wchan: str) -> None:
     """The outermost frame of a deep stack is not written."""
-    for finding in detect(run(ends(text, 400.0, wchan=wchan))):
+    for finding in detect(RunEvidence(run(ends(text, 400.0, wchan=wchan)))):
         assert "is over" not in finding.title
 
 
 def test_one_that_sleeps_or_polls_is_a_remark() -> None:
     assert only(ends(HANDLER, wchan="hrtimer_nanosleep")).severity == "info"
-    assert not detect(run(ends(HANDLER, switches_per_s=10.0)))
+    assert not detect(RunEvidence(run(ends(HANDLER, switches_per_s=10.0))))
 
 
 def test_of_several_ranks_the_one_is_named() -> None:
     builder = ends(JOINS_THREAD)
     other = trained(1, 2).open("outside", 95.0)
     builder.world_size, other.state = 2, "finished"
-    (finding,) = detect(run(builder, other))
+    (finding,) = detect(RunEvidence(run(builder, other)))
     assert finding.title.startswith("The script of rank 0 is over")
     assert finding.severity == "critical"
 
@@ -202,7 +203,7 @@ def test_others_wait_for_a_rank_that_does_not_end() -> None:
     builder.world_size = 2
     other = trained(1, 2).open("outside", 65.0, wchan="ep_poll", os_state="S")
     other.stack(-1, 101, stacks.main_in("barrier")).half_a_minute()
-    (finding,) = detect(run(builder, other))
+    (finding,) = detect(RunEvidence(run(builder, other)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S53", 0, "critical")
     assert "Rank 1 waits in `barrier` at train.py:61 in train_epoch for rank 0" in finding.title
     assert "the end of Python" in finding.title
@@ -213,7 +214,7 @@ def test_a_collective_with_a_rank_that_has_ended() -> None:
     waits.half_a_minute()
     gone = trained(0, 2).open("outside", 95.0)
     gone.state = "finished"
-    (finding,) = detect(run(gone, waits))
+    (finding,) = detect(RunEvidence(run(gone, waits)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S45", 1, "critical")
     assert (
         finding.title

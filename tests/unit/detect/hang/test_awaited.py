@@ -8,6 +8,7 @@ import pytest
 
 from loaderwatch.core.facts import PhaseName
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import places
 from loaderwatch.detect.limits import Limits
@@ -24,7 +25,7 @@ def hang(phase: PhaseName, number: int | None = 1, *, worker: bool = True) -> Fi
     if worker:
         facts = {"loader": number, "sample_index": 7, "wchan": "sk_wait_data"}
         builder.worker(1, "fetch", 400.0, sample_age=399.0, **facts)
-    (finding,) = [found for found in detect(run(builder)) if found.code == "hung"]
+    (finding,) = [found for found in detect(RunEvidence(run(builder))) if found.code == "hung"]
     return finding
 
 
@@ -73,7 +74,7 @@ def test_where_ranks_stand_names_the_loader_too() -> None:
     waits.open("wait", 400.0, loader=1)
     other = RankBuilder(1, 2).step(0.001, 0.05).open("step", 400.0)
     other.stack(-1, 101, stacks.main_in("barrier"))
-    assert "next(val_loader)" in {place.stands for place in places(run(waits, other), Limits())}
+    assert "next(val_loader)" in {place.stands for place in places(RunEvidence(run(waits, other), Limits()))}
 
 
 def with_idle_validation(number: int, **span: Any) -> RankBuilder:
@@ -96,7 +97,7 @@ def test_idle_workers_of_another_loader_have_lost_no_message() -> None:
         "wchan": "sk_wait_data",
         "os_state": "S",
     }
-    (finding,) = detect(run(with_idle_validation(0, **since)))
+    (finding,) = detect(RunEvidence(run(with_idle_validation(0, **since))))
     assert finding.scenario == "S36"
     assert (
         "the training process (pid 100) has been stuck for 40 s in dataset[7] of train_loader"
@@ -109,7 +110,7 @@ def test_only_the_idle_workers_of_the_loader_are_counted() -> None:
     builder = with_idle_validation(3)
     for worker in range(3):
         builder.worker(worker, "idle", 39.0)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert finding.title == (
         "Training hangs: no batch has come from train_loader for 40 s, although all 3 workers are idle."
     )
@@ -122,6 +123,6 @@ def test_a_queue_that_stays_empty_names_the_loader_that_fills_it() -> None:
     for _ in range(50):
         builder.step(0.001, 0.05, ready=4)
     builder.open("step", 40.0, os_state="S", wchan="futex_wait_queue").stack(-1, 100, stacks.QUEUE)
-    (finding,) = detect(run(builder.half_a_minute()))
+    (finding,) = detect(RunEvidence(run(builder.half_a_minute())))
     assert finding.scenario == "S41"
     assert "a queue that nobody fills: fill, which reads train_loader, brings nothing" in finding.title

@@ -11,6 +11,7 @@ import pytest
 from loaderwatch.core.facts import Call, FlightEntry, FlightGroup
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, texts_of
 from loaderwatch.detect.hang.rank_positions import places, somebody_waits, without_stack
 from loaderwatch.detect.limits import Limits
@@ -92,7 +93,7 @@ def test_a_send_that_meets_no_receiver() -> None:
 
 
 def hangs(window: RunWindow) -> list[Finding]:
-    return [finding for finding in detect(window) if finding.code == "hung"]
+    return [finding for finding in detect(RunEvidence(window)) if finding.code == "hung"]
 
 
 def only(window: RunWindow) -> Finding:
@@ -401,7 +402,7 @@ def test_a_rank_that_waits_for_its_worker_stands_where_the_worker_does() -> None
     late = rank(0)
     late.open("wait", 40.0, awaited_worker=1).worker(1, "fetch", 40.0, sample_age=39.0, sample_index=7)
     late.stack(-1, 100, stacks.MAIN_WAITS).stack(1, late.workers[0].pid, stacks.WORKER)
-    first, second = places(run(late, stuck(1, BACKWARD)), Limits())
+    first, second = places(RunEvidence(run(late, stuck(1, BACKWARD)), Limits()))
     assert (first.ranks, first.text) == ([0], "next(train_loader) (worker at data.py:42 in load_image)")
     assert first.dump is not None
     assert (first.dump.worker, second.text) == (1, "backward (train.py:61 in train_epoch)")

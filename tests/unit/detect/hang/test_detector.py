@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from loaderwatch.core.facts import Call, PhaseName
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RunWindow
@@ -28,7 +29,9 @@ def trained(rank: int = 0, world_size: int = 1, *, batches: int = 100, **options
 
 
 def hangs(window: RunWindow, **limits: float) -> list[Finding]:
-    return [f for f in detect(window, Limits(**limits)) if f.code == "hung" and f.severity != "info"]
+    return [
+        f for f in detect(RunEvidence(window, Limits(**limits))) if f.code == "hung" and f.severity != "info"
+    ]
 
 
 def only(window: RunWindow, **limits: float) -> Finding:
@@ -203,7 +206,7 @@ def test_the_other_ranks_that_wait_are_part_of_it() -> None:
 
 
 def test_a_hang_hides_the_slow_loader_that_it_looks_like() -> None:
-    findings = detect(run(blocked(20.0)), Limits(hang_floor_s=10.0))
+    findings = detect(RunEvidence(run(blocked(20.0)), Limits(hang_floor_s=10.0)))
     assert [finding.code for finding in findings] == ["hung"]
 
 
@@ -273,12 +276,12 @@ class TestStorageThatDoesNotAnswer:
     def test_one_that_wakes_up_in_between_is_slow(self, state: str) -> None:
         builder = in_kernel(trained().open("outside", 400.0))
         builder.rows["processes"][-5]["state"] = ord(state)
-        assert not detect(run(builder))
+        assert not detect(RunEvidence(run(builder)))
 
     def test_a_group_that_somebody_has_paused(self) -> None:
         """N12."""
         builder = in_kernel(trained().open("outside", 400.0), wchan="__refrigerator")
-        assert not detect(run(builder))
+        assert not detect(RunEvidence(run(builder)))
 
 
 AT_EXIT = """Current thread 0x00007f2b28a4b740 (most recent call first):
@@ -370,8 +373,8 @@ class TestStuckInItsOwnCode:
             builder = RankBuilder().open("outside", age, batch=None, wchan=wchan, os_state="S")
             return run(builder.stack(-1, 100, stacks.SOCKET).half_a_minute())
 
-        assert not detect(started(200.0))
-        (finding,) = detect(started(300.0))
+        assert not detect(RunEvidence(started(200.0)))
+        (finding,) = detect(RunEvidence(started(300.0)))
         assert (finding.scenario, finding.severity) == ("S53", severity)
         assert "has not asked its loader for a first batch" in finding.cause
 
@@ -499,7 +502,9 @@ class TestNotHung:
                 worker=1, pid=201, cpu=0.1, t_ns=builder.now_ns - second * S, read_chars=9e9 - second * 1e6
             )
         assert not hangs(run(builder))
-        assert [finding.severity for finding in detect(run(builder)) if finding.code == "hung"] == ["info"]
+        assert [
+            finding.severity for finding in detect(RunEvidence(run(builder))) if finding.code == "hung"
+        ] == ["info"]
 
     @pytest.mark.parametrize(
         ("age", "sample_age", "cpu", "told"),
@@ -553,11 +558,11 @@ class TestNotHung:
     def test_a_person_at_a_prompt(self, text: str) -> None:
         """N07."""
         builder = trained().open("step", 2000.0).stack(-1, 100, text)
-        assert not detect(run(builder))
+        assert not detect(RunEvidence(run(builder)))
 
     def test_input(self) -> None:
         builder = trained().open("step", 2000.0, wchan="n_tty_read", os_state="S")
-        assert not detect(run(builder))
+        assert not detect(RunEvidence(run(builder)))
 
     @pytest.mark.parametrize(
         ("terminal", "text", "quiet"),
@@ -571,7 +576,7 @@ class TestNotHung:
         """wait_woken is where a read from a terminal sleeps, and one from a network connection as well."""
         builder = trained().open("step", 60.0, wchan="wait_woken", os_state="S").stack(-1, 100, text)
         builder.terminal = terminal
-        assert bool(detect(run(builder))) is not quiet
+        assert bool(detect(RunEvidence(run(builder)))) is not quiet
 
     def test_outside_of_any_loader(self) -> None:
         """N01, N15: validation that nobody watches, or the end of training. Where it stands is a remark."""
@@ -580,13 +585,13 @@ class TestNotHung:
             builder = trained().open("outside", age - 30).stack(-1, 100, stacks.main_in(user="report"))
             return builder.half_a_minute(**does)
 
-        assert not detect(run(trained().open("outside", 4000.0).half_a_minute()))  # no stack
+        assert not detect(RunEvidence(run(trained().open("outside", 4000.0).half_a_minute())))  # no stack
         before = trained().stack(-1, 100, stacks.main_in(user="report"))
-        assert not detect(run(before.open("outside", 4000.0).half_a_minute()))
-        assert not detect(run(outside(200.0)))  # too early
-        assert not detect(run(outside(4000.0, cpu=0.3)))
-        assert not detect(run(outside(4000.0, switches_per_s=10.0)))  # it polls
-        (finding,) = detect(run(outside(4000.0)))
+        assert not detect(RunEvidence(run(before.open("outside", 4000.0).half_a_minute())))
+        assert not detect(RunEvidence(run(outside(200.0))))  # too early
+        assert not detect(RunEvidence(run(outside(4000.0, cpu=0.3))))
+        assert not detect(RunEvidence(run(outside(4000.0, switches_per_s=10.0))))  # it polls
+        (finding,) = detect(RunEvidence(run(outside(4000.0))))
         assert (finding.scenario, finding.severity) == ("S53", "info")
         assert finding.title == (
             "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the cause."
@@ -598,7 +603,7 @@ class TestNotHung:
 
         def ended(text: str, wchan: str, **does: float) -> list[Finding]:
             builder = trained().open("outside", 400.0, wchan=wchan, os_state="S").stack(-1, 100, text)
-            return detect(run(builder.half_a_minute(**does)))
+            return detect(RunEvidence(run(builder.half_a_minute(**does))))
 
         for text, wchan in ((stacks.SOCKET, "sk_wait_data"), (AT_EXIT, "futex_do_wait")):
             (finding,) = ended(text, wchan)
@@ -622,7 +627,7 @@ class TestNotHung:
             built = [trained(number, 2).open("outside", age - 30, wchan="do_wait") for number in (0, 1)]
             for rank, stack in zip(built, (text, barrier), strict=True):
                 rank.stack(-1, 100 + rank.rank, stack).half_a_minute()
-            return detect(run(*built))
+            return detect(RunEvidence(run(*built)))
 
         assert not ranks(250.0, stacks.CHILD)
         assert ranks(250.0, stacks.main_in(user="read"))
@@ -638,7 +643,7 @@ class TestNotHung:
             built = [trained(number, 2).open("outside", 400.0, wchan="futex_do_wait") for number in (0, 1)]
             for rank in built:
                 rank.stack(-1, 100 + rank.rank, join)
-            return detect(run(built[0].half_a_minute(), built[1].half_a_minute(**does)))
+            return detect(RunEvidence(run(built[0].half_a_minute(), built[1].half_a_minute(**does))))
 
         (finding,) = ranks()
         assert (finding.scenario, finding.severity) == ("S53", "warning")
@@ -656,7 +661,7 @@ class TestNotHung:
         builder.half_a_minute()
         assert hangs(run(builder))
         builder.calls = [Call(file="/home/me/project/train.py", function="main", line=50, loop=(50, 60))]
-        (finding,) = detect(run(builder))
+        (finding,) = detect(RunEvidence(run(builder)))
         assert finding.severity == "info"
 
     @pytest.mark.parametrize(("wchan", "told"), [("hrtimer_nanosleep", False), ("futex_wait_queue", True)])
@@ -696,11 +701,11 @@ class TestNotHung:
             builder.calls = [
                 Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))
             ]
-            assert not detect(run(builder.half_a_minute(cpu=0.9)))
+            assert not detect(RunEvidence(run(builder.half_a_minute(cpu=0.9))))
             for _ in range(10):
                 builder.half_a_minute(cpu=0.9)
             builder.stack(-1, 100, text)
-            (finding,) = detect(run(builder.half_a_minute(cpu=0.9)))
+            (finding,) = detect(RunEvidence(run(builder.half_a_minute(cpu=0.9))))
             assert (finding.severity, finding.rank) == ("warning", 0)
             assert "computes or reads there" in finding.title
             assert "uses no CPU" not in finding.cause
@@ -735,7 +740,7 @@ class TestNotHung:
     def test_a_child_that_does_nothing_either(self, woken: float, severity: str) -> None:
         builder = between_passes(10.0, stacks.CHILD)
         builder.helpers = {"children_cpu_ratio": 0.0, "children_switches_per_s": woken}
-        (finding,) = detect(run(builder.half_a_minute()))
+        (finding,) = detect(RunEvidence(run(builder.half_a_minute())))
         assert finding.severity == severity
 
     @pytest.mark.parametrize(("ended", "named"), [(1.0, True), (0.0, False)])
@@ -758,7 +763,7 @@ class TestNotHung:
     def test_a_process_that_waits_for_its_child(self) -> None:
         """Which may be at work."""
         builder = between_passes(60.0, stacks.CHILD)
-        (finding,) = detect(run(builder.half_a_minute()))
+        (finding,) = detect(RunEvidence(run(builder.half_a_minute())))
         assert finding.severity == "info"
 
     @pytest.mark.parametrize("does", [{"cpu": 0.3}, {"switches_per_s": 10.0}])
@@ -777,7 +782,9 @@ class TestNotHung:
     )
     def test_a_save_that_gets_on(self, age: float, text: str, does: dict[str, float]) -> None:
         """N22: it writes, however long; or it gathers what it will write; or sends it, which nobody counts."""
-        assert not detect(run(trained().open("step", age).stack(-1, 100, text).half_a_minute(**does)))
+        assert not detect(
+            RunEvidence(run(trained().open("step", age).stack(-1, 100, text).half_a_minute(**does)))
+        )
 
     def test_outside_while_another_rank_is_at_work(self) -> None:
         def ranks(**does: float) -> RunWindow:
@@ -786,9 +793,9 @@ class TestNotHung:
                 rank.open("outside", 400.0).stack(-1, 100 + rank.rank, stacks.main_in(text))
             return run(built[0].half_a_minute(), built[1].half_a_minute(**does))
 
-        (finding,) = detect(ranks())
+        (finding,) = detect(RunEvidence(ranks()))
         assert (finding.severity, finding.rank) == ("critical", 1)  # rank 0 waits for it
-        assert not detect(ranks(cpu=0.9))
+        assert not detect(RunEvidence(ranks(cpu=0.9)))
 
     @pytest.mark.parametrize(("floor_s", "told"), [(6.0, True), (30.0, False)])
     def test_after_the_last_epoch_ranks_stand_still_for_as_long_as_is_asked_for(
@@ -819,7 +826,7 @@ class TestNotHung:
     def test_a_phase_that_stands_still_is_named(self) -> None:
         builder = trained()
         builder.phase_names = ["upload"]
-        (finding,) = detect(run(builder.open("user", 400.0, phase_name="upload")))
+        (finding,) = detect(RunEvidence(run(builder.open("user", 400.0, phase_name="upload"))))
         assert (finding.scenario, finding.severity) == ("S26", "info")
         assert 'still in its phase "upload" for' in finding.title
 
@@ -827,11 +834,11 @@ class TestNotHung:
         """N03: compiling takes minutes."""
         builder = RankBuilder().step(0.5, 1.0)
         builder.open("step", 200.0)
-        assert not detect(run(builder))
+        assert not detect(RunEvidence(run(builder)))
 
     def test_compiling_again(self) -> None:
         builder = trained().open("step", 200.0).stack(-1, 100, stacks.COMPILING)
-        assert not detect(run(builder))
+        assert not detect(RunEvidence(run(builder)))
 
     def test_a_long_step_that_computes(self) -> None:
         builder = trained()
@@ -839,11 +846,11 @@ class TestNotHung:
         builder.open("step", 200.0)
         for second in range(200):
             builder.process(worker=-1, pid=100, cpu=0.9, t_ns=began + second * S)
-        assert not detect(run(builder))
+        assert not detect(RunEvidence(run(builder)))
 
     def test_a_lone_process_that_stands_still_is_a_remark_at_first(self) -> None:
         builder = trained().open("step", 60.0).stack(-1, 100, stacks.main_in(user="upload"))
-        (finding,) = detect(run(builder))
+        (finding,) = detect(RunEvidence(run(builder)))
         assert (finding.scenario, finding.severity) == ("S26", "info")
         assert "train.py:61 in upload" in finding.title
         later = trained().open("step", 400.0).stack(-1, 100, stacks.main_in(user="upload"))

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -53,7 +54,11 @@ def hangs(
         read = {"read_chars": 9e9 - second * chars_per_s, "read_bytes": 9e9 - second * stored_per_s}
         rank.process(worker=worker, pid=pid, cpu=cpu, t_ns=rank.now_ns - second * S, **read, **LOOKS[look])
     rows = [{"network_rx_bytes_per_s": network_per_s}] * age
-    return [finding for finding in detect(run(rank, host_rows=rows), Limits()) if finding.code == "hung"]
+    return [
+        finding
+        for finding in detect(RunEvidence(run(rank, host_rows=rows), Limits()))
+        if finding.code == "hung"
+    ]
 
 
 def hang(looks: Sequence[str], **how: Any) -> Finding:

@@ -9,10 +9,10 @@ import pytest
 
 from loaderwatch.core.facts import Call, PhaseName, ProcessState
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.incidents.tracker import Incident
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.window.totals import RunTotals
 from loaderwatch.texts.formats import percent
@@ -27,7 +27,7 @@ def test_healthy_with_numbers() -> None:
         for number in range(300):
             rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     window = run(*ranks)
-    said = verdict_now(window, detect(window))
+    said = verdict_now(window, detect(RunEvidence(window)))
     assert (said.severity, said.finding_id) == ("ok", None)
     assert said.title == "Healthy: data wait takes 2 % of each step; 12.5 steps/s on 2 ranks."
 
@@ -38,7 +38,7 @@ def test_a_remark_on_the_data_wait_is_the_verdict_beside_it() -> None:
     for number in range(60):
         rank.fetch(number % 2, 0.03).step(0.4, 0.02)
     window = run(rank)
-    (found,) = (one for one in detect(window) if one.code == "input-bound")
+    (found,) = (one for one in detect(RunEvidence(window)) if one.code == "input-bound")
     said = verdict_now(window, [msgspec.structs.replace(found, severity="info")])
     assert (said.severity, said.title) == ("info", found.title)
 
@@ -112,7 +112,7 @@ def test_the_verdict_says_the_tiles_share_also_while_a_wait_goes_on() -> None:
     for number in range(400):
         rank.fetch(number % 2, 0.03).step(2.0 if number % 60 == 0 else 0.0016, 0.0984)
     window = run(rank.open("wait", 5.0))
-    use = run_use(window)
+    use = RunEvidence(window).use
     assert use.wait_ratio is not None
     assert use.wait_ratio > 0.2
     said = verdict_now(window, [])
@@ -127,7 +127,7 @@ def test_the_verdicts_speed_is_the_tiles() -> None:
     for number in range(400):
         rank.fetch(number % 2, 0.03).step(0.0016, 0.0984, optimizer_steps=int(number % 4 == 3))
     window = run(rank)
-    use = run_use(window)
+    use = RunEvidence(window).use
     assert use.steps_per_s == pytest.approx(2.5, abs=0.05)
     assert "; 2.5 steps/s on 1 rank." in verdict_now(window, []).title
 
@@ -206,7 +206,7 @@ def test_the_worst_finding_speaks() -> None:
     for _ in range(100):
         rank.fetch(0, 0.2, cpu=0.1).fetch(1, 0.2, cpu=0.1).step(0.16, 0.02).step(0.0, 0.02)
     window = run(rank)
-    (finding,) = detect(window)
+    (finding,) = detect(RunEvidence(window))
     said = verdict_now(window, [finding])
     assert (said.severity, said.title, said.finding_id) == ("critical", finding.title, finding.key)
     unsure = verdict_now(window, [])
@@ -219,7 +219,7 @@ def test_what_is_about_to_end_it_speaks_before_what_slows_it_down() -> None:
     for _ in range(100):
         rank.fetch(0, 0.2, cpu=0.1).fetch(1, 0.2, cpu=0.1).step(0.16, 0.02).step(0.0, 0.02)
     window = run(rank)
-    (slow,) = detect(window)
+    (slow,) = detect(RunEvidence(window))
     full = reworded(
         slow, key="running-out:memory:box", code="running-out", title="Memory runs out.", lost_s=None
     )
@@ -245,10 +245,10 @@ def test_a_lost_run_keeps_what_was_said_of_it_last() -> None:
     for _ in range(100):
         rank.fetch(0, 0.2, cpu=0.1).fetch(1, 0.2, cpu=0.1).step(0.16, 0.02).step(0.0, 0.02)
     window = run(rank)
-    (slow,) = detect(window)
+    (slow,) = detect(RunEvidence(window))
     for ended_ns in (None, window.now_ns):  # what the silence closed was open when it began
         unheard = msgspec.structs.replace(slow, ended_ns=ended_ns)
-        said = verdict_of("lost", lambda: window, [incident(unheard)], silent_s=200.0)
+        said = verdict_of("lost", lambda: RunEvidence(window), [incident(unheard)], silent_s=200.0)
         assert said.title == (
             f"No news for 3 min 20 s: whether training goes on is not known. When last heard of: {slow.title}"
         )
@@ -256,12 +256,12 @@ def test_a_lost_run_keeps_what_was_said_of_it_last() -> None:
         assert said.advice.startswith(slow.advice)
         assert "can reach this server" in said.advice
     over = msgspec.structs.replace(slow, ended_ns=window.now_ns - S)
-    said = verdict_of("lost", lambda: window, [incident(over)], silent_s=200.0)
+    said = verdict_of("lost", lambda: RunEvidence(window), [incident(over)], silent_s=200.0)
     assert said.finding_id is None
     healthy = RankBuilder()
     for number in range(300):
         healthy.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
-    said = verdict_of("lost", lambda: run(healthy), [], silent_s=20.0)
+    said = verdict_of("lost", lambda: RunEvidence(run(healthy)), [], silent_s=20.0)
     assert said.severity == "info", "silence is no alert, and no clean bill of health"
     assert "When last heard of: Healthy" in said.title
     assert "ended" not in said.title
@@ -301,7 +301,7 @@ def test_a_break_that_does_not_end_says_where() -> None:
         rank.fetch(number % 2, 0.03).step(0.0016, 0.0784, ready=4)
     rank.open("outside", 400.0).stack(-1, 100, stacks.main_in(user="report")).half_a_minute()
     window = run(rank)
-    said = verdict_now(window, detect(window))
+    said = verdict_now(window, detect(RunEvidence(window)))
     assert (said.severity, said.finding_id) == ("info", "hung:rank0")
     assert "train.py:61 in report" in said.title
 
@@ -398,7 +398,7 @@ def test_the_summary_says_the_same_sentence() -> None:
     totals = RunTotals(
         steps={}, eval_batches={}, wait_s={}, step_s={}, epochs={}, boundary_s={}, lost_records=0
     )
-    said = summary_of(window, totals, state="finished").verdict
+    said = summary_of(RunEvidence(window), totals, state="finished").verdict
     assert said == verdict_now(window, []) == verdict_now(window, [], "finished")
 
 

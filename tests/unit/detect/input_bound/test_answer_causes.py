@@ -9,6 +9,7 @@ import pytest
 
 from loaderwatch.core.facts import LOCK_WAIT
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, loader, run
 from tests.unit.detect.workers import alerts, only, watch
@@ -52,7 +53,9 @@ class TestTimeLimits:
         [{"spread": 0.4}, {"each": 1}, {"wchan": "hrtimer_nanosleep"}, {"wchan": "futex_wait_queue"}],
     )
     def test_others_are_none(self, fields: dict[str, Any]) -> None:
-        assert {finding.scenario for finding in detect(run(self.rank(**fields)))} & {"S22"} == set()
+        assert {finding.scenario for finding in detect(RunEvidence(run(self.rank(**fields))))} & {
+            "S22"
+        } == set()
 
 
 class TestLiveSource:
@@ -82,7 +85,7 @@ class TestLiveSource:
         return watch(rank, 1, cpu=cpu, answer_wait=asked)
 
     def test_it_is_a_remark(self) -> None:
-        (finding,) = (one for one in detect(run(self.rank())) if one.scenario == "S08")
+        (finding,) = (one for one in detect(RunEvidence(run(self.rank()))) if one.scenario == "S08")
         assert finding.severity == "info"
         assert "its source hands out a batch every 160 ms, by a clock" in finding.title
 
@@ -95,4 +98,4 @@ class TestLiveSource:
     def test_without_fetches_nothing_is_said_of_a_clock(self) -> None:
         rank = self.rank()
         rank.rows["fetches"].clear()
-        assert not [finding for finding in detect(run(rank)) if "by a clock" in finding.title]
+        assert not [finding for finding in detect(RunEvidence(run(rank))) if "by a clock" in finding.title]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from loaderwatch.core.facts import AT_WORK, LoaderInfo
 from loaderwatch.core.records import ReadBy
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.measures.machine import SLOWEST, slowness_of
+from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.detect.measures.machine import SLOWEST
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.workers import alerts, only, starve, watch
@@ -168,7 +169,7 @@ def collecting(part: float, fetch_s: float = 0.2) -> RankBuilder:
 
 
 def test_most_of_a_fetch_is_the_collectors() -> None:
-    (finding,) = detect(run(collecting(0.7)))
+    (finding,) = detect(RunEvidence(run(collecting(0.7))))
     assert (finding.code, finding.scenario, finding.severity) == ("input-bound", "S25", "critical")
     assert "takes 140 ms of the 200 ms" in finding.title
     assert "gc.freeze()" in finding.advice
@@ -177,7 +178,7 @@ def test_most_of_a_fetch_is_the_collectors() -> None:
 
 
 def test_a_small_part_of_it_is_not() -> None:
-    (finding,) = detect(run(collecting(0.2)))
+    (finding,) = detect(RunEvidence(run(collecting(0.2))))
     assert finding.scenario == "S02"
 
 
@@ -197,10 +198,10 @@ def test_a_long_pause_is_no_slow_sample() -> None:
             builder.step(1.2 if slow else 0.001, 0.05, ready=2)
         return builder
 
-    (finding,) = detect(run(spiky(True)))
+    (finding,) = detect(RunEvidence(run(spiky(True))))
     assert (finding.scenario, finding.worker, finding.sample_indices) == ("S25", 0, [])
     assert "stopped worker 0 for 1.0 s" in finding.title
-    (finding,) = detect(run(spiky(False)))
+    (finding,) = detect(RunEvidence(run(spiky(False))))
     assert finding.scenario in ("S20", "S21")
 
 
@@ -314,7 +315,7 @@ def test_a_thread_whose_batches_the_loop_does_not_wait_for_as_far_as_is_known() 
     builder = RankBuilder(loaders=[loader(num_workers=0, reader="fill")])
     for _ in range(200):
         builder.step(0.2, 0.001, off_main_thread=ReadBy.THREAD)
-    assert not [finding for finding in detect(run(builder)) if finding.severity != "info"]
+    assert not [finding for finding in detect(RunEvidence(run(builder))) if finding.severity != "info"]
 
 
 def unpacked(cpu_s: float, pressure: float | None, delayed: float | None = None) -> list[str]:
@@ -325,7 +326,9 @@ def unpacked(cpu_s: float, pressure: float | None, delayed: float | None = None)
     watch(rank, 2, cpu=0.4, main_cpu=0.5, main_run_delay_ratio=math.nan if delayed is None else delayed)
     return [
         one.scenario
-        for one in detect(run(rank, host={} if pressure is None else {"psi_cpu_some_ratio": pressure}))
+        for one in detect(
+            RunEvidence(run(rank, host={} if pressure is None else {"psi_cpu_some_ratio": pressure}))
+        )
         if one.severity == "critical"
     ]
 
@@ -345,9 +348,9 @@ def test_the_slowness_of_a_host_without_evidence_is_how_busy_it_is() -> None:
     for _ in range(10):
         rank.step(0.01, 0.1)
     window = run(rank, busy=0.5)
-    assert slowness_of(window, window.ranks[0]) == pytest.approx(2.0)
+    assert RunEvidence(window).ranks[0].slowness == pytest.approx(2.0)
     full = run(rank, host={"psi_cpu_some_ratio": 1.0})
-    assert slowness_of(full, full.ranks[0]) == SLOWEST
+    assert RunEvidence(full).ranks[0].slowness == SLOWEST
 
 
 @pytest.mark.parametrize(("pressure", "told"), [(0.0, "S12"), (1.0, "S02")])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.workers import alerts, only, starved
 
@@ -24,7 +25,7 @@ def test_with_two_loaders_the_one_that_is_waited_for_is_named() -> None:
     for _ in range(200):
         rank.fetch(0, 0.01, loader=0).step(0.0005, 0.0001, loader=0, ready=2, nested_ns=S // 20)
         rank.fetch(0, 0.1, loader=1).step(0.05, 0.05, loader=1)
-    (finding,) = [finding for finding in detect(run(rank)) if finding.severity != "info"]
+    (finding,) = [finding for finding in detect(RunEvidence(run(rank))) if finding.severity != "info"]
     assert "waiting for data from sketches (measured over 10 s): 1 worker delivers" in finding.title
     alone = RankBuilder(loaders=[loader(num_workers=1)])
     for _ in range(200):
@@ -70,7 +71,7 @@ def test_healthy_training(seed: int) -> None:
         builder.step(
             0.002 * random.exponential(), 0.05 * random.uniform(0.8, 1.2), ready=int(random.integers(1, 5))
         )
-    assert detect(run(builder)) == []
+    assert detect(RunEvidence(run(builder))) == []
 
 
 class TestLookAlikes:
@@ -114,7 +115,7 @@ class TestLookAlikes:
             builder.step(max(0.001, took - 0.06), 0.03, ready=ready).step(0.001, 0.03)
         if going_on:
             builder.open("wait", going_on, awaited_worker=0)
-        findings = detect(run(builder))
+        findings = detect(RunEvidence(run(builder)))
         assert [(finding.scenario, finding.severity) for finding in findings] == [("S09", "info")]
 
     @pytest.mark.parametrize("seed", range(5))
@@ -126,7 +127,7 @@ class TestLookAlikes:
             for worker in (0, 1):
                 builder.fetch(worker, took + (0.15 if random.random() < 0.2 else 0.0), cpu=0.1)
             builder.step(max(0.001, took - 0.06), 0.03).step(0.001, 0.03)
-        findings = detect(run(builder))
+        findings = detect(RunEvidence(run(builder)))
         assert [(finding.scenario, finding.severity) for finding in findings] == [("S09", "info")]
 
     @pytest.mark.parametrize("short", [0, 60, 120, 180])
@@ -157,7 +158,7 @@ class TestLookAlikes:
         for number in range(40):
             took = 0.25 * random.lognormal(sigma=0.5)
             builder.fetch(number % 2, took, cpu=0.1).step(took / 2, 0.03)
-        (finding,) = detect(run(builder))
+        (finding,) = detect(RunEvidence(run(builder)))
         assert (finding.scenario, finding.severity) == ("S02", "critical")
 
     def test_a_loader_that_another_thread_iterates(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.texts.formats import listing
 from tests.unit.detect.build import RankBuilder, loader, run
 from tests.unit.detect.workers import alerts, only, starve
@@ -65,7 +66,7 @@ def test_every_rank_reads_for_itself() -> None:
 
 def test_no_rank_has_a_loader_of_pytorch() -> None:
     """DALI and the like: nothing is known of their readers."""
-    findings = detect(run(receiver(0, 2), receiver(1, 2)))
+    findings = detect(RunEvidence(run(receiver(0, 2), receiver(1, 2))))
     assert {finding.scenario for finding in findings} == {"S01"}
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from loaderwatch.core.facts import BETWEEN_STEPS, Call
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.watching import watched
 from tests.unit.detect import stacks
@@ -35,7 +36,7 @@ def trained(wait_s: float = 0.06, step_s: float = 0.03, steps: int = 600, acts: 
 
 
 def told(builder: RankBuilder) -> list[Finding]:
-    return [finding for finding in detect(run(builder)) if finding.severity != "info"]
+    return [finding for finding in detect(RunEvidence(run(builder))) if finding.severity != "info"]
 
 
 def test_where_the_script_is_between_two_steps() -> None:

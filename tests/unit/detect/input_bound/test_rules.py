@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.facts import AT_WORK
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.input_bound import rules
 from loaderwatch.detect.input_bound.batch_causes import sampler
 from loaderwatch.detect.input_bound.rules import RULES, Rule, explain
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.machine import cpus_of
-from loaderwatch.detect.measures.pace import pace_of, paces, recent
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.workers import only
@@ -89,10 +87,8 @@ def test_three_numbers_say_what_the_loop_waits_for(
         if workers:
             rank.fetch(number % workers, fetch_s, cpu=0.5)
         rank.step(0.08, 0.02, ready=ready, wait_cpu_ns=int(wait_cpu * 0.08e9))
-    window = run(rank, cpus=64)
-    watched = window.ranks[0]
-    pace = pace_of(watched, watched.process.loaders[0])
-    symptoms = Symptoms(window, pace, cpus_of(window, watched))
+    watched = RunEvidence(run(rank, cpus=64)).ranks[0]
+    symptoms = Symptoms(watched, watched.pace(watched.process.loaders[0]))
     assert symptoms.bottleneck is bottleneck
     assert explain(symptoms).scenario == told
 
@@ -153,11 +149,10 @@ def test_a_wait_that_goes_on_is_no_samplers() -> None:
         builder.fetch(-1, 0.006, cpu=0.5).step(0.0061, 0.04)
     builder.now_ns += 2 * S
     builder.open("wait", 2.0, batch=400)
-    window = run(builder)
-    (pace,) = (recent(one, Limits()) for one in paces(window.ranks[0]))
-    assert pace is not None
+    rank = RunEvidence(run(builder)).ranks[0]
+    (pace,) = rank.recent_paces
     assert pace.open_wait
-    assert sampler(Symptoms(window, pace, cpus_of(window, window.ranks[0]))) is None
+    assert sampler(Symptoms(rank, pace)) is None
 
 
 def test_the_line_at_which_the_training_thread_reads() -> None:

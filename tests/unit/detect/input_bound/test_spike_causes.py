@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 from tests.unit.detect.workers import alerts, only
 
@@ -65,7 +66,7 @@ def test_a_slow_sample_in_a_steady_shortage_is_told_apart(going_on: bool) -> Non
         rank.fetch(0, 12.1, slow_index=5000, slow_ns=12 * S, request_ns=rank.now_ns - S // 10)
         rank.step(12.0, 0.03, ready=1, awaited_worker=0)
         short_of_workers(rank, 40)
-    found = {finding.scenario: finding for finding in detect(run(rank))}
+    found = {finding.scenario: finding for finding in detect(RunEvidence(run(rank)))}
     assert set(found) == ({"S02"} if going_on else {"S02", "S20"})
     steady, slow = found["S02"], found.get("S20")
     assert steady.is_past is going_on
@@ -98,7 +99,7 @@ def test_a_slow_sample_is_not_called_a_shortage() -> None:
 def test_one_short_spike_is_not_worth_an_alert() -> None:
     window = run(slow_sample(RankBuilder(), {390: (18_432, 1.2)}))
     assert not alerts(window)
-    assert [finding.scenario for finding in detect(window)] == ["S20"]
+    assert [finding.scenario for finding in detect(RunEvidence(window))] == ["S20"]
 
 
 def test_a_batch_that_lay_ready_is_not_blamed_on_its_worker() -> None:
@@ -107,7 +108,7 @@ def test_a_batch_that_lay_ready_is_not_blamed_on_its_worker() -> None:
     for number in range(400):
         wait_s = 4.0 if number in (200, 300, 390) else 0.001
         rank.fetch(number % 2, 0.004, cpu=0.5).step(wait_s, 0.05, ready=4, awaited_worker=number % 2)
-    assert all(finding.scenario not in ("S20", "S21") for finding in detect(run(rank)))
+    assert all(finding.scenario not in ("S20", "S21") for finding in detect(RunEvidence(run(rank))))
 
 
 def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
@@ -163,7 +164,7 @@ def cold_epoch(rank: RankBuilder, batches: int, *, slow: float, quick: float) ->
 @pytest.mark.parametrize("batches", [9, 24])
 def test_a_first_epoch_on_cold_storage_blames_no_sample(batches: int) -> None:
     """Few long waits or many: what was slow in them was all that was read."""
-    found = detect(run(cold_epoch(RankBuilder(), batches, slow=0.8, quick=0.01)))
+    found = detect(RunEvidence(run(cold_epoch(RankBuilder(), batches, slow=0.8, quick=0.01))))
     assert [(finding.scenario, finding.severity) for finding in found] == [("S09", "info")]
     assert found[0].sample_indices == []
     assert "in the first epoch nearly every batch took about 0.8 s" in found[0].title.replace(
@@ -189,7 +190,9 @@ def test_waits_longer_than_a_hang_that_ended_come_again(times: int, scenarios: l
     """The first was told as a hang, and went on."""
     spikes = {100 + 100 * number: (777, 40.0) for number in range(times)}
     found = [
-        one for one in detect(run(slow_sample(RankBuilder(), spikes, batches=220))) if one.severity != "info"
+        one
+        for one in detect(RunEvidence(run(slow_sample(RankBuilder(), spikes, batches=220))))
+        if one.severity != "info"
     ]
     assert [one.scenario for one in found] == scenarios
     assert all(one.sample_indices == [777] for one in found)
@@ -198,7 +201,11 @@ def test_waits_longer_than_a_hang_that_ended_come_again(times: int, scenarios: l
 def test_no_cushion_lasts_where_the_workers_are_slower_on_average() -> None:
     """Of each ten batches one takes 2 s: two workers deliver one each 0.12 s, and a step takes half of that."""
     spikes = {50 + 10 * number: (1000 + number, 2.0) for number in range(12)}
-    found = [f for f in detect(run(slow_sample(RankBuilder(), spikes, batches=170))) if f.severity != "info"]
+    found = [
+        f
+        for f in detect(RunEvidence(run(slow_sample(RankBuilder(), spikes, batches=170))))
+        if f.severity != "info"
+    ]
     assert [finding.scenario for finding in found] == ["S20"]
     assert "prefetch_factor=" not in found[0].advice
     assert "in_order=False" in found[0].advice
@@ -209,7 +216,7 @@ def test_a_wait_that_goes_on_says_nothing_of_samples_until_it_ends() -> None:
     builder = slow_sample(RankBuilder(), {})
     builder.open("wait", 6.0, awaited_worker=1).worker(0, "idle", 5.0)
     builder.worker(1, "fetch", 6.0, sample_age=5.9, sample_index=77)
-    assert detect(run(builder)) == []
+    assert detect(RunEvidence(run(builder))) == []
     assert "worker 1 is in dataset[77]" in verdict_now(run(builder), []).title
 
 
@@ -271,7 +278,7 @@ def test_a_sample_that_a_worker_has_just_begun_is_not_what_the_loop_waits_for() 
     builder = slow_sample(RankBuilder(), {100: (777, 2.0), 200: (777, 2.0)}, batches=250)
     builder.open("wait", 1.5, awaited_worker=0).worker(1, "idle", 1.4)
     builder.worker(0, "fetch", 0.01, sample_age=0.002, sample_index=142)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.sample_indices) == ("S20", [777])
 
 
@@ -282,7 +289,9 @@ def test_long_waits_for_which_no_worker_was_late(every: int, found: list[str]) -
     for number in range(300):
         wait_s = 0.8 if number % every == every - 1 else 0.001
         builder.fetch(number % 2, 0.004, cpu=0.5).step(wait_s, 0.02, ready=4, wait_cpu_ns=0)
-    assert [finding.scenario for finding in detect(run(builder)) if finding.severity != "info"] == found
+    assert [
+        finding.scenario for finding in detect(RunEvidence(run(builder))) if finding.severity != "info"
+    ] == found
 
 
 @pytest.mark.parametrize(
@@ -307,4 +316,6 @@ def test_a_worker_that_had_no_cpu_is_no_slow_sample(took_s: float, delay: float,
                 at_ns = began_ns + (second + 1) * S
                 builder.process(worker=0, pid=200, cpu=0.1, t_ns=at_ns, run_delay_ratio=delay)
         builder.step(took_s if slow else 0.001, 0.05, ready=2)
-    assert [finding.scenario for finding in detect(run(builder)) if finding.severity != "info"] == found
+    assert [
+        finding.scenario for finding in detect(RunEvidence(run(builder))) if finding.severity != "info"
+    ] == found

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from loaderwatch.core.facts import AT_WORK, LOCK_WAIT
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -74,7 +75,7 @@ class TestStepChange:
         healthy(rank, 20, fetch=0.08, step=0.05)
         for _ in range(12):
             starve(rank, fetch=1.0, step=0.05, cpu=0.02, seconds=0.9)
-            assert {f.scenario for f in detect(run(rank)) if f.severity != "info"} <= {"S10"}
+            assert {f.scenario for f in detect(RunEvidence(run(rank))) if f.severity != "info"} <= {"S10"}
         assert alerts(run(rank)) == ["S10"]
 
     def test_larger_batches_take_longer(self) -> None:
@@ -212,7 +213,7 @@ class TestFilling:
         if not steady:
             for row in rank.rows["processes"][-4:]:
                 row["written_chars"] = 1e8
-        (finding,) = detect(run(rank, cpus=2, busy=1.0))
+        (finding,) = detect(RunEvidence(run(rank, cpus=2, busy=1.0)))
         return finding
 
     def test_it_is_a_remark(self) -> None:
@@ -230,7 +231,7 @@ class TestFilling:
             rank.fetch(number % 2, 0.002, cpu=0.9)
             rank.step(0.0005, 0.02, ready=2)
         watch(rank, 2, cpu=1.0, threads=2, written_chars=8 * 30_000 * 3.3)
-        assert [finding.scenario for finding in detect(run(rank, cpus=2, busy=1.0))] == told
+        assert [finding.scenario for finding in detect(RunEvidence(run(rank, cpus=2, busy=1.0)))] == told
 
     @pytest.mark.parametrize(
         "fields",
@@ -259,7 +260,7 @@ class TestFilling:
         watch(rank, 2, cpu=1.0, threads=2, written_chars=8 * 30_000 * 3.3)
         seen = range(rank.now_ns - (until_s + seen_s) * S, rank.now_ns - until_s * S)
         rank.rows["processes"] = [row for row in rank.rows["processes"] if row["t_ns"] in seen]
-        (finding,) = detect(run(rank, cpus=2, busy=1.0))
+        (finding,) = detect(RunEvidence(run(rank, cpus=2, busy=1.0)))
         assert finding.scenario == scenario
 
 

@@ -16,8 +16,8 @@ from loaderwatch.advise.facts import facts_of
 from loaderwatch.advise.whatif import what_if
 from loaderwatch.core.facts import ProcessState
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.measures.machine import cpus_of
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.played import looks, read
 from tests.unit.detect.workers import only, starve, starved, watch
@@ -116,7 +116,7 @@ def test_one_long_wait_of_a_loop_that_reads_itself_is_none_of_that() -> None:
     builder = RankBuilder(loaders=[loader(num_workers=None, class_name="RowGroups")])
     for batch in range(300):
         builder.step(4.0 if batch in (150, 280) else 0.0, 0.02)
-    assert not [finding for finding in detect(run(builder)) if finding.severity != "info"]
+    assert not [finding for finding in detect(RunEvidence(run(builder))) if finding.severity != "info"]
 
 
 NEVER, MAYBE, UNSPLIT, SPLIT = (
@@ -234,7 +234,7 @@ def test_advice_evidence_and_audit_name_the_same_cpus() -> None:
     assert "num_workers=2 (4 usable CPUs for 2 ranks)" in finding.advice
     (said,) = [one.value for one in finding.evidence if one.label == "usable CPUs"]
     facts = facts_of(window)
-    assert said == facts.hosts["box"].usable_cpus == cpus_of(window, window.ranks[0]).usable == 4
+    assert said == facts.hosts["box"].usable_cpus == RunEvidence(window).ranks[0].cpus.usable == 4
     audited = [advice.change for advice in audit(facts) if advice.check == "workers-none"]
     assert audited
     assert all("(4 usable CPUs (of 16))" in change for change in audited)
@@ -242,7 +242,7 @@ def test_advice_evidence_and_audit_name_the_same_cpus() -> None:
 
 def test_cpus_are_those_of_the_ranks_that_run() -> None:
     window = run(serial(0), serial(1, state="finished"), cpus=4)
-    assert cpus_of(window, window.ranks[0]).ranks == 1
+    assert RunEvidence(window).ranks[0].cpus.ranks == 1
     assert "(4 usable CPUs)" in only(window).advice
 
 
@@ -285,7 +285,7 @@ def heavy(fetch_s: list[float], *, step_s: float, iterable: bool = True, rounds:
 @pytest.mark.parametrize("fetch_s", [[0.016, 0.48, 0.016], [0.02, 0.02, 0.02, 0.6], [0.25, 0.01]])
 def test_a_heavy_share_is_told_with_its_worker(fetch_s: list[float]) -> None:
     """Not as jitter, against which prefetching would help, and not as too few workers."""
-    (finding,) = detect(run(heavy(fetch_s, step_s=0.02)))
+    (finding,) = detect(RunEvidence(run(heavy(fetch_s, step_s=0.02))))
     assert (finding.scenario, finding.worker) == ("S23", fetch_s.index(max(fetch_s)))
     assert f"worker {finding.worker} needs" in finding.title
     assert "prefetch_factor or more workers do not help" in finding.advice
@@ -299,7 +299,7 @@ def test_a_heavy_share_is_told_with_its_worker(fetch_s: list[float]) -> None:
 )
 def test_other_loaders_have_no_heavy_share(fetch_s: list[float], iterable: bool) -> None:
     """A map-style dataset has no shares; where all are slow, or the slowest is quick enough, it is not the share."""
-    found = detect(run(heavy(fetch_s, step_s=0.02, iterable=iterable)))
+    found = detect(RunEvidence(run(heavy(fetch_s, step_s=0.02, iterable=iterable))))
     assert "S23" not in {finding.scenario for finding in found}
 
 
@@ -369,7 +369,7 @@ def from_memory(
     watch(rank, workers, cpu=0.9, looks=11, main_cpu=0.9, read_chars=worker_reads_per_s / max(1, workers))
     for look, row in enumerate(row for row in rank.rows["processes"] if row["worker"] < 0):
         row["read_chars"] = look * read_per_s
-    (found,) = [one for one in detect(run(rank, cpus=64)) if one.code == "input-bound"]
+    (found,) = [one for one in detect(RunEvidence(run(rank, cpus=64))) if one.code == "input-bound"]
     return found
 
 
@@ -473,5 +473,5 @@ def test_a_model_that_takes_no_time_takes_any_number(workers: int | None, fetch:
         rank.fetch(number % workers if workers else -1, fetch, cpu=0.9)
         rank.step(0.1 / max(1, workers or 1), 0.0, optimizer_steps=1)
     window = run(rank, cpus=64)
-    what_if(window, 0, 0)  # divides by no time either
+    what_if(RunEvidence(window), 0, 0)  # divides by no time either
     assert ("the model could take any number" in only(window).title) is (workers != 0)

@@ -9,8 +9,8 @@ import pytest
 
 from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.coupling import Coupling, coupling
+from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.detect.measures.coupling import Coupling
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, run
@@ -19,7 +19,7 @@ STEP = 0.03
 
 
 def found(window: RunWindow) -> Coupling:
-    result = coupling(window, Limits())
+    result = RunEvidence(window).coupling
     assert result is not None
     return result
 
@@ -106,21 +106,21 @@ def test_a_rank_that_computes_longer_is_seen_where_collectives_are_measured() ->
 def test_a_rank_that_computes_longer_is_told_by_what_it_costs_and_no_loader(
     work_s: float, steps: int, severity: str, says: str
 ) -> None:
-    (finding,) = detect(run(*ranks(3, work={0: work_s}, steps=steps)))
+    (finding,) = detect(RunEvidence(run(*ranks(3, work={0: work_s}, steps=steps))))
     assert (finding.code, finding.scenario, finding.rank) == ("slow-step", "S48", 0)
     assert (finding.severity, finding.title) == (severity, says)
 
 
 def test_a_slow_rank_alerts_however_quick_the_iterations_are() -> None:
     """Of 10 ms each the last 400 are compared, which are 4 s."""
-    (finding,) = detect(run(*ranks(3, work={0: 0.01, 1: 0.003, 2: 0.003}, steps=2000)))
+    (finding,) = detect(RunEvidence(run(*ranks(3, work={0: 0.01, 1: 0.003, 2: 0.003}, steps=2000))))
     assert (finding.scenario, finding.rank, finding.severity) == ("S48", 0, "warning")
 
 
 def test_what_the_slow_rank_does_is_told_with_its_line() -> None:
     built = ranks(3, work={0: 0.09})
     built[0].stack(-1, 100, stacks.main_in(user="write_histograms"), why=SCRIPT_WORK)
-    (finding,) = detect(run(*built))
+    (finding,) = detect(RunEvidence(run(*built)))
     assert finding.cause.endswith(" at train.py:61 in write_histograms, see its stack.")
     assert len(finding.stacks) == 1
 
@@ -134,7 +134,7 @@ def test_larger_batches_of_the_slow_rank_are_told(own: int, larger: bool) -> Non
             "fetches", loader=0, worker=0, request_ns=began_ns, fetch_ns=S // 1000, samples=32,
             bytes=own if builder.rank == 0 else 1_000_000 if own else 0,
         )  # fmt: skip
-    (finding,) = (one for one in detect(run(*built)) if one.scenario == "S48")
+    (finding,) = (one for one in detect(RunEvidence(run(*built))) if one.scenario == "S48")
     assert (" Its batches are 3.0 times as large as theirs, on average." in finding.cause) == larger
     assert ("Deal the long samples out to all ranks" in finding.advice) == larger
 
@@ -209,7 +209,7 @@ def test_equal_by_chance_but_not_mirrored() -> None:
 
 
 def test_too_little_is_unknown() -> None:
-    assert coupling(run(RankBuilder(0).step(0.1, 0.1)), Limits()) is None
+    assert RunEvidence(run(RankBuilder(0).step(0.1, 0.1))).coupling is None
     assert found(run(*ranks(2, steps=3))).reason == "Both ranks did fewer than 8 steps lately"
     built = ranks(2)
     for row in built[1].rows["steps"]:
@@ -233,10 +233,8 @@ def test_many_ranks() -> None:
     assert cost_s(many) < 8 * cost_s(few)
 
 
-def test_it_is_measured_once_for_a_window_and_anew_for_a_changed_one() -> None:
+def test_a_rank_alone_is_compared_with_nobody() -> None:
     window = run(*(rank for rank in ranks(2, data={1: 0.05})))
-    first = found(window)
-    assert found(window) is first
     alone = replace(window, ranks={0: window.ranks[0]})
     assert found(alone).state == "unknown"
 

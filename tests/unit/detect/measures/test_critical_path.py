@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.critical_path import run_use
 from loaderwatch.detect.window import SummedRank
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.queries.coupling import coupling_of
@@ -17,7 +17,7 @@ from tests.unit.detect.build import RankBuilder, S, run
 
 
 def goodput(*ranks: RankBuilder) -> float:
-    found = run_use(run(*ranks)).goodput_ratio
+    found = RunEvidence(run(*ranks)).use.goodput_ratio
     assert found is not None
     return found
 
@@ -76,7 +76,7 @@ def blocked(way: str) -> list[RankBuilder]:
 
 @pytest.mark.parametrize(("during", "after"), [("works", "has worked"), ("waits", "has waited")])
 def test_what_another_rank_blocks_is_not_good(during: str, after: str) -> None:
-    open_, done = run_use(run(*blocked(during))), run_use(run(*blocked(after)))
+    open_, done = RunEvidence(run(*blocked(during))).use, RunEvidence(run(*blocked(after))).use
     for number in range(4):
         late_works = number == 3 and during == "works"
         for found in (open_, done):
@@ -91,7 +91,7 @@ def test_what_one_rank_waits_in_each_iteration_is_no_goodput_of_the_others() -> 
     for _ in range(300):
         for rank in ranks:
             rank.step(*((0.100, 0.050) if rank.rank == 3 else (0.001, 0.149)))
-    found = run_use(run(*ranks))
+    found = RunEvidence(run(*ranks)).use
     assert found.goodput_ratio == pytest.approx(1 / 3, abs=0.01)
     assert found.goodput_ratio == pytest.approx(1 - (found.wait_ratio or 0), abs=0.01)
 
@@ -107,8 +107,8 @@ def test_the_bars_of_who_waits_for_whom_hold_the_open_wait_as_the_tiles_do() -> 
     for rank in ranks:
         rank.open("wait" if rank.rank == 3 else "backward", 20.0)
     window = run(*ranks)
-    bars = {share.rank: share for share in coupling_of(window, Limits()).ranks}
-    for number, use in run_use(window).ranks.items():
+    bars = {share.rank: share for share in coupling_of(RunEvidence(window, Limits())).ranks}
+    for number, use in RunEvidence(window).use.ranks.items():
         bar = bars[number]
         assert bar.data_s / bar.iteration_s == pytest.approx(use.wait_ratio, abs=0.02)
         assert bar.data_s + bar.own_s + bar.others_s == pytest.approx(bar.iteration_s)
@@ -133,8 +133,8 @@ def late_and_early(steps: int, *, early_ended_s: float | None = None) -> list[Ra
 @pytest.mark.parametrize("ended_s", [None, 0.2, 2.0, 10.0, 20.0, 40.0])
 def test_ranks_in_step_that_end_one_after_the_other_keep_the_critical_path(ended_s: float | None) -> None:
     window = run(*late_and_early(300, early_ended_s=ended_s))
-    assert run_use(window).wait_ratio == pytest.approx(0.54, abs=0.01)
-    summary = summary_of(window, RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
+    assert RunEvidence(window).use.wait_ratio == pytest.approx(0.54, abs=0.01)
+    summary = summary_of(RunEvidence(window), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
     assert summary.data_wait_ratio == pytest.approx(0.54, abs=0.01)
     assert summary.ranks[0].data_wait_ratio == pytest.approx(0.54, abs=0.01)
 
@@ -145,7 +145,7 @@ def test_a_rank_that_ended_long_ago_does_not_count() -> None:
     for _ in range(300):
         ranks[1].step(0.001, 0.199)
     ranks[0].now_ns = ranks[1].now_ns
-    use = run_use(run(*ranks))
+    use = RunEvidence(run(*ranks)).use
     assert use.wait_ratio == pytest.approx(0.005, abs=0.003)
     assert use.goodput_ratio == pytest.approx(0.995, abs=0.003)
     assert use.steps_per_s == pytest.approx(5.0, abs=0.1)
@@ -156,7 +156,7 @@ def test_a_run_that_is_over_is_told_as_it_ended() -> None:
     for rank in ranks:
         rank.state = "finished"
         rank.now_ns += 3 * S  # the streamer stays until all is sent
-    assert run_use(run(*ranks)).wait_ratio == pytest.approx(0.54, abs=0.01)
+    assert RunEvidence(run(*ranks)).use.wait_ratio == pytest.approx(0.54, abs=0.01)
 
 
 def test_nvml_is_the_clock_where_a_rank_computes_on_another_stream() -> None:
@@ -169,14 +169,14 @@ def test_nvml_is_the_clock_where_a_rank_computes_on_another_stream() -> None:
             rank.step(0.092, 0.003)
             if number % 4:
                 rank.add("gpu_waits", loader=0, request_ns=began_ns, starved_ns=S // 200, gpu_step_ns=S // 11)
-    use = run_use(run(*ranks))
+    use = RunEvidence(run(*ranks)).use
     assert [one.clock for one in use.ranks.values()] == ["device", "nvml"]
     assert use.clock == "mixed"
     assert use.ranks[0].known_ratio == pytest.approx(0.75, abs=0.01)
     assert use.ranks[1].known_ratio == 0.0
     assert use.known_ratio == pytest.approx(0.375, abs=0.01)
     assert use.wait_ratio == pytest.approx(0.053, abs=0.004)
-    assert run_use(run(steady())).known_ratio is None
+    assert RunEvidence(run(steady())).use.known_ratio is None
 
 
 def test_ranks_that_are_known_by_sums_weigh_as_much_as_those_looked_at() -> None:
@@ -195,8 +195,8 @@ def test_ranks_that_are_known_by_sums_weigh_as_much_as_those_looked_at() -> None
         )
         for rank in range(2, 8)
     }  # fmt: skip
-    assert run_use(window).wait_ratio == pytest.approx(1 / 3, abs=0.02)
-    whole = run_use(replace(window, summed=summed))
+    assert RunEvidence(window).use.wait_ratio == pytest.approx(1 / 3, abs=0.02)
+    whole = RunEvidence(replace(window, summed=summed)).use
     assert whole.wait_ratio == pytest.approx(1 / 12, abs=0.01)
     assert whole.goodput_ratio == pytest.approx(1 - 1 / 12, abs=0.02)
     assert whole.steps_per_s == pytest.approx((3.3 + 7 * 13.3) / 8, rel=0.02)

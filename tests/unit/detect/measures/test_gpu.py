@@ -7,6 +7,7 @@ import math
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.measures.gpu import device_phase_s
 from tests.unit.detect.build import RankBuilder, S, run
 
@@ -32,7 +33,7 @@ def starved(*, gpu: bool) -> RankBuilder:
 
 
 def evidence(builder: RankBuilder) -> dict[str, object]:
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     return {item.label: item.value for item in finding.evidence}
 
 

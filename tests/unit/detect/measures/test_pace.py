@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.limits import Limits
-from loaderwatch.detect.measures.pace import pace_of, paces, paces_kept, recent, workers_changed_ns
+from loaderwatch.detect.measures.pace import pace_of, paces_of, recent, workers_changed_ns
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 from tests.unit.detect.workers import watch
 
@@ -41,20 +45,25 @@ def test_epochs_with_as_many_workers_belong_together(workers: tuple[int, ...]) -
 
 
 def test_a_stall_that_more_workers_ended_is_not_told_of_them() -> None:
-    assert [one.scenario for one in detect(run(trained((1, 0.08))))] == ["S02"]
-    assert detect(run(trained((1, 0.08), (8, 0.0002)))) == []
+    assert [one.scenario for one in detect(RunEvidence(run(trained((1, 0.08)))))] == ["S02"]
+    assert detect(RunEvidence(run(trained((1, 0.08), (8, 0.0002))))) == []
 
 
-def test_paces_are_made_once_while_a_window_is_judged_and_let_go_then() -> None:
-    window = run(trained((2, 0.01)))
-    rank = window.ranks[0]
-    assert paces(rank) is not paces(rank)
-    with paces_kept(window):
-        assert paces(rank) is paces(rank)
-        assert paces(rank)[0].rank is rank
-    assert paces(rank) is not paces(rank)
-    detect(window)
-    assert not rank.shared
+def test_evidence_makes_paces_once_and_is_gone_when_it_is_let_go() -> None:
+    evidence = RunEvidence(run(trained((2, 0.01))))
+    rank = evidence.ranks[0]
+    assert rank.paces is rank.paces
+    assert rank.paces[0].rank is rank.rows
+    detect(evidence)
+    gone = weakref.ref(rank.paces[0])
+    gc.disable()
+    try:
+        del evidence, rank
+        assert (
+            gone() is None
+        )  # nothing refers to itself: memory is not held until the garbage collector comes
+    finally:
+        gc.enable()
 
 
 def plays_and_trains(
@@ -86,7 +95,7 @@ def plays_and_trains(
 
 def test_work_between_two_passes_is_time_of_the_run() -> None:
     rank = run(plays_and_trains()).ranks[0]
-    (pace,) = paces(rank)
+    (pace,) = paces_of(rank)
     assert pace.loop_share == pytest.approx(0.25)
     assert pace.share == pytest.approx(0.25 * 3.6 / 7.6, abs=0.005)
     assert pace.in_pass_ratio == pytest.approx(3.6 / 7.6, abs=0.01)
@@ -106,7 +115,7 @@ def test_a_pass_over_another_loader_is_no_own_work() -> None:
     builder.add("epoch_begins", loader=0, epoch=3, workers=0, iter_ns=0, gap_ns=builder.now_ns - ended_ns)
     for _ in range(30):
         builder.step(0.01, 0.03)
-    assert paces(run(builder).ranks[0])[0].share == pytest.approx(0.25, abs=0.005)
+    assert paces_of(run(builder).ranks[0])[0].share == pytest.approx(0.25, abs=0.005)
 
 
 def test_a_loop_that_plays_and_trains_alerts_nobody() -> None:
@@ -116,14 +125,14 @@ def test_a_loop_that_plays_and_trains_alerts_nobody() -> None:
             builder = plays_and_trains(cycles=cycles, play_s=play_s, wait=0.008)
             watch(builder, 0, cpu=0.0, main_cpu=1.0, main_read_chars=0.0)
             if play_s or cycles == 1:
-                assert not [one.title for one in detect(run(builder)) if one.severity != "info"]
+                assert not [one.title for one in detect(RunEvidence(run(builder))) if one.severity != "info"]
 
 
 def test_the_share_that_is_told_is_that_of_the_run() -> None:
     builder = plays_and_trains(cycles=6, wait=0.1, step=0.03)
     for row in builder.rows["fetches"]:
         row["cpu_ns"] = 0  # it waits for something
-    (finding,) = [one for one in detect(run(builder)) if one.code == "input-bound"]
+    (finding,) = [one for one in detect(RunEvidence(run(builder))) if one.code == "input-bound"]
     assert finding.gain_ceiling_ratio is not None
     assert finding.gain_ceiling_ratio <= 9 / (11.7 + 4) + 0.02
     values = {item.label: item.value for item in finding.evidence}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.measures.rebuilt_loaders import joined, joined_rank
 from loaderwatch.detect.window import RankWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -109,4 +110,6 @@ def test_shared_memory_is_counted_once() -> None:
     for number in range(30):
         epoch(builder, number)
     small = {"shm_total_bytes": 40e6, "shm_used_bytes": 1e6}
-    assert not [finding for finding in detect(run(builder, host=small)) if finding.scenario == "S39"]
+    assert not [
+        finding for finding in detect(RunEvidence(run(builder, host=small))) if finding.scenario == "S39"
+    ]

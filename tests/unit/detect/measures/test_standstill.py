@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.detect.limits import Limits
@@ -37,7 +38,7 @@ def evaluates(open_s: float | None) -> RankBuilder:
 
 @pytest.mark.parametrize("open_s", [4.0, 20.0, 60.0])
 def test_an_evaluation_that_stands_still_is_not_slow(open_s: float) -> None:
-    found = detect(run(evaluates(open_s)), LIMITS)
+    found = detect(RunEvidence(run(evaluates(open_s)), LIMITS))
     assert [one.code for one in found] == (["hung"] if open_s > 6.0 else [])
 
 
@@ -54,7 +55,7 @@ def test_what_was_found_before_stays_as_it_was() -> None:
     tracker = Tracker("run")
 
     def look(window: RunWindow) -> list[Finding]:
-        findings = detect(window, LIMITS)
+        findings = detect(RunEvidence(window, LIMITS))
         tracker.update(findings, window.now_ns)
         return findings
 
@@ -77,8 +78,8 @@ def test_a_standstill_opens_no_incident_about_a_speed() -> None:
     tracker = Tracker("run")
     for open_s in (3.5, 4.0, 4.5, 5.0, 5.5):
         window = run(shortage(seconds=20.0, open_s=open_s))
-        assert [one.is_past for one in detect(window, LIMITS)] == [True]
-        assert not tracker.update(detect(window, LIMITS), window.now_ns).opened
+        assert [one.is_past for one in detect(RunEvidence(window, LIMITS))] == [True]
+        assert not tracker.update(detect(RunEvidence(window, LIMITS)), window.now_ns).opened
 
 
 def test_ranks_that_wait_for_it_are_cut_with_it() -> None:

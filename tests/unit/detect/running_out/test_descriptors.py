@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect.build import RankBuilder, S, keeps_up, of_scenario, run
 
 
@@ -33,7 +34,7 @@ def with_fds(fds: list[float], limit: float, every_s: float = 5.0) -> RankBuilde
     ],
 )
 def test_descriptors_on_their_way_to_the_limit(fds: list[float], limit: float, severity: str | None) -> None:
-    finding = of_scenario(detect(run(with_fds(fds, limit))), "S40")
+    finding = of_scenario(detect(RunEvidence(run(with_fds(fds, limit)))), "S40")
     assert (finding.severity if finding else None) == severity
     if finding is not None:
         assert f"{fds[-1]:.0f} of {limit:.0f}" in finding.title
@@ -49,7 +50,7 @@ def test_a_worker_that_closes_nothing() -> None:
             builder.process(worker=1, pid=201, cpu=0.5, fds=fds, fd_limit=400)
             builder.step(0.0, 0.0)
     builder.worker(1, "fetch", 0.1)
-    finding = of_scenario(detect(run(builder)), "S40")
+    finding = of_scenario(detect(RunEvidence(run(builder))), "S40")
     assert finding is not None
     assert (finding.severity, finding.worker, finding.pid) == ("warning", 1, 201)
     assert finding.title.startswith("Worker 1 will run out of file descriptors in about")

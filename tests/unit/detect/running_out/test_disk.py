@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import keeps_up, of_scenario, run
 
@@ -54,7 +55,7 @@ def test_it_says_how_long_the_disk_lasts(
     free: float, save: float, every_s: float, seen_s: float, severity: str | None, says: str
 ) -> None:
     per_s = (save if math.isfinite(save) else 1e-3) * GB / every_s
-    finding = of_scenario(detect(filling(free * GB, per_s, save * GB, seen_s)), "S56")
+    finding = of_scenario(detect(RunEvidence(filling(free * GB, per_s, save * GB, seen_s))), "S56")
     assert (finding.severity if finding else None) == severity
     if finding is not None:
         assert says in finding.title
@@ -62,5 +63,5 @@ def test_it_says_how_long_the_disk_lasts(
 
 
 def test_what_is_not_known_is_not_told() -> None:
-    assert of_scenario(detect(filling(1.0, 1.0, 1.0, 1.0, path=None)), "S56") is None
-    assert of_scenario(detect(filling(NONE, NONE, NONE, NONE)), "S56") is None
+    assert of_scenario(detect(RunEvidence(filling(1.0, 1.0, 1.0, 1.0, path=None))), "S56") is None
+    assert of_scenario(detect(RunEvidence(filling(NONE, NONE, NONE, NONE))), "S56") is None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.played import noise, played, read
@@ -33,7 +34,7 @@ def found(
                 gpu_step_ns=int(STEP_S * S), slack_ns=int(slack_s(part) * S),
             )  # fmt: skip
         rank.step(starved_s, STEP_S, ready=ready(part))
-    return [finding for finding in detect(run(rank)) if finding.code == "headroom"]
+    return [finding for finding in detect(RunEvidence(run(rank))) if finding.code == "headroom"]
 
 
 def test_headroom_that_shrinks_is_told_with_the_time_that_is_left() -> None:

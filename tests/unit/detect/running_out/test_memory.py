@@ -9,6 +9,7 @@ import pytest
 
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, keeps_up, loader, of_scenario, run
 
@@ -40,7 +41,7 @@ def with_memory(
 )
 def test_workers_that_grow(per_s: float, available: float, severity: str | None) -> None:
     window = run(with_memory(per_s), host={"memory_available_bytes": available})
-    finding = of_scenario(detect(window), "S24")
+    finding = of_scenario(detect(RunEvidence(window)), "S24")
     assert (finding.severity if finding else None) == severity
     if finding is not None:
         values = {item.label: item.value for item in finding.evidence}
@@ -51,14 +52,19 @@ def test_workers_that_grow(per_s: float, available: float, severity: str | None)
 
 def test_the_containers_limit_counts_when_it_is_tighter() -> None:
     host = {"memory_available_bytes": 100 * GB, "memory_limit_bytes": 8 * GB, "memory_used_bytes": 6 * GB}
-    finding = of_scenario(detect(run(with_memory(20 * MB), host=host)), "S24")
+    finding = of_scenario(detect(RunEvidence(run(with_memory(20 * MB), host=host))), "S24")
     assert finding is not None
     assert "the container's memory limit" in finding.title
 
 
 def test_copy_on_read_shows_in_the_proportional_share_only() -> None:
     finding = of_scenario(
-        detect(run(with_memory(20 * MB, column="pss_bytes"), host={"memory_available_bytes": 10 * GB})), "S24"
+        detect(
+            RunEvidence(
+                run(with_memory(20 * MB, column="pss_bytes"), host={"memory_available_bytes": 10 * GB})
+            )
+        ),
+        "S24",
     )
     assert finding is not None
     assert "reference count" in finding.cause
@@ -66,7 +72,7 @@ def test_copy_on_read_shows_in_the_proportional_share_only() -> None:
 
 def test_first_touches_level_off_and_are_no_leak() -> None:
     window = run(with_memory(30 * MB, plateau=15), host={"memory_available_bytes": 5 * GB})
-    assert of_scenario(detect(window), "S24") is None
+    assert of_scenario(detect(RunEvidence(window)), "S24") is None
 
 
 def test_an_epoch_that_ends_before_is_a_remark() -> None:
@@ -75,7 +81,7 @@ def test_an_epoch_that_ends_before_is_a_remark() -> None:
     builder.span = SpanInfo(
         rank=0, worker=-1, pid=100, phase="step", since_ns=builder.now_ns, loader=0, epoch=3, batch=900
     )
-    finding = of_scenario(detect(run(builder, host={"memory_available_bytes": 20 * GB})), "S24")
+    finding = of_scenario(detect(RunEvidence(run(builder, host={"memory_available_bytes": 20 * GB}))), "S24")
     assert finding is not None
     assert finding.severity == "info"
 
@@ -85,7 +91,7 @@ def test_the_training_process_itself_may_grow() -> None:
     for second in range(30):
         builder.step(0.0, 1.0)
         builder.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=1e9 + second * 40 * MB)
-    finding = of_scenario(detect(run(builder, host={"memory_available_bytes": 20 * GB})), "S24")
+    finding = of_scenario(detect(RunEvidence(run(builder, host={"memory_available_bytes": 20 * GB}))), "S24")
     assert finding is not None
     assert ".item()" in finding.advice
     assert re.search(
@@ -106,7 +112,7 @@ def memory_of_steps(
             builder.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=held(number, second / step_s))
         builder.now_ns = began_ns
         builder.step(0.0, step_s)
-    return of_scenario(detect(run(builder, host={"memory_available_bytes": available})), "S24")
+    return of_scenario(detect(RunEvidence(run(builder, host={"memory_available_bytes": available}))), "S24")
 
 
 @pytest.mark.parametrize("step_s", [3.0, 14.0])
@@ -131,17 +137,17 @@ def test_only_a_run_that_trains_is_measured() -> None:
         loads.now_ns += S
         loads.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=1e9 + second * 50 * MB)
     host = {"memory_available_bytes": 2 * GB}
-    assert of_scenario(detect(run(loads, host=host)), "S24") is None
+    assert of_scenario(detect(RunEvidence(run(loads, host=host))), "S24") is None
     for _ in range(10):
         loads.step(0.0, 1.0)
         loads.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=3e9)
-    assert of_scenario(detect(run(loads, host=host)), "S24") is None
+    assert of_scenario(detect(RunEvidence(run(loads, host=host))), "S24") is None
     evaluation = loader(loader=1, name="val_loader", role="eval")
     loads.loaders.append(evaluation)
     for second in range(40):
         loads.step(0.0, 1.0, loader=1)
         loads.process(worker=-1, pid=100, cpu=0.9, anonymous_bytes=3e9 + second * 50 * MB)
-    assert of_scenario(detect(run(loads, host=host)), "S24") is None
+    assert of_scenario(detect(RunEvidence(run(loads, host=host))), "S24") is None
 
 
 @pytest.mark.parametrize(("streams", "severity"), [(True, "info"), (False, "warning")])
@@ -149,7 +155,7 @@ def test_a_buffer_that_fills_has_more_time(streams: bool, severity: str) -> None
     """1.2 GB of 20 GB were added: a stream may still fill its shuffle buffer."""
     builder = with_memory(20 * MB)
     builder.loaders = [loader(batches=None, iterable_dataset=streams)]
-    finding = of_scenario(detect(run(builder, host={"memory_available_bytes": 20 * GB})), "S24")
+    finding = of_scenario(detect(RunEvidence(run(builder, host={"memory_available_bytes": 20 * GB}))), "S24")
     assert finding is not None
     assert finding.severity == severity
 

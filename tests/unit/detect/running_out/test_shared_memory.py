@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, keeps_up, loader, of_scenario, run
@@ -31,7 +32,7 @@ def test_shared_memory_is_reckoned_before_it_is_full(
 ) -> None:
     builders = [keeps_up(rank, ranks, num_workers=workers, prefetch_factor=prefetch) for rank in range(ranks)]
     window = run(*builders, host={"shm_total_bytes": shm, "shm_used_bytes": 1 * MB})
-    finding = of_scenario(detect(window), "S39")
+    finding = of_scenario(detect(RunEvidence(window)), "S39")
     assert (finding.severity if finding else None) == severity
     if finding is not None:
         values = {item.label: item.value for item in finding.evidence}
@@ -40,9 +41,9 @@ def test_shared_memory_is_reckoned_before_it_is_full(
 
 
 def test_an_unknown_size_or_an_unseen_batch_says_nothing() -> None:
-    assert detect(run(keeps_up(num_workers=8))) == []
+    assert detect(RunEvidence(run(keeps_up(num_workers=8)))) == []
     builder = RankBuilder(loaders=[loader(num_workers=8)]).step(0.1, 0.1)
-    assert of_scenario(detect(run(builder, host={"shm_total_bytes": 1e6})), "S39") is None
+    assert of_scenario(detect(RunEvidence(run(builder, host={"shm_total_bytes": 1e6}))), "S39") is None
 
 
 def filling(*used: float) -> RunWindow:
@@ -58,7 +59,7 @@ def filling(*used: float) -> RunWindow:
     ("per_s", "severity"), [(4 * MB, None), (5.6 * MB, "info"), (10 * MB, "warning"), (100 * MB, "critical")]
 )
 def test_what_fills_it_is_told_with_the_time_that_is_left(per_s: float, severity: str | None) -> None:
-    finding = of_scenario(detect(filling(*(second * per_s for second in range(40)))), "S39")
+    finding = of_scenario(detect(RunEvidence(filling(*(second * per_s for second in range(40))))), "S39")
     assert (finding.severity if finding else None) == severity
     if finding is not None:
         assert "/dev/shm is full in about" in finding.title
@@ -76,7 +77,7 @@ def test_what_fills_it_is_told_with_the_time_that_is_left(per_s: float, severity
     ids=["queues", "read-ahead", "to-and-fro"],
 )
 def test_what_does_not_fill_it(used: list[float]) -> None:
-    assert of_scenario(detect(filling(*used)), "S39") is None
+    assert of_scenario(detect(RunEvidence(filling(*used))), "S39") is None
 
 
 def filling_in_steps(step_s: int, used: Callable[[int, int], float]) -> Finding | None:
@@ -90,7 +91,7 @@ def filling_in_steps(step_s: int, used: Callable[[int, int], float]) -> Finding 
         {"shm_total_bytes": 16e9, "shm_used_bytes": used(second // step_s, second)}
         for second in range(steps * step_s)
     ]
-    return of_scenario(detect(run(builder, host_rows=rows)), "S39")
+    return of_scenario(detect(RunEvidence(run(builder, host_rows=rows))), "S39")
 
 
 @pytest.mark.parametrize("step_s", [2, 7, 8, 12, 19, 24, 29])

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.slow_step.h2d import detect as detect_copies
 from tests.unit.detect.build import RankBuilder, S, loader, run
 from tests.unit.detect.workers import only
@@ -94,7 +94,7 @@ def test_no_more_is_promised_than_the_gpu_is_idle(
         before_model=before_model, rest=rest, utilization=utilization, size=int(rate * before_model)
     )
     whole = 0.001 + before_model + rest
-    for finding in detect(run(rank)):
+    for finding in detect(RunEvidence(run(rank))):
         assert finding.scenario == "S17"
         assert finding.gain_ceiling_ratio is not None
         assert 0.09 < finding.gain_ceiling_ratio <= min(before_model / whole, 1 - utilization) + 1e-6
@@ -128,24 +128,24 @@ def test_a_bus_at_its_limit_is_not_told_to_pin() -> None:
     ],
 )
 def test_what_is_no_copy(rank: RankBuilder) -> None:
-    assert detect(run(rank)) == []
+    assert detect(RunEvidence(run(rank))) == []
 
 
 def test_a_model_on_the_host_copies_nothing() -> None:
     builder = RankBuilder()
     for number in range(200):
         builder.fetch(number % 2, 0.05).step(0.0005, 0.1, ready=2, forward_ns=int(0.03 * S))
-    assert detect_copies(run(builder), Limits()) == []
+    assert detect_copies(RunEvidence(run(builder))) == []
 
 
 def test_waiting_for_data_is_not_counted_twice() -> None:
     """The GPU is idle, but because no batch is there."""
     rank = copying(before_model=0.03, rest=0.03, wait=0.1, utilization=0.3)
-    assert detect_copies(run(rank), Limits()) == []
+    assert detect_copies(RunEvidence(run(rank))) == []
 
 
 def test_without_a_reading_of_the_gpu_it_is_a_remark() -> None:
-    (finding,) = detect(run(copying(utilization=None)))
+    (finding,) = detect(RunEvidence(run(copying(utilization=None))))
     assert (finding.scenario, finding.severity) == ("S17", "info")
     assert "Without a reading of the GPU" in finding.cause
 
@@ -156,7 +156,7 @@ def test_events_prove_it_too() -> None:
 
 
 def test_a_batch_of_unknown_size_is_a_remark() -> None:
-    (finding,) = detect(run(copying(size=None)))
+    (finding,) = detect(RunEvidence(run(copying(size=None))))
     assert (finding.scenario, finding.severity) == ("S17", "info")
     assert "61 ms each" in finding.title
     for item in finding.evidence:
@@ -187,12 +187,12 @@ def test_pauses_in_front_of_the_model_are_no_copies() -> None:
         builder.fetch(number % 2, 0.05, bytes=IMAGES)
         builder.step(0.001, before + 0.1, h2d_ns=int(before * S), ready=2)
         builder.add("gpus", gpu=0, utilization_ratio=0.6)
-    assert detect_copies(run(builder), Limits()) == []
+    assert detect_copies(RunEvidence(run(builder))) == []
 
 
 def test_what_waits_for_kernels_is_no_copy_by_the_gpus_own_clock() -> None:
     """The loop stands 61 ms in a copy that takes the GPU 2: it waits for the kernels of the step before."""
-    assert not detect(run(copying(utilization=None, on_device=0.002)))
+    assert not detect(RunEvidence(run(copying(utilization=None, on_device=0.002))))
     proven = only(run(copying(utilization=None, on_device=0.06)))
     assert (proven.scenario, proven.severity) == ("S17", "warning"), "known without a reading of NVML"
     assert proven.gain_ceiling_ratio == pytest.approx(0.06 / 0.152, abs=0.01)

@@ -6,6 +6,7 @@ import pytest
 
 from loaderwatch.core.facts import INTERPRETER_HELD
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, run
@@ -29,7 +30,7 @@ def trained(
             builder.fetch(0, 0.001, cpu=0.5).step(wait_s, 0.1 - wait_s, ready=4)
     for _ in range(2):
         builder.stack(-1, 100, stacks.SCORER, why=INTERPRETER_HELD)
-    return [finding for finding in detect(run(builder)) if finding.scenario == "S14"]
+    return [finding for finding in detect(RunEvidence(run(builder))) if finding.scenario == "S14"]
 
 
 def test_the_thread_is_named_with_what_it_costs() -> None:

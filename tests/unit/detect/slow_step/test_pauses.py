@@ -9,6 +9,7 @@ import pytest
 
 from loaderwatch.core.facts import LONG_STEP, Call
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.slow_step.long_steps import CODE
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
@@ -36,7 +37,7 @@ def test_the_collector_is_named_by_its_own_clock(every: int, pause: float, step:
                 }
             )
         builder.step(0.001, step + pause * long)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.code) == ("S25", CODE)
     share = pause / (pause + every * (step + 0.001))
     assert finding.severity == ("critical" if share >= 0.3 else "warning")
@@ -51,7 +52,7 @@ def test_pauses_of_a_worker_are_not_the_loops() -> None:
     for number in range(100):
         builder.step(0.001, 0.05 + 0.5 * (number % 10 == 9))
         builder.add("collections", worker=1, duration_ns=S // 2)
-    assert {finding.scenario for finding in detect(run(builder))} == {"S26"}
+    assert {finding.scenario for finding in detect(RunEvidence(run(builder)))} == {"S26"}
 
 
 def test_short_collections_are_no_finding() -> None:
@@ -59,7 +60,7 @@ def test_short_collections_are_no_finding() -> None:
     for _ in range(200):
         builder.add("collections", worker=-1, duration_ns=S // 1000)
         builder.step(0.001, 0.05)
-    assert detect(run(builder)) == []
+    assert detect(RunEvidence(run(builder))) == []
 
 
 def test_collections_in_every_step_leave_no_spike_but_are_seen() -> None:
@@ -69,7 +70,7 @@ def test_collections_in_every_step_leave_no_spike_but_are_seen() -> None:
             {"rank": 0, "worker": -1, "request_ns": builder.now_ns + S // 100, "duration_ns": S // 20}
         )
         builder.step(0.001, 0.15)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity) == ("S25", "critical")
 
 
@@ -78,7 +79,7 @@ def test_work_in_the_loop_is_a_remark_with_its_rhythm(every: int) -> None:
     builder = begun()
     for number in range(200):
         builder.step(0.001, 0.05 + 0.6 * (number % every == every - 1))
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity) == ("S26", "info")
     assert f"every {every} steps" in finding.title
     assert "the data loader is not the cause" in finding.title
@@ -92,7 +93,7 @@ def test_the_rhythm_goes_on_across_short_epochs() -> None:
             builder.batch[0], builder.epoch[0] = 0, number // 11
             builder.add("epoch_begins", loader=0, epoch=number // 11, iter_ns=0, first_wait_ns=S // 1000)
         builder.step(0.001, 0.05 + 0.6 * (number % 10 == 9))
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity) == ("S26", "info")
     assert "every 10 steps" in finding.title
 
@@ -113,7 +114,7 @@ def test_a_loop_without_a_cpu_does_nothing_by_itself(
         builder.step(0.001, 0.05 + 0.6 * long)
         if long:
             builder.process(worker=-1, pid=100, cpu=0.1, t_ns=began_ns + int(0.9 * S), run_delay_ratio=delay)
-    assert {finding.scenario for finding in detect(run(builder))} == scenarios
+    assert {finding.scenario for finding in detect(RunEvidence(run(builder)))} == scenarios
 
 
 def logging_loop(place: str | None = None) -> RankBuilder:
@@ -128,7 +129,7 @@ def logging_loop(place: str | None = None) -> RankBuilder:
 
 
 def test_the_line_of_the_last_long_step_is_named() -> None:
-    (finding,) = detect(run(logging_loop("log_pictures")))
+    (finding,) = detect(RunEvidence(run(logging_loop("log_pictures"))))
     assert ", lately at train.py:61 in log_pictures; the data loader" in finding.title
     assert len(finding.stacks) == 1
 
@@ -149,7 +150,7 @@ def test_costly_work_that_is_seen_is_an_alert(text: str, asleep: int, severity: 
     builder = logging_loop("log_pictures")
     builder.stacks[0] = msgspec.structs.replace(builder.stacks[0], text=text)
     builder.add("processes", pid=100, worker=-1, t_ns=builder.now_ns - S // 3, timer_wait=asleep)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity) == ("S26", severity)
 
 
@@ -162,7 +163,7 @@ def test_who_looks_for_something_asleep_in_between_means_to_go_on(function: str,
     builder.stacks[0] = msgspec.structs.replace(builder.stacks[0], polls=True)
     builder.calls = [Call(file="/home/me/project/train.py", function="train", line=40, loop=(30, 70))]
     builder.add("processes", pid=100, worker=-1, t_ns=builder.now_ns - S // 3, timer_wait=1)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity) == ("S26", severity)
     assert ("looks there again and again" in finding.cause) is (severity == "warning")
 
@@ -171,7 +172,7 @@ def test_an_agent_that_plays_is_a_remark() -> None:
     """It computes for the script, and that may well be most of such a training."""
     builder = logging_loop("play")
     builder.loaders[0] = msgspec.structs.replace(builder.loaders[0], acts=True)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity) == ("S26", "info")
     assert "as by an agent that acts" in finding.cause
 
@@ -179,7 +180,7 @@ def test_an_agent_that_plays_is_a_remark() -> None:
 def test_a_file_lock_that_another_process_holds_is_named() -> None:
     builder = logging_loop("report")
     builder.stacks[0] = msgspec.structs.replace(builder.stacks[0], wchan="locks_lock_inode_wait")
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert finding.cause.endswith("It waits there for a file lock that another process holds.")
     assert finding.advice.startswith("`lslocks` shows who holds the lock")
 
@@ -203,17 +204,17 @@ def test_the_line_stays_while_the_next_long_step_goes_on() -> None:
     (dump,) = builder.stacks
     builder.open("step", 0.5)
     builder.stacks[0] = msgspec.structs.replace(dump, taken_ns=builder.now_ns - S // 4)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert ", lately at train.py:61 in log_pictures; the data loader" in finding.title
 
 
 def test_a_sample_that_the_loop_reads_by_hand_is_no_loader() -> None:
-    (finding,) = detect(run(reading("dataset.py")))
+    (finding,) = detect(RunEvidence(run(reading("dataset.py"))))
     assert ", lately at data.py:9 in __getitem__; the data loader is not the cause" in finding.title
 
 
 def test_a_loader_in_the_step_that_is_not_attached_is_no_innocent() -> None:
-    (finding,) = detect(run(reading("_utils/fetch.py", "dataloader.py")))
+    (finding,) = detect(RunEvidence(run(reading("_utils/fetch.py", "dataloader.py"))))
     assert (
         ", lately at train.py:61 in evaluate; it reads a DataLoader there that is not attached."
         in finding.title
@@ -224,13 +225,13 @@ def test_a_loader_in_the_step_that_is_not_attached_is_no_innocent() -> None:
 def test_a_stack_of_a_usual_step_says_nothing() -> None:
     builder = logging_loop().step(0.001, 0.05)
     builder.stack(-1, 100, stacks.main_in(user="train_epoch"))
-    (finding,) = detect(run(builder.step(0.001, 0.05)))
+    (finding,) = detect(RunEvidence(run(builder.step(0.001, 0.05))))
     assert "train_epoch" not in finding.title
 
 
 def test_a_costly_remark_is_said_first() -> None:
     window = run(logging_loop())
-    said = verdict_now(window, detect(window))
+    said = verdict_now(window, detect(RunEvidence(window)))
     assert said.severity == "info"
     assert re.search(r"of its time \(measured over \d+ s\) in 10 long steps", said.title)
 
@@ -243,7 +244,7 @@ def test_a_rhythm_in_seconds() -> None:
         if long:
             due += 5 * S
         builder.step(0.001, (0.05 if number % 3 else 0.06) + 0.8 * long)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert finding.scenario == "S26"
     assert "every 5." in finding.title or "every 4.9" in finding.title
 
@@ -255,7 +256,7 @@ def test_gradient_accumulation_is_not_even_a_remark(found_after: int) -> None:
         last = number % 8 == 7
         known = {"optimizer_steps": int(last)} if number >= found_after else {}
         builder.step(0.001, 0.03 + 0.4 * last, **known)
-    assert detect(run(builder)) == []
+    assert detect(RunEvidence(run(builder))) == []
 
 
 def test_batches_taken_at_once_are_no_long_step_but_a_logger_among_them_is() -> None:
@@ -266,7 +267,7 @@ def test_batches_taken_at_once_are_no_long_step_but_a_logger_among_them_is() -> 
             last = number % 8 == 7
             own_s = (0.09 if number % 16 == 7 else 0.12) if last else 0.0002
             builder.step(0.001, own_s + logs * (number % 80 == 79), optimizer_steps=int(last))
-        found = [finding.title for finding in detect(run(builder))]
+        found = [finding.title for finding in detect(RunEvidence(run(builder)))]
         assert len(found) == (1 if logs else 0)
         assert all("every 80 steps" in title for title in found)
 
@@ -275,7 +276,7 @@ def test_the_first_steps_are_warm_up() -> None:
     builder = begun(workers=0)
     for number in range(60):
         builder.step(0.001, 9.0 if number < 3 else 0.05)
-    assert detect(run(builder)) == []
+    assert detect(RunEvidence(run(builder))) == []
 
 
 def shaped(sizes: list[int], long_s: float, *, workers: int) -> RankBuilder:
@@ -297,7 +298,7 @@ def test_long_steps_with_new_shapes(workers: int) -> None:
     sizes = [4096] * 20
     for new in (5000, 6000, 7000, 8000):
         sizes += [new, *[4096] * 9, new, 4096]
-    (finding,) = detect(run(shaped(sizes, 1.5, workers=workers)))
+    (finding,) = detect(RunEvidence(run(shaped(sizes, 1.5, workers=workers))))
     assert (finding.scenario, finding.severity) == ("S27", "critical")
     assert "batches of a new size" in finding.title
     assert "drop_last=True" in finding.advice
@@ -319,19 +320,19 @@ def padded(large_s: float, *, every: int = 12, elsewhere: int = 0) -> RankBuilde
 
 
 def test_long_steps_with_batches_several_times_larger() -> None:
-    (finding,) = detect(run(padded(0.5)))
+    (finding,) = detect(RunEvidence(run(padded(0.5))))
     assert (finding.scenario, finding.severity) == ("S27", "warning")
     assert re.search(r"each came with a batch about [56]\.\d times larger than usual", finding.title)
     assert "similar length" in finding.advice
 
 
 def test_large_batches_that_cost_little_wake_nobody() -> None:
-    (finding,) = detect(run(padded(0.3, every=40)))
+    (finding,) = detect(RunEvidence(run(padded(0.3, every=40))))
     assert (finding.scenario, finding.severity) == ("S27", "info")
 
 
 def test_large_batches_are_no_cause_where_most_of_them_are_quick() -> None:
-    assert [finding.scenario for finding in detect(run(padded(0.5, elsewhere=4)))] == ["S26"]
+    assert [finding.scenario for finding in detect(RunEvidence(run(padded(0.5, elsewhere=4))))] == ["S26"]
 
 
 def test_sizes_that_never_repeat_prove_nothing() -> None:
@@ -340,7 +341,7 @@ def test_sizes_that_never_repeat_prove_nothing() -> None:
         builder.fetch(0, 0.002, bytes=1000 + number)
         builder.rows["fetches"][-1]["request_ns"] = builder.now_ns + 1
         builder.step(0.003, 0.04 + 0.8 * (number % 15 == 14))
-    assert [finding.scenario for finding in detect(run(builder))] == ["S26"]
+    assert [finding.scenario for finding in detect(RunEvidence(run(builder)))] == ["S26"]
 
 
 def test_a_compiler_on_the_stack_is_proof_enough() -> None:
@@ -354,7 +355,7 @@ def test_a_compiler_on_the_stack_is_proof_enough() -> None:
                 rank=0, worker=-1, pid=100, taken_ns=builder.now_ns + 5 * S, text=compiler
             )
         builder.step(0.001, 0.05 + 8.0 * long)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert finding.scenario == "S27"
     assert "train.py:7" in finding.cause
     assert finding.stacks
@@ -370,5 +371,5 @@ def test_one_rank_collects_and_the_others_wait_for_it() -> None:
                     {"rank": 1, "worker": -1, "request_ns": builder.now_ns + S // 100, "duration_ns": S}
                 )
             builder.step(0.001, 0.05 + 1.0 * long)
-    (finding,) = detect(run(*ranks))
+    (finding,) = detect(RunEvidence(run(*ranks)))
     assert (finding.scenario, finding.rank) == ("S25", 1)

@@ -7,7 +7,9 @@ from typing import Any, NoReturn
 import pytest
 
 from loaderwatch.core.facts import GPU_IDLE
+from loaderwatch.detect import evidence
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.slow_step import sawtooth
@@ -52,7 +54,7 @@ def swinging(
 
 
 def found(rank: RankBuilder) -> list[Finding]:
-    return [finding for finding in detect(run(rank)) if finding.code == "gpu-sawtooth"]
+    return [finding for finding in detect(RunEvidence(run(rank))) if finding.code == "gpu-sawtooth"]
 
 
 def test_a_swing_without_a_loaders_wait_is_told_with_its_period_and_share() -> None:
@@ -182,7 +184,7 @@ def test_ranks_that_wait_for_each_other_idle_for_that() -> None:
     quick.world_size = 2
     for _ in range(60):
         slow.step(0.4, 0.6)
-    assert sawtooth.detect(run(quick, slow), Limits()) == []
+    assert sawtooth.detect(RunEvidence(run(quick, slow), Limits())) == []
 
 
 def test_ranks_alike_take_turns_in_being_the_worst_and_are_one_alert() -> None:
@@ -194,7 +196,7 @@ def test_ranks_alike_take_turns_in_being_the_worst_and_are_one_alert() -> None:
             for row in (row for rows in rank.rows.values() for row in rows):
                 row["rank"] = number
             ranks.append(rank)
-        (one,) = sawtooth.detect(run(*ranks), Limits())
+        (one,) = sawtooth.detect(RunEvidence(run(*ranks), Limits()))
         return one
 
     first, second = worst(0), worst(1)
@@ -209,7 +211,7 @@ def test_gpus_that_starve_all_together_are_not_looked_at_closely(monkeypatch: py
         raise AssertionError("a closer look")
 
     starving, swings = swinging(wait=0.5, other_s=0.0), swinging()
-    monkeypatch.setattr(sawtooth, "paces", looked_at)
-    assert sawtooth.detect(run(starving), Limits()) == []
+    monkeypatch.setattr(evidence, "paces_of", looked_at)
+    assert sawtooth.detect(RunEvidence(run(starving), Limits())) == []
     with pytest.raises(AssertionError, match="a closer look"):
-        sawtooth.detect(run(swings), Limits())
+        sawtooth.detect(RunEvidence(run(swings), Limits()))

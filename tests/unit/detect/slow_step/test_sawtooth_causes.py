@@ -7,7 +7,7 @@ import math
 import pytest
 
 from loaderwatch.core.answers import Text
-from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.measures.pace import paces_of
 from loaderwatch.detect.measures.stacks import Frame
 from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
 from loaderwatch.detect.slow_step.sawtooth_parts import Seen
@@ -48,7 +48,7 @@ def swing(
     for _ in range(40):
         builder.step(0.0, STEP_S)
     rank: RankWindow = run(builder).ranks[0]
-    (pace,) = paces(rank)
+    (pace,) = paces_of(rank)
     return Swing(
         rank=rank, pace=pace, high=1.0, low=0.0, period_s=period_s, idle=idle, unexplained=idle, began_ns=0, ended_ns=0,
         loop_s=QUICK | loop, device_s={} if device is None else BUSY | device, slack_s=slack_s, thread_cpu=cpu, seen=seen or {},

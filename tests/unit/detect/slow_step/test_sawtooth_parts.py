@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loaderwatch.detect.measures.pace import paces
+from loaderwatch.detect.measures.pace import paces_of
 from loaderwatch.detect.measures.stacks import Frame
 from loaderwatch.detect.slow_step.sawtooth_parts import Steps
 from loaderwatch.detect.window import RankWindow
@@ -27,7 +27,7 @@ def stepping() -> RankBuilder:
 
 def steps_of(builder: RankBuilder) -> tuple[RankWindow, Steps]:
     rank = run(builder).ranks[0]
-    (pace,) = paces(rank)
+    (pace,) = paces_of(rank)
     return rank, Steps(pace)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, Call
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
@@ -57,11 +58,11 @@ def worked(
 
 
 def told(builder: RankBuilder) -> list[tuple[str, str]]:
-    return [(finding.scenario, finding.severity) for finding in detect(run(builder))]
+    return [(finding.scenario, finding.severity) for finding in detect(RunEvidence(run(builder)))]
 
 
 def test_the_line_and_what_it_costs() -> None:
-    (finding,) = detect(run(worked()))
+    (finding,) = detect(RunEvidence(run(worked())))
     assert (finding.scenario, finding.severity, finding.rank) == ("S26", "warning", 0)
     assert (
         "loses 55 % of its time (measured over 60 s) to work of the script's own in every step, lately at"
@@ -116,7 +117,7 @@ TRAINS = [Call(file="/home/me/project/train.py", function="train_epoch", line=61
     ],
 )
 def test_a_loss_is_a_remark_with_its_line_and_no_data_wait(builder: RankBuilder) -> None:
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.code, finding.scenario, finding.severity) == ("slow-step", "S26", "info")
     assert "train.py:61 in" in finding.title
     assert "the data loader is not the cause" in finding.title
@@ -138,7 +139,7 @@ def test_a_sleep_of_the_training_loop_itself_is_meant() -> None:
 )
 def test_data_made_within_a_step_of_a_loop_without_a_loader(fields: dict[str, Any]) -> None:
     """nanoGPT calls get_batch between forward and backward: it is what S01 is between two steps."""
-    (finding,) = detect(run(worked(feeds=True, between_steps=True, **fields)))
+    (finding,) = detect(RunEvidence(run(worked(feeds=True, between_steps=True, **fields))))
     assert (finding.code, finding.scenario, finding.severity) == ("input-bound", "S01", "critical")
     assert finding.title.startswith(
         "Training loses 56 % of its time (measured over 60 s) to making data in the training loop, lately at train.py:61 in"
@@ -154,7 +155,7 @@ def test_data_is_told_from_a_tenth_of_the_time_on() -> None:
 
 def test_the_wait_between_two_steps_is_part_of_it() -> None:
     """Micro-batches are fetched after each backward pass: all but the last of a step lie between two calls of the model."""
-    (finding,) = detect(run(worked(0.1, feeds=True, between_steps=True, wait_s=0.1)))
+    (finding,) = detect(RunEvidence(run(worked(0.1, feeds=True, between_steps=True, wait_s=0.1))))
     assert (finding.code, finding.scenario) == ("input-bound", "S01")
     assert "loses 71 % of its time" in finding.title
     assert "200 ms of 280 ms" in finding.title
@@ -163,13 +164,13 @@ def test_the_wait_between_two_steps_is_part_of_it() -> None:
 def test_the_wait_of_a_loop_that_stands_elsewhere_between_two_steps_is_not() -> None:
     builder = worked(0.1, feeds=True, between_steps=True, wait_s=0.1)
     builder.stack(-1, 100, DISTANCE, why=BETWEEN_STEPS)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert "100 ms of 180 ms" in finding.title
 
 
 def test_data_made_beside_a_loader() -> None:
     """A loader that yields paths, say, and the loop reads them."""
-    (finding,) = detect(run(worked(feeds=True)))
+    (finding,) = detect(RunEvidence(run(worked(feeds=True))))
     assert (finding.code, finding.scenario, finding.severity) == ("slow-step", "S26", "warning")
     assert "to making data in the training loop" in finding.title
 
@@ -180,6 +181,6 @@ def test_work_now_and_then_is_not_in_every_step() -> None:
         builder.step(0.002, 3.0, forward_ns=S // 30, backward_ns=S // 25, optimizer_ns=S // 100)
         for _ in range(20):
             builder.step(0.002, 0.09, forward_ns=S // 30, backward_ns=S // 25, optimizer_ns=S // 100)
-    titles = [finding.title for finding in detect(run(builder))]
+    titles = [finding.title for finding in detect(RunEvidence(run(builder)))]
     assert len(titles) == 1
     assert "every 21 steps" in titles[0]

@@ -6,6 +6,7 @@ import pytest
 
 from loaderwatch.core.facts import ANSWER_WAIT
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.slow_step.waiting_loops import FEW_STEPS
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
@@ -33,7 +34,7 @@ def look(builder: RankBuilder, *, waits: bool, ago_s: float) -> None:
 
 
 def told(builder: RankBuilder) -> list[tuple[str, str]]:
-    return [(finding.scenario, finding.severity) for finding in detect(run(builder))]
+    return [(finding.scenario, finding.severity) for finding in detect(RunEvidence(run(builder)))]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def told(builder: RankBuilder) -> list[tuple[str, str]]:
 )
 def test_what_it_waits_for_and_where(wchan: str, what: str) -> None:
     builder = looked(0.6).stack(-1, 100, stacks.main_in(user="post"), why=ANSWER_WAIT, wchan=wchan)
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert (finding.scenario, finding.severity, finding.rank) == ("S26", "warning", 0)
     assert f"waiting for {what}, at train.py:61 in post: about " in finding.title
     assert finding.title.endswith("the data loader is not the cause.")
@@ -64,13 +65,13 @@ def test_a_socket_with_a_timeout_polls() -> None:
         '  File "/home/me/project/train.py", line 61 in post\n'
     )
     builder = looked(0.6).stack(-1, 100, post, why=ANSWER_WAIT, wchan="poll_schedule_timeout")
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert "waiting for the network, at train.py:61 in post" in finding.title
 
 
 def test_a_stack_of_another_moment_names_no_line() -> None:
     builder = looked(0.6).stack(-1, 100, stacks.main_in(user="log"), why=ANSWER_WAIT, wchan="0")
-    (finding,) = detect(run(builder))
+    (finding,) = detect(RunEvidence(run(builder)))
     assert "waiting for an answer, in its own code" in finding.title
 
 
@@ -94,7 +95,7 @@ def test_one_long_wait_is_no_habit() -> None:
     builder.step(0.002, 20.0)
     for second in range(FEW_STEPS + 10):
         look(builder, waits=True, ago_s=1.0 + second)
-    assert all("looks" not in finding.cause for finding in detect(run(builder)))
+    assert all("looks" not in finding.cause for finding in detect(RunEvidence(run(builder))))
 
 
 def test_evaluation_between_steps_is_not_training() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 
@@ -50,7 +51,7 @@ def with_gpu(
 def test_a_throttled_gpu_is_named_with_its_reason(reasons: int, name: str, world: int) -> None:
     ranks = [with_gpu(rank, world) for rank in range(world - 1)]
     ranks.append(with_gpu(world - 1, world, clock=1.2e9, reasons=reasons))
-    (finding,) = detect(run(*ranks))
+    (finding,) = detect(RunEvidence(run(*ranks)))
     assert (finding.scenario, finding.severity, finding.rank) == ("S48", "warning", world - 1)
     assert name in finding.title
     assert "61 %" in finding.title
@@ -69,31 +70,33 @@ def test_a_throttled_gpu_is_named_with_its_reason(reasons: int, name: str, world
     ],
 )
 def test_what_is_benign(gpu: RankBuilder) -> None:
-    assert detect(run(gpu)) == []
+    assert detect(RunEvidence(run(gpu))) == []
 
 
 def test_a_reason_that_costs_no_clock_is_a_remark() -> None:
-    (finding,) = detect(run(with_gpu(reasons=0x40)))
+    (finding,) = detect(RunEvidence(run(with_gpu(reasons=0x40))))
     assert (finding.scenario, finding.severity) == ("S48", "info")
 
 
 def test_a_shared_gpu_that_is_slower_than_the_others() -> None:
     ranks = [with_gpu(0, 2), with_gpu(1, 2, other_pids=1, forward=0.06)]
-    (finding,) = detect(run(*ranks))
+    (finding,) = detect(RunEvidence(run(*ranks)))
     assert (finding.scenario, finding.rank) == ("S48", 1)
     assert "1 other process" in finding.title
 
 
 def test_a_shared_gpu_that_keeps_up_is_well() -> None:
-    assert detect(run(with_gpu(0, 2), with_gpu(1, 2, other_pids=1))) == []
+    assert detect(RunEvidence(run(with_gpu(0, 2), with_gpu(1, 2, other_pids=1)))) == []
 
 
 def test_a_shared_gpu_is_as_slow_as_its_own_clock_says() -> None:
     """Kernels are launched as quickly on a GPU that is shared; and a loop that launches slowly has no slow GPU."""
     launches = [with_gpu(0, 2, computed=0.03), with_gpu(1, 2, other_pids=1, computed=0.06)]
-    (finding,) = detect(run(*launches))
+    (finding,) = detect(RunEvidence(run(*launches)))
     assert (finding.scenario, finding.rank) == ("S48", 1)
     assert "takes 2.0 times as long" in finding.title
     assert not detect(
-        run(with_gpu(0, 2, computed=0.03), with_gpu(1, 2, other_pids=1, forward=0.06, computed=0.03))
+        RunEvidence(
+            run(with_gpu(0, 2, computed=0.03), with_gpu(1, 2, other_pids=1, forward=0.06, computed=0.03))
+        )
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.detect.detectors import detect
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.server.live.judge import Judge, stands
 from loaderwatch.server.recordings.analysis import judge_recording
@@ -44,7 +45,7 @@ def test_a_death_that_nobody_explains_is_told_live_and_of_the_recording() -> Non
         builder.add(made)
         window = builder.window()
         judge.begin(window, time.time_ns())
-        told += judge.judge(window, detect(window), time.time_ns())
+        told += judge.judge(window, detect(RunEvidence(window)), time.time_ns())
     (announced,) = told
     assert (announced.alert.finding.code, announced.resolved) == ("crashed", False)
     judge.close(window.now_ns, time.time_ns())
@@ -55,7 +56,7 @@ def test_a_death_that_nobody_explains_is_told_live_and_of_the_recording() -> Non
     assert [(each.id, each.title, each.severity) for each in found] == [
         (alert.id, alert.finding.title, alert.finding.severity) for alert in live
     ]
-    assert said == verdict_of("crashed", lambda: window, live)
+    assert said == verdict_of("crashed", lambda: RunEvidence(window), live)
     assert said.title == announced.alert.finding.title
     assert "in the backward pass" in said.title
 

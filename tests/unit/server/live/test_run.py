@@ -12,6 +12,7 @@ import pytest
 
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.wire import Closing, Receipt
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import Announcement
@@ -55,8 +56,8 @@ class Driven:
             describe=lambda a: lambda _: f"{a.alert.finding.key} {a.resolved}",
         )
 
-    def detect(self, window: RunWindow) -> list[Finding]:
-        self.windows.append(window)
+    def detect(self, run: RunEvidence) -> list[Finding]:
+        self.windows.append(run.window)
         return self.findings
 
     def send(self, **more: Any) -> None:
@@ -200,7 +201,7 @@ def test_looks_that_come_too_late_read_from_the_store(
 def test_a_broken_detector_is_counted_and_hides_nothing(
     store: DuckDBStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(window: RunWindow) -> list[Finding]:
+    def broken(run: RunEvidence) -> list[Finding]:
         raise ZeroDivisionError("by design")
 
     run = Driven(store)

@@ -8,6 +8,7 @@ import pytest
 
 from loaderwatch.core.facts import GpuInfo, ProcessState, Progress
 from loaderwatch.core.wire import Envelope
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.window.builder import WindowBuilder
@@ -22,7 +23,7 @@ def _summary(*envelopes: Envelope, **more: Any) -> dict[str, Any]:
     builder = WindowBuilder("run-1")
     for each in envelopes:
         builder.add(each)
-    summary = summary_of(builder.window(), builder.totals(), **({"state": "live"} | more))
+    summary = summary_of(RunEvidence(builder.window()), builder.totals(), **({"state": "live"} | more))
     found: dict[str, Any] = msgspec.to_builtins(summary)
     return found
 
@@ -136,7 +137,7 @@ def test_the_gpus_of_ranks_in_step_starve_as_long_as_the_run_waits() -> None:
                 starved_ns=int(starved_s * SECOND),
                 gpu_step_ns=int((0.15 - starved_s) * SECOND),
             )
-    found = summary_of(run(*ranks), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
+    found = summary_of(RunEvidence(run(*ranks)), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
     assert found.clock == "device"
     assert found.gpu_starved_ratio == found.data_wait_ratio == pytest.approx(0.6, abs=0.01)
 
@@ -211,7 +212,7 @@ def test_of_ranks_in_step_the_one_that_all_wait_for_counts() -> None:
         step_s={number: 10.0 if number == 3 else 29.8 for number in range(8)},
         boundary_s=dict.fromkeys(range(8), 0.0), batches=dict.fromkeys(range(8), 200),
     )  # fmt: skip
-    found = summary_of(run(*ranks), totals, state="live")
+    found = summary_of(RunEvidence(run(*ranks)), totals, state="live")
     assert found.data_wait_ratio == pytest.approx(2 / 3, abs=0.01)
     assert found.compute_duty_ratio == pytest.approx(1 / 3, abs=0.01)
     assert found.goodput_ratio is not None
@@ -229,7 +230,7 @@ def test_a_wait_that_goes_on_counts_for_ranks_in_step() -> None:
         for _ in range(300):
             rank.step(0.001, 0.049)
         rank.open("wait" if rank.rank == 3 else "backward", 20.0)
-    found = summary_of(run(*ranks), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
+    found = summary_of(RunEvidence(run(*ranks)), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
     assert found.data_wait_ratio == pytest.approx(found.ranks[3].data_wait_ratio, abs=0.01)
     assert (found.data_wait_ratio or 0) > 0.6
     assert found.goodput_ratio == pytest.approx(found.compute_duty_ratio, abs=0.02)
@@ -241,5 +242,5 @@ def test_ranks_that_do_not_go_in_step_are_averaged() -> None:
         slow.step(0.100, 0.050)
     for _ in range(400):
         quick.step(0.001, 0.074)
-    found = summary_of(run(slow, quick), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
+    found = summary_of(RunEvidence(run(slow, quick)), RunTotals({}, {}, {}, {}, {}, {}, 0), state="live")
     assert found.data_wait_ratio == pytest.approx((2 / 3 + 0.013) / 2, abs=0.02)

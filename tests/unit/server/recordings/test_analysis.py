@@ -13,7 +13,7 @@ import pytest
 from loaderwatch.cli import main
 from loaderwatch.core.answers import Finding, Verdict
 from loaderwatch.core.wire import Envelope
-from loaderwatch.server.live.judge import detector
+from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.recordings.analysis import judge_recording
 from loaderwatch.server.recordings.export import export
@@ -71,7 +71,7 @@ class Told(NamedTuple):
 
 def live(store: DuckDBStore, envelopes: Iterable[Envelope]) -> list[Told]:
     """What the server tells after each envelope."""
-    run = LiveRun("run-1", store, is_new=True, detector=detector(HANG_AFTER_S))
+    run = LiveRun("run-1", store, is_new=True, limits=limits_of(HANG_AFTER_S))
     told = []
     for each in envelopes:
         store.append([each])

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loaderwatch.core.wire import Envelope
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.window import replay
@@ -80,7 +81,7 @@ def _in_turns(device: bool = False, boundary_s: float = 0.0) -> list[Envelope]:
 
 
 def _lost_s(builder: WindowBuilder) -> float:
-    return summary_of(builder.window(), builder.totals(), state="live").lost_s or 0.0
+    return summary_of(RunEvidence(builder.window()), builder.totals(), state="live").lost_s or 0.0
 
 
 @pytest.mark.parametrize(("device", "each_s"), [(False, 0.06), (True, 0.02)])
@@ -90,7 +91,7 @@ def test_ranks_that_are_late_in_turns_lose_what_both_of_them_wait(device: bool, 
     for one in _in_turns(device, boundary_s=0.2):
         builder.add(one)
     assert _lost_s(builder) == pytest.approx(ITERATIONS * each_s + 3 * 0.2, rel=0.001)
-    clock = summary_of(builder.window(), builder.totals(), state="live").lost_clock
+    clock = summary_of(RunEvidence(builder.window()), builder.totals(), state="live").lost_clock
     assert clock == ("device" if device else "loop")
 
 
