@@ -10,6 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+NOT_HERE: Final = 77
+"""With this code a script ends that cannot show its stall on this machine (``training.not_here``)."""
+
 
 @dataclass(frozen=True)
 class Case:

@@ -71,8 +71,8 @@ def _wrong(case: Case, finding: dict[str, Any]) -> tuple[str, ...]:
     return tuple(wrong)
 
 
-GROWS = ("from step to step", "takes longer than it did")
-"""Words of the titles of what becomes slower as the run goes on."""
+GROWS = ("script-work-grows", "model-pass-grows", "steps-grow", "optimizer-slowed-down")
+"""Rules of what becomes slower as the run goes on."""
 
 
 def waited_s(
@@ -84,7 +84,7 @@ def waited_s(
     """
     if finding["code"] in ("crashed", "caught-error"):
         return fired_at - float(finding["began_at"])
-    if scenario in FORECASTS or any(words in finding["title"] for words in GROWS):
+    if scenario in FORECASTS or finding.get("rule") in GROWS:
         return None  # it has no second repetition
     if finding["code"] == "hung":
         # On a busy machine long waits are learned; a first batch or a first gap between epochs may take longer from the start.

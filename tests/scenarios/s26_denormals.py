@@ -7,12 +7,25 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import loaderwatch
-from tests.scenarios.training import UNTIL_FOUND_S, vary
+from tests.scenarios.training import UNTIL_FOUND_S, not_here, vary
 
 torch.set_num_threads(1)
 ROWS, WIDTH = vary(16_000, 12_000), vary(64, 96)
 RECENT = 400
 ALL_S = 14.0
+
+
+def product_s(value: float) -> float:
+    """How long it takes to shrink many copies of a value."""
+    values, began = torch.full((ROWS * WIDTH,), value), time.perf_counter()
+    for _ in range(20):
+        torch.mul(values, 0.9)
+    return time.perf_counter() - began
+
+
+product_s(1.0)
+if product_s(1e-40) < 2 * product_s(1.0):
+    not_here("this CPU computes as fast with denormals")
 
 
 def batches_of(rows: int) -> DataLoader[tuple[torch.Tensor, ...]]:

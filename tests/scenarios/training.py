@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
+
+from tests.scenarios.cases import NOT_HERE
 
 SEED: Final = os.environ.get("SCENARIO_SEED", "0")
 BUILT_IN: Final = "built in: "
@@ -54,6 +56,12 @@ class SlowDataset(Dataset[Tensor]):
     def __getitem__(self, index: int) -> Tensor:
         self.read(index)
         return torch.full((16,), float(index))
+
+
+def not_here(reason: str) -> NoReturn:
+    """End the script, whose stall cannot be shown on this machine."""
+    print(reason, flush=True)
+    sys.exit(NOT_HERE)
 
 
 def sleep_read(seconds: float) -> Callable[[int], object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unittest
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 
 from benchmarks import diagnosis
 from benchmarks.crowding import Crowding
-from benchmarks.diagnosis import Row, chosen, failures, numbers, table
+from benchmarks.diagnosis import Row, _row, chosen, failures, numbers, table
 from loaderwatch.core.wire import encode
 from tests.fakes.runs import SECOND, T0, envelope, steps
-from tests.scenarios.cases import CASES, Case
+from tests.scenarios.cases import CASES, NOT_HERE, Case
 from tests.scenarios.judge import judge, waited_s
+from tests.scenarios.play import Outcome
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -91,6 +93,23 @@ def test_the_time_counts_from_the_end_of_the_second_long_wait() -> None:
     assert waited_s("S37", _finding("S37", code="crashed"), 7.0, sent, 6.0) == pytest.approx(2.0)
     assert waited_s("S40", _finding("S40"), 12.0, sent, 6.0) is None
     assert waited_s("S20", _finding("S20"), 12.0, [], 6.0) is None
+    assert waited_s("S26", _finding("S26", rule="steps-grow"), 12.0, sent, 6.0) is None
+
+
+def test_a_script_that_cannot_show_its_stall_on_this_machine_is_skipped() -> None:
+    case = next(case for case in CASES if case.id == "s26_denormals")
+    outcome = Outcome(case, exit_code=NOT_HERE, output="one\nthis CPU computes as fast with denormals\n")
+    with pytest.raises(unittest.SkipTest, match="this CPU"):
+        outcome.found()
+    row = _row(outcome, 6.0)
+    assert (row.not_here, row.fault) == ("this CPU computes as fast with denormals", "")
+
+
+def test_findings_that_count_looks_have_more_time() -> None:
+    case = Case("s26_posted", ("S26",))
+    found = judge(case, [_finding("S26")])
+    rows = [Row(case, found, 12.0, 20.0, "", "", rule=rule) for rule in ("answers-awaited-in-steps", "slow")]
+    assert [row.late for row in rows] == [False, True]
 
 
 def test_precision_and_recall_count_what_people_were_told() -> None:

@@ -185,6 +185,12 @@ def _straggler(straggler: Finding, pauses: Finding) -> bool:
     return straggler.scenario == "S43" and pauses.scenario == "S26" and straggler.rank != pauses.rank
 
 
+def _slow_steps(cause: Finding, effect: Finding) -> bool:
+    """Whether two findings about slow steps have one cause: the rank's own work, or the compiler, which leaves garbage behind."""
+    collects = cause.scenario == "S27" and effect.scenario == "S25" and _same_rank(cause, effect)
+    return _own_work(cause, effect) or (collects and (cause.lost_s or 0.0) >= (effect.lost_s or 0.0))
+
+
 def _own_work(slow: Finding, rank: Finding) -> bool:
     """Whether a rank works longer than the others for a reason that is found in it: what is seen of its loop says more."""
     return (
@@ -288,7 +294,7 @@ _RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("hung", "hung"): _loader_that_holds_all,
     ("hung", "slow-step"): _standstill,
     ("slow-step", "hung"): _pauses,
-    ("slow-step", "slow-step"): _own_work,
+    ("slow-step", "slow-step"): _slow_steps,
     ("slow-step", "gpu-sawtooth"): _proven_cause,
     ("slow-step", "input-bound"): _one_interpreter,
     ("gpu-sawtooth", "slow-step"): _swings,

@@ -39,6 +39,8 @@ HYSTERESIS: Final[dict[str, Hysteresis]] = {
     "headroom": Hysteresis(windows=3, gap_s=15.0),
 }
 DEFAULT_HYSTERESIS: Final = Hysteresis(windows=3, gap_s=5.0)
+SURE_FOR_S: Final = 15.0
+"""Seconds without the rule that is told of an incident, after which a less sure rule of the same scenario takes its place."""
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +81,7 @@ class Tracker:
         self._waiting: dict[str, _Waiting] = {}
         self._open: dict[str, Incident] = {}
         self._seen_ns: dict[str, int | None] = {}  # when last found; None: restored, not judged yet
+        self._told_ns: dict[str, int] = {}  # when that was last found which is told of an incident
         self._dead: set[tuple[str, int | None]] = set()  # crashes that people were told of, by key and pid
 
     @property
@@ -93,6 +96,7 @@ class Tracker:
             if incident.closed_ns is None:
                 self._open[incident.key] = incident
                 self._seen_ns[incident.key] = None
+                self._told_ns[incident.key] = incident.updated_ns
 
     def update(self, findings: Sequence[Finding], now_ns: int) -> Changes:
         """Take in the findings of the window that ends at ``now_ns`` (UTC); return what that changed."""
@@ -178,6 +182,7 @@ class Tracker:
     def _put(self, incident: Incident, now_ns: int) -> Incident:
         self._open[incident.key] = incident
         self._seen_ns[incident.key] = now_ns
+        self._told_ns.setdefault(incident.key, now_ns)
         self._note_crash(incident.finding)
         return incident
 
@@ -199,6 +204,7 @@ class Tracker:
         old = incident.finding
         warned_s = (now_ns - incident.opened_ns) / 1e9 if old.severity != "info" else None
         del self._open[incident.key], self._seen_ns[incident.key]
+        self._told_ns.pop(incident.key, None)
         finding = msgspec.structs.replace(
             absorb(finding, [old], warned_s),
             worker=old.worker if finding.worker is None else finding.worker,
@@ -219,14 +225,28 @@ class Tracker:
     def _close(self, key: str, now_ns: int, ended_ns: int) -> Incident:
         incident = self._open.pop(key)
         self._seen_ns.pop(key, None)
+        self._told_ns.pop(key, None)
         finding = _ended(incident.finding, incident.updated_ns, ended_ns)
         return msgspec.structs.replace(incident, finding=finding, updated_ns=now_ns, closed_ns=now_ns)
+
+    def _is_surer(self, incident: Incident, new: Finding, now_ns: int) -> bool:
+        """Whether what was found before says more of the incident than a new finding does.
+
+        Another rule of the same scenario may be found for a moment, where what the surer one measures wavers.
+        """
+        old = incident.finding
+        if old.scenario != new.scenario:
+            return new.confidence <= old.confidence
+        lately = now_ns - self._told_ns[incident.key] < SURE_FOR_S * 1e9
+        return old.rule != new.rule and new.confidence < old.confidence and lately
 
     def _merge(self, incident: Incident, new: Finding, now_ns: int) -> Incident:
         old = incident.finding
         is_graver = SEVERITIES[new.severity] > SEVERITIES[old.severity]
-        keep_old = old.scenario != new.scenario and new.confidence <= old.confidence and not is_graver
+        keep_old = not is_graver and self._is_surer(incident, new, now_ns)
         base = old if keep_old else new
+        if not keep_old:
+            self._told_ns[incident.key] = now_ns
         indices = base.sample_indices
         if old.scenario == new.scenario:
             indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INDICES:]

@@ -55,7 +55,7 @@ def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         code=CODE,
         scenario="S27",
         severity="critical" if share >= limits.input_critical_ratio else "warning",
-        confidence=0.8,
+        confidence=0.9,
         began_ns=building[0].taken_ns,
         rule="recompiles-most-steps",
         params={

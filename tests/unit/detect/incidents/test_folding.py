@@ -304,3 +304,13 @@ def test_what_many_fetches_suffer_from_explains_the_long_waits_for_single_ones(s
     assert [one.scenario for one in fold([waits("S20", "spikes", 9.0), steady])] == [scenario]
     assert not explains(steady, waits("S20", "spikes", 9.0, loader=1))
     assert not explains(waits(scenario, "spikes", 5.0), waits("S20", "steady", 9.0))
+
+
+def test_the_compiler_explains_the_garbage_that_it_leaves() -> None:
+    compiles = finding("slow-step:S27", "S27", lost_s=6.0)
+    collects = finding("slow-step:S25", "S25", lost_s=1.4)
+    (alert,) = fold([collects, compiles])
+    assert (alert.scenario, [each.scenario for each in alert.folded]) == ("S27", ["S25"])
+    assert not explains(compiles, finding("slow-step:S25", "S25", lost_s=9.0)), (
+        "there is more garbage than that"
+    )

@@ -124,6 +124,23 @@ def test_a_surer_scenario_refines_a_less_sure_one_and_not_the_other_way() -> Non
     assert (incident.finding.scenario, incident.finding.title) == ("S21", "jitter")
 
 
+def test_a_less_sure_rule_of_the_same_scenario_waits_until_the_surer_one_is_gone_for_long() -> None:
+    """What grows from step to step is not found in each window; work in every step is."""
+    tracker = Tracker("run")
+    opened(tracker, rule="grows", confidence=0.85, title="grows")
+
+    def told(second: float, rule: str, confidence: float) -> str:
+        new = finding(rule=rule, confidence=confidence, title=rule)
+        (incident,) = tracker.update([new], at(second)).updated
+        return incident.finding.title
+
+    assert [told(second, "in-each", 0.75) for second in (3, 10)] == ["grows", "grows"]
+    assert told(12, "grows", 0.85) == "grows"
+    assert [told(second, "in-each", 0.75) for second in (20, 26)] == ["grows", "grows"]
+    assert told(28, "in-each", 0.75) == "in-each"
+    assert told(29, "grows", 0.85) == "grows"
+
+
 def test_a_graver_finding_takes_the_place_of_a_remark() -> None:
     tracker = Tracker("run")
     opened(tracker, scenario="S09", severity="info", confidence=0.9, title="warming up")
