@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -47,11 +48,16 @@ from loaderwatch.detect.measures.stacks import (
     waits_for_thread,
     waits_on_queue,
 )
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
-VANISHED_NS = 3_000_000_000
-READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
+VANISHED_NS: Final = threshold(
+    3_000_000_000, "ns", "chosen: a worker that is missing from three readings, one a second, has ended"
+)
+READING_FACTOR: Final = threshold(
+    10.0, "factor", "chosen: times its limit; a worker that still reads may only be slow"
+)
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
