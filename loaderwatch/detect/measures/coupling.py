@@ -169,7 +169,7 @@ def coupling(window: RunWindow, limits: Limits, also: Collection[int] = ()) -> C
     """
     if window.world_size < 2:
         return None
-    name = f"coupling over {limits.recent_s} s{' with those that ended' if also else ''}"
+    name = f"coupling:{limits.recent_s}:{bool(also)}"
     found: Coupling | None = window.shared.get(name)
     if found is None:
         everyone = list(window.ranks.values())
