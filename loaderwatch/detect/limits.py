@@ -30,7 +30,7 @@ WARNING_RATIO: Final = threshold(
     0.10, "ratio", "TraceML warns from 10 %, the PyTorch profiler's page warned from 5 %"
 )
 CRITICAL_RATIO: Final = threshold(
-    0.30, "ratio", "TraceML and XProf call 20 % critical; one noisy neighbour on a shared host reaches that"
+    0.30, "ratio", "TraceML calls 20 % critical, XProf high; one noisy neighbour on a host reaches that"
 )
 QUIET_RATIO: Final = threshold(
     0.02,

@@ -18,7 +18,7 @@ from loaderwatch.detect.window import RankWindow, seconds
 
 Ints = NDArray[np.int64]
 SAMPLE_CPU_S: Final = threshold(
-    50e-6, "s", "idle host: a sample of tensors in memory took 11 to 17 µs; a small picture takes 100 µs"
+    50e-6, "s", "idle host: a sample of tensors took 11 to 17 µs; a small picture takes 100 µs or more"
 )
 COPY_BYTES_PER_S: Final = threshold(
     2e9, "bytes per s", "chosen: a slow copy within memory; a lower rate would let augmenting pass"

@@ -33,7 +33,7 @@ FEW_FETCHES: Final = threshold(
     2, "fetches", "chosen: the newest of each worker, where a fetch takes longer than RECENT_NS"
 )
 SLOWEST: Final = threshold(
-    3.0, "factor", "at a pressure of 0.9, unpacking two small tensors took 2.0 to 2.4 ms, usually less than 2"
+    3.0, "factor", "at a pressure of 0.9 unpacking two small tensors took 2.0 to 2.4 ms; below 2 is nothing"
 )
 FEW_SECONDS: Final = threshold(
     4.0, "s", "chosen: of fetching, all workers together; CPU use of processes is known to the second only"
