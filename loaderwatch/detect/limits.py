@@ -38,7 +38,7 @@ QUIET_RATIO: Final = threshold(
     "chosen: a fifth of WARNING_RATIO; no detector looks closer at less waiting",
 )
 BUSY_CPU_RATIO: Final = threshold(
-    0.3, "ratio", "chosen: of one core; a process outside any loader that uses more is at work"
+    0.3, "ratio", "chosen: of one core; a process, or threads beside the loop, that use more are at work"
 )
 IDLE_CPU_RATIO: Final = threshold(0.05, "ratio", "chosen: of one core; a process that uses less stands still")
 NEWEST_EPOCHS: Final = threshold(

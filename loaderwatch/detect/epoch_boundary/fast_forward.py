@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.machine import SLOWEST, slowness_of
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.threshold import threshold
@@ -41,9 +41,6 @@ EMPTY_RATIO: Final = threshold(
 )
 FEW_SKIPPED_BATCHES: Final = threshold(
     10, "batches", "with 30 an input-bound alert came first where batches are slow; ten are chosen"
-)
-OTHERS_CPU_RATIO: Final = threshold(
-    0.3, "ratio", "chosen: of one core; threads that use more may train with what the loop hands them"
 )
 TRAINING_GPU_RATIO: Final = threshold(
     0.1, "ratio", "chosen: a device of this utilization may train with what the loop hands on"
@@ -219,7 +216,7 @@ def _is_idle(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> bool:
     if rank.process.has_optimizer:
         return True
     main = (processes["worker"] < 0) & (processes["t_ns"] >= since_ns)
-    return not mean(processes["cpu_ratio"][main] - processes["main_cpu_ratio"][main]) > OTHERS_CPU_RATIO
+    return not mean(processes["cpu_ratio"][main] - processes["main_cpu_ratio"][main]) > BUSY_CPU_RATIO
 
 
 def _body_s(rank: RankWindow, loader: LoaderInfo) -> float:

@@ -20,6 +20,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.awaited import evaluates, loader_name, name_of, workers_of
+from loaderwatch.detect.hang.excuses import AT_WORK_FACTOR
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import (
     Place,
@@ -54,9 +55,6 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 CODE = "hung"
 VANISHED_NS: Final = threshold(
     3_000_000_000, "ns", "chosen: a worker that is missing from three readings, one a second, has ended"
-)
-READING_FACTOR: Final = threshold(
-    10.0, "factor", "chosen: times its limit; a worker that still reads may only be slow"
 )
 
 
@@ -105,7 +103,7 @@ def _loader_finding(
     index = worker.sample_index if worker else span.sample_index
     others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
     severity: Severity = "critical"
-    factor = retries.factor if retries else READING_FACTOR
+    factor = retries.factor if retries else AT_WORK_FACTOR
     if item.reading and item.age_s < factor * item.limit_s:
         severity = "info"
     stands = places(window, limits)

@@ -34,8 +34,8 @@ from loaderwatch.detect.measures.stacks import (
 from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RunWindow
 
-ALONE_FACTOR: Final = threshold(
-    10.0, "factor", "chosen: times its limit; until then a process that may be at work is believed to be"
+AT_WORK_FACTOR: Final = threshold(
+    10.0, "factor", "chosen: times its limit; until then who may be at work, or reads, is believed to be"
 )
 CHILDREN_CPUS: Final = threshold(
     0.5, "CPUs", "chosen: if a host, without the streamer, uses less, no compiler of a process is at work"
@@ -65,7 +65,7 @@ def is_excused(window: RunWindow, item: Stuck) -> bool:
         return False
     if saving(frames):
         return _save_gets_on(item, frames)
-    if item.age_s >= ALONE_FACTOR * item.limit_s:
+    if item.age_s >= AT_WORK_FACTOR * item.limit_s:
         return False
     if runs_program(frames) and window.world_size > 1:
         return True  # alone it is a remark, which wakes nobody
@@ -99,7 +99,7 @@ def silent_s(item: Stuck) -> float:
 def _save_gets_on(item: Stuck, frames: Sequence[Frame]) -> bool:
     """Whether a process that saves has written within its limit (a slow save is N22), or within ten times that is at work."""
     silent = silent_s(item)
-    return silent < item.limit_s or (silent < ALONE_FACTOR * item.limit_s and save_works(item, frames))
+    return silent < item.limit_s or (silent < AT_WORK_FACTOR * item.limit_s and save_works(item, frames))
 
 
 def save_works(item: Stuck, frames: Sequence[Frame]) -> bool:
