@@ -1,6 +1,6 @@
 """The course of a loader over the run: its usual times in slices that become longer as the run goes on.
 
-The recent past is too short for what changes slowly. A course keeps an hour in ``MOST_SLICES`` rows, whatever the
+The recent past is too short for what changes slowly. A course keeps an hour in ``MOST_COURSE_SLICES`` rows, whatever the
 rate of batches: when it is full, neighbours become one slice of twice the length, until a slice lasts
 ``LONGEST_SLICE_NS``; from then on the oldest one leaves.
 """
@@ -14,12 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.threshold import threshold
 
-MOST_SLICES: Final = 64
-FIRST_SLICE_NS: Final = 1_000_000_000
-"""Length of a slice as a run begins, in ns: a drift shows in 16 of them."""
-LONGEST_SLICE_NS: Final = 64 * FIRST_SLICE_NS
-"""About a minute: ``MOST_SLICES`` of them are an hour and eight minutes."""
+MOST_COURSE_SLICES: Final = threshold(
+    64, "slices", "chosen: what changes slowly shows within an hour; bounds the memory of a course"
+)
+FIRST_SLICE_NS: Final = threshold(
+    1_000_000_000, "ns", "chosen: a drift shows in 16 slices, so 16 s after a run begins"
+)
+LONGEST_SLICE_NS: Final = threshold(
+    64 * FIRST_SLICE_NS, "ns", "chosen: about a minute, so that a full course is an hour and eight minutes"
+)
 
 
 @dataclass(frozen=True)
@@ -49,11 +54,11 @@ class Course:
 
     def with_slices(self, newer: Course) -> Course:
         """Return the course with these slices, which follow it, appended."""
-        both = {name: np.concatenate((getattr(self, name), getattr(newer, name))) for name in _COLUMNS}
+        both = {name: np.concatenate((getattr(self, name), getattr(newer, name))) for name in _ARRAYS}
         grown = Course(self.slice_ns, **both)
-        while grown.t_ns.size > MOST_SLICES and grown.slice_ns < LONGEST_SLICE_NS:
+        while grown.t_ns.size > MOST_COURSE_SLICES and grown.slice_ns < LONGEST_SLICE_NS:
             grown = grown._coarser()
-        return grown.newest(MOST_SLICES)
+        return grown.newest(MOST_COURSE_SLICES)
 
     def _coarser(self) -> Course:
         """Return the course with each two neighbours as one slice; one alone, beside a gap, stays as it is."""
@@ -70,11 +75,11 @@ class Course:
         )
 
     def _chosen(self, rows: NDArray[np.intp]) -> Course:
-        return replace(self, **{name: getattr(self, name)[rows] for name in _COLUMNS})
+        return replace(self, **{name: getattr(self, name)[rows] for name in _ARRAYS})
 
 
-_COLUMNS: Final = tuple(field.name for field in fields(Course) if field.name != "slice_ns")
-_MEASURED: Final = tuple(name for name in _COLUMNS if name not in ("t_ns", "epoch"))
+_ARRAYS: Final = tuple(field.name for field in fields(Course) if field.name != "slice_ns")
+_MEASURED: Final = tuple(name for name in _ARRAYS if name not in ("t_ns", "epoch"))
 
 
 def _means(values: NDArray[np.float64], firsts: NDArray[np.intp]) -> NDArray[np.float64]:

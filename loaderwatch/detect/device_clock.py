@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.threshold import threshold
 
 RankClock: TypeAlias = Literal["device", "nvml", "loop"]
 Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
 TOLD: Final = ("slack_ns", "gpu_step_ns", "starved_ns")
 """What is taken over from the events as it is."""
-KNOWN_RATIO: Final = 0.5
-"""The device's clock counts where its events tell of at least this share of the batches since its first one. They do
-not tell of batches within CUDA graphs, of those given up, and for a moment of the newest."""
+KNOWN_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: events miss the batches of CUDA graphs and the newest; half of them are believed"
+)
 
 
 def by_device(steps: Columns, gpu_waits: Columns) -> Columns:

@@ -16,12 +16,16 @@ from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.detect.crash.evidence import loader_of
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct
 
 CODE = "sample-timeout"
-MANY: Final = 10
-"""So many samples that were left out are more than a broken file or two: somebody has to look."""
-MOST_NAMED: Final = 5
+MANY_LATE_SAMPLES: Final = threshold(
+    10, "samples", "chosen: more than a broken file or two, so somebody has to look"
+)
+MOST_LATE_SAMPLES_NAMED: Final = threshold(
+    5, "samples", "chosen: bounds the samples that a finding and its sentence name"
+)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -53,7 +57,7 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
         key=f"{CODE}:rank{rank.rank}:loader{number}",
         code=CODE,
         scenario="",
-        severity="warning" if times >= MANY else "info",
+        severity="warning" if times >= MANY_LATE_SAMPLES else "info",
         confidence=1.0,
         began_ns=int(rows["request_ns"][own][0]),
         rule="sample-timeout",
@@ -78,7 +82,7 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
         host=rank.host,
         worker=workers[0] if len(workers) == 1 else None,
         pid=rank.process.pid,
-        sample_indices=list(often)[:MOST_NAMED],
+        sample_indices=list(often)[:MOST_LATE_SAMPLES_NAMED],
     )
 
 
@@ -88,9 +92,12 @@ def _named(often: Counter[int]) -> Param:
         Text("sample-seen", {"sample": index, "times": times}) if times > 1 else index
         for index, times in often.most_common()
     ]
-    if len(named) < MOST_NAMED:
+    if len(named) < MOST_LATE_SAMPLES_NAMED:
         return named
     first, *others = named
-    if len(named) > MOST_NAMED:
-        others = [*others[: MOST_NAMED - 2], Text("and-more", {"number": len(named) - MOST_NAMED + 1})]
+    if len(named) > MOST_LATE_SAMPLES_NAMED:
+        others = [
+            *others[: MOST_LATE_SAMPLES_NAMED - 2],
+            Text("and-more", {"number": len(named) - MOST_LATE_SAMPLES_NAMED + 1}),
+        ]
     return Text("longer-list", {"first": first, "others": others})

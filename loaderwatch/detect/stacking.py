@@ -12,12 +12,13 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns
 
 Ints = NDArray[np.int64]
-VALUES_AT_ONCE: Final = 8_000
-"""Values in an array at most. More neither fit a core's cache nor below the 64 KiB from which on the server's allocator takes
-each array anew from the system, a page fault for every 4 KiB."""
+VALUES_AT_ONCE: Final = threshold(
+    8_000, "values", "64 KiB: a larger array leaves a core's cache and costs a page fault for every 4 KiB"
+)
 
 T = TypeVar("T")
 

@@ -20,9 +20,11 @@ from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.device_clock import by_device
 from loaderwatch.detect.nesting import steps_apart
+from loaderwatch.detect.threshold import threshold
 
-WINDOW_S: Final = 120.0
-"""How many seconds of the recent past the detectors want to see."""
+WINDOW_S: Final = threshold(
+    120.0, "s", "chosen: the recent past that detectors look at, and from which limits of a hang are learned"
+)
 
 LEARNED_FROM: Final = ("steps", "fetches", "phases")
 """Tables from which the limits of a hang are learned."""

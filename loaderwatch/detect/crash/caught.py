@@ -20,13 +20,16 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
 
 CODE: Final = "caught-error"
-IN_A_ROW: Final = 3
-"""So many passes in a row that fail are no accident that was borne."""
-LATELY_S: Final = 60.0
-"""Seconds after the last of them for which it counts as going on."""
+IN_A_ROW: Final = threshold(
+    3, "passes", "chosen: so many passes that fail one after the other are no accident that the script bears"
+)
+LATELY_S: Final = threshold(
+    60.0, "s", "chosen: caught errors count as going on for so long after the last of them"
+)
 _DIED: Final = (EndedBy.WORKER_DIED, EndedBy.LEFT_AFTER_DEATH)
 _FAILED: Final = (EndedBy.ERROR, *_DIED)
 

@@ -12,13 +12,14 @@ from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.measures.progress import WORKER_IDLE
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-MOMENT_NS: Final = 3_000_000_000
-"""Nanoseconds within which an error that ends an epoch ends the process.
-
-If it takes longer, something else went on in between.
-"""
+MOMENT_NS: Final = threshold(
+    3_000_000_000,
+    "ns",
+    "chosen: what ends so shortly before a process' last sign of life belongs to its death",
+)
 _UNCAUGHT: Final = re.compile(r"uncaught (?P<error>.+)", re.DOTALL)
 _WORKED: Final = (WORKER_IDLE, "fetch", "collate")
 

@@ -9,10 +9,12 @@ from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.facts import Call, FailedSample
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import observed
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-MOST_NAMED: Final = 8
-"""Samples of a batch that the title and the evidence name."""
+MOST_FAILED_SAMPLES_NAMED: Final = threshold(
+    8, "samples", "chosen: bounds the samples of a batch that the title and the evidence name"
+)
 
 
 def of_its_fetch(rank: RankWindow) -> Explanation | None:
@@ -41,7 +43,7 @@ def of_its_fetch(rank: RankWindow) -> Explanation | None:
         rule=rule,
         params={**params, **named},
         worker=failed.worker if failed.worker >= 0 else None,
-        sample_indices=indices[:MOST_NAMED],
+        sample_indices=indices[:MOST_FAILED_SAMPLES_NAMED],
         evidence=[] if at is None else [observed("failed-in", _line(at), "text")],
     )
 
@@ -55,7 +57,7 @@ def _named(failed: FailedSample) -> tuple[str, dict[str, Param]]:
     if failed.samples == 1:
         index = failed.indices[0] if failed.indices else None
         return "sample-raised-error", {"sample": index, "key": repr(index), "counted": failed.counted}
-    first = failed.indices[:MOST_NAMED]
+    first = failed.indices[:MOST_FAILED_SAMPLES_NAMED]
     return (
         "collating-raised-error" if failed.collating else "batch-raised-error",
         {

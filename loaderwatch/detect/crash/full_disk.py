@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
@@ -15,7 +16,9 @@ _CUT_FILE: Final = re.compile(r"unexpected pos \d+ vs \d+|PytorchStreamWriter fa
 _OF_A_LOADER: Final = re.compile(
     r"Caught \w+ in DataLoader worker|shared memory|/dev/shm|torch_\d", re.IGNORECASE
 )
-FULL_SHM_RATIO: Final = 0.9
+FULL_SHM_RATIO: Final = threshold(
+    0.9, "ratio", "chosen: a /dev/shm that is filled this far may be what had no space left"
+)
 
 
 def of_its_error(rank: RankWindow, host: HostWindow | None, text: str) -> Explanation | None:

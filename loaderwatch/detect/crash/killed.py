@@ -10,16 +10,19 @@ from loaderwatch.core.answers import Param
 from loaderwatch.detect.crash.evidence import loader_of, sample_at_death, worker_of
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 _SENT: Final = ("terminated", "hangup", "interrupt", "quit", "user defined signal 1", "user defined signal 2")
 """Signals that a person or a program sends; the others come from crashes of native code."""
-_RECENT_NS: Final = 15_000_000_000
-_PLENTY_RATIO: Final = 0.2
-"""Share of the host's memory, and of the control group's limit, that is plenty when it is free.
-
-With as much free, a kill was hardly the kernel's.
-"""
+_RECENT_NS: Final = threshold(
+    15_000_000_000, "ns", "chosen: the host's memory so shortly before a death tells whether it was short"
+)
+_PLENTY_RATIO: Final = threshold(
+    0.2,
+    "ratio",
+    "chosen: with so much of memory and of the cgroup's limit free, a kill is hardly the kernel's",
+)
 
 
 def killed_worker(

@@ -19,6 +19,7 @@ from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
 from loaderwatch.detect.crash.evidence import (
+    MOMENT_NS,
     last_sign_ns,
     left_epoch,
     loader_of,
@@ -27,19 +28,20 @@ from loaderwatch.detect.crash.evidence import (
     uncaught,
 )
 from loaderwatch.detect.finding import Finding, Occurrence, observed, text_of, verdict, warned_s
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "crashed"
 _EXIT_CODE: Final = re.compile(r"exit code ")
-_CONFIDENCE: Final = 0.3  # a detector that learns the reason later knows better
-_MEMORY_SHORT: Final = 0.05
-"""With less than this share of the host's memory left, the out-of-memory killer is the first suspect."""
-_EXIT_LENGTH: Final = 160
-_SAME_MOMENT_NS: Final = 3_000_000_000
-"""Nanoseconds before the last sign of life: a hang that closed within them was not over.
-
-The process died in it.
-"""
+_CONFIDENCE: Final = threshold(
+    0.3, "ratio", "chosen low: a detector that learns the reason later knows better"
+)
+_MEMORY_SHORT: Final = threshold(
+    0.05, "ratio", "chosen: with less of the host's memory left, the kernel's killer is the first suspect"
+)
+_EXIT_LENGTH: Final = threshold(
+    160, "characters", "chosen: a process' last words are cut to this length, so that a title stays readable"
+)
 
 _EXIT_ALONE: Final = re.compile(r"exit code (?P<code>-?\d+)")
 _DOING: Final = ("iter", "wait", "step", "h2d", "forward", "backward", "optimizer", "teardown")
@@ -203,7 +205,7 @@ def _lasted_until_death(hang: Occurrence, dead: RankWindow) -> bool:
         hung_ns = hang.opened_ns - hang.finding.began_ns
         if (died_ns - dead.span.since_ns) * 2 >= hung_ns:
             return True
-    closed_before = hang.closed_ns is not None and hang.closed_ns < died_ns - _SAME_MOMENT_NS
+    closed_before = hang.closed_ns is not None and hang.closed_ns < died_ns - MOMENT_NS
     return hang.opened_ns <= died_ns and not closed_before
 
 

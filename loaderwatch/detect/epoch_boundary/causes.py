@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -14,11 +15,20 @@ from loaderwatch.core.records import EndedBy, IterKind
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.threshold import threshold
 
-JOIN_TIMEOUT_S = 5.0  # DataLoader joins each worker this long, one after the other (pytorch#39570)
-FEW_BATCHES = 2
-MANY_REBUILDS = 5
-USED_PART = 0.5  # of the samples that are drawn: a loop that leaves its epochs early takes no more of them
+JOIN_TIMEOUT_S: Final = threshold(
+    5.0, "s", "PyTorch: a DataLoader joins each worker for 5 s, one after the other (pytorch#39570)"
+)
+FEW_BATCHES: Final = threshold(
+    2, "batches", "chosen: an iterator that is left after so few batches was made for nearly every step"
+)
+MANY_REBUILDS: Final = threshold(
+    5, "epochs", "chosen: so many epochs that are left after a batch or two are a habit of the loop"
+)
+USED_PART: Final = threshold(
+    0.5, "ratio", "chosen: of the drawn samples; a loop that leaves its epochs early takes no more of them"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -23,21 +24,23 @@ from loaderwatch.detect.epoch_boundary.causes import (
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import NEWEST_EPOCHS, Limits
+from loaderwatch.detect.limits import CRITICAL_RATIO, NEWEST_EPOCHS, WARNING_RATIO, Limits
 from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 CODE = "epoch-boundary"
-WARNING_RATIO = 0.10  # share of the time
-CRITICAL_RATIO = 0.30
-FLOOR_S = 0.2  # seconds lost per epoch boundary below which nothing is reported
-# The same for a loader that is rebuilt for every step, where the time is lost hundreds of times.
-REBUILD_FLOOR_S = 0.005
-FEW_EPOCHS = 2  # boundaries that must have been seen, unless one alone costs ONE_COSTS_S
-ONE_COSTS_S = 10.0
+BOUNDARY_FLOOR_S: Final = threshold(0.2, "s", "chosen: an epoch boundary that costs less is not reported")
+REBUILD_FLOOR_S: Final = threshold(
+    0.005, "s", "chosen: as BOUNDARY_FLOOR_S, for a loader that is rebuilt for every step, so very often"
+)
+FEW_EPOCHS: Final = threshold(
+    2, "boundaries", "chosen: one may be slow by accident; two are needed unless one costs ONE_COSTS_S"
+)
+ONE_COSTS_S: Final = threshold(10.0, "s", "chosen: a single boundary that costs so much is worth an alert")
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def _toll(rank: RankEvidence, loader: LoaderInfo) -> Toll | None:
     cause = explain(loader, paid, _usual_fetch_s(rank.rows, loader))
     if cause.scenario == "S15":  # the first epoch pays that as well
         paid = regular[-20:]
-    return _judge(rank, loader, paid, cause, found, FLOOR_S)
+    return _judge(rank, loader, paid, cause, found, BOUNDARY_FLOOR_S)
 
 
 def _hung(boundary: Boundary, found: Sequence[Boundary], limit_s: float, limits: Limits) -> bool:

@@ -7,45 +7,60 @@ so. While it lasts, and while too few batches have come to know it, no rule judg
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, observed
+from loaderwatch.detect.limits import BUSY_CPU_RATIO
 from loaderwatch.detect.measures.machine import SLOWEST
 from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, seconds
 
 CODE = "fast-forward"
-EMPTY_STEP_S = 0.0003
-"""Seconds on an idle host: a loop body that trains takes longer, if only to launch its kernels."""
-IDLE_BODY_S = 12e-6
-"""Seconds on an idle host that a body takes as a rule which does nothing. On a full host 7 to 10 µs were measured, and 110 µs for the
-mean of eight small pictures."""
-UNMAPPED_S = 15e-6
-"""Seconds on an idle host that it takes to give a worker's batch back. On a full host 50 µs were measured."""
-SKIPPING_BODY_S = 150e-6
-"""Seconds on an idle host that a body may take which leaves out rounds with ``continue``: it may draw a progress bar or print a line.
-On a full host a printed line took 80 µs."""
-FREED_BYTES_PER_S = 30e9
-"""Bytes that a body gives back to the system per second: it frees the batch before. An assumption, about 0.1 µs for a page."""
-EMPTY_RATIO = 0.02
-"""A body that takes less than this share of the usual newest ones does nothing either."""
-FEW = 10  # batches in a row without a step
-OTHERS_CPU_RATIO = (
-    0.3  # of one core, from which other threads of the process may train with what the loop hands them
+EMPTY_STEP_S: Final = threshold(
+    0.0003, "s", "chosen, for an idle host: a body that trains takes longer, if only to launch its kernels"
 )
-GPU_RATIO = 0.1  # utilization, from which the device may train with it
-LEAST_S = 2.0
-AHEAD = 16  # steps of which half must train: a body that only waited for a CPU is no training
-ALIKE = (
-    2.0  # times as many batches as lie between two steps later on: fewer are what the loop makes a step of
+IDLE_BODY_S: Final = threshold(
+    12e-6, "s", "on a full host an empty body took 7 to 10 µs; the mean of eight small pictures 110 µs"
 )
-TURNS = 4
-"""So many times, at least, a loop takes the same number of batches between two steps before it is known to do so."""
-TURNS_RATIO = 0.75
-"""Share of those numbers that are the same: hiccups come at any distance."""
+UNMAPPED_S: Final = threshold(
+    15e-6, "s", "on a full host giving a worker's batch back took 50 µs; this is for an idle one"
+)
+SKIPPING_BODY_S: Final = threshold(
+    150e-6, "s", "for a body that leaves out rounds and may print: on a full host a printed line took 80 µs"
+)
+FREED_BYTES_PER_S: Final = threshold(
+    30e9, "bytes per s", "assumed, not measured: to free a batch takes about 0.1 µs a page"
+)
+EMPTY_RATIO: Final = threshold(
+    0.02, "ratio", "chosen: a body that takes less than this share of the newest ones does nothing either"
+)
+FEW_SKIPPED_BATCHES: Final = threshold(
+    10, "batches", "with 30 an input-bound alert came first where batches are slow; ten are chosen"
+)
+TRAINING_GPU_RATIO: Final = threshold(
+    0.1, "ratio", "chosen: a device of this utilization may train with what the loop hands on"
+)
+LEAST_FAST_FORWARD_S: Final = threshold(
+    2.0, "s", "chosen: batches that are skipped for less time are not worth a remark"
+)
+STEPS_AHEAD: Final = threshold(
+    16, "steps", "chosen: half of so many must train; a single long body only waited for a CPU"
+)
+ALIKE_FACTOR: Final = threshold(
+    2.0, "factor", "chosen: times the most batches between two steps later on; fewer make up one step"
+)
+TURNS: Final = threshold(
+    4, "steps", "chosen: after so many equal counts of batches between steps, the loop accumulates"
+)
+TURNS_RATIO: Final = threshold(
+    0.75, "ratio", "chosen: of the counts of batches between steps that are equal; hiccups are not"
+)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -73,7 +88,7 @@ def only_reads(evidence: RankEvidence, loader: LoaderInfo) -> bool:
         return _is_idle(rank, rows, EMPTY_STEP_S * slowness) and not _pass_ended(
             rank, loader, rows, rows.size
         )
-    few = rows.size < FEW and steps["batch"][rows[0]] == 0
+    few = rows.size < FEW_SKIPPED_BATCHES and steps["batch"][rows[0]] == 0
     return few and _is_idle(rank, rows, _body_s(rank, loader) * slowness)
 
 
@@ -83,15 +98,15 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
         return None
     steps = rank.table("steps")
     rows = np.flatnonzero((steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1))
-    if rows.size < FEW:
+    if rows.size < FEW_SKIPPED_BATCHES:
         return None
-    newest_s = median(seconds(steps["step_ns"][rows[-AHEAD:]]))
+    newest_s = median(seconds(steps["step_ns"][rows[-STEPS_AHEAD:]]))
     empty_s = max(EMPTY_STEP_S * slowness, EMPTY_RATIO * newest_s)
-    if _first(rank, _trains(rank, rows[: FEW + AHEAD], empty_s)) < FEW:
+    if _first(rank, _trains(rank, rows[: FEW_SKIPPED_BATCHES + STEPS_AHEAD], empty_s)) < FEW_SKIPPED_BATCHES:
         return None  # it trained nearly from the beginning, as nearly all do
     trains = _trains(rank, rows, empty_s)
     first = _first(rank, trains)
-    if first < ALIKE * _longest_between(trains[first:]):
+    if first < ALIKE_FACTOR * _longest_between(trains[first:]):
         return None  # the loop puts a batch together from so many, again and again
     skipped = rows[:first]
     trains_later = first < rows.size
@@ -108,7 +123,7 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
     )
     if _pass_ended(rank, loader, rows, first) or (not trains_later and _body(rank) == "nothing"):
         return None  # it read the data for something else, as to fill a cache
-    if taken_s < LEAST_S or over or _feeds_another(rank, loader, began_ns, until_ns):
+    if taken_s < LEAST_FAST_FORWARD_S or over or _feeds_another(rank, loader, began_ns, until_ns):
         return None
     wait_s = seconds(steps["wait_ns"][skipped])
     if float(np.nansum(wait_s)) < 0.5 * taken_s and ended_ns is None and not _still(rank, loader):
@@ -151,9 +166,9 @@ def _trained_at_once(rank: RankWindow, loader: LoaderInfo) -> bool:
     It is what ``_first`` finds of them: they are this loader's own, and none is empty beside the longest of the newest.
     """
     steps = rank.table("steps")
-    first, newest = slice(FEW + AHEAD), slice(-AHEAD, None)
+    first, newest = slice(FEW_SKIPPED_BATCHES + STEPS_AHEAD), slice(-STEPS_AHEAD, None)
     loaders, off_main, step_ns = steps["loader"], steps["off_main_thread"], steps["step_ns"]
-    if step_ns.size < FEW + AHEAD or not (loaders[first] == loader.loader).all():
+    if step_ns.size < FEW_SKIPPED_BATCHES + STEPS_AHEAD or not (loaders[first] == loader.loader).all():
         return False
     if (
         (off_main[first] == 1).any()
@@ -162,7 +177,7 @@ def _trained_at_once(rank: RankWindow, loader: LoaderInfo) -> bool:
     ):
         return False
     if rank.process.has_optimizer:
-        return bool((steps["optimizer_steps"][:FEW] > 0).any())
+        return bool((steps["optimizer_steps"][:FEW_SKIPPED_BATCHES] > 0).any())
     empty_s = max(EMPTY_STEP_S * SLOWEST, EMPTY_RATIO * int(step_ns[newest].max()) / 1e9)
     return int(step_ns[first].min()) / 1e9 > empty_s  # UNKNOWN is negative
 
@@ -186,7 +201,7 @@ def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns
     steps = rank.table("steps")
     meanwhile = (steps["request_ns"] >= began_ns) & (steps["request_ns"] <= until_ns)
     trains = (steps["loader"] != loader.loader) & (seconds(steps["step_ns"]) > EMPTY_STEP_S)
-    return int((meanwhile & trains).sum()) >= AHEAD
+    return int((meanwhile & trains).sum()) >= STEPS_AHEAD
 
 
 def _is_idle(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> bool:
@@ -195,12 +210,12 @@ def _is_idle(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> bool:
         return False
     since_ns = int(rank.table("steps")["request_ns"][rows[0]])
     gpus, processes = rank.table("gpus"), rank.table("processes")
-    if mean(gpus["utilization_ratio"][gpus["t_ns"] >= since_ns]) > GPU_RATIO:
+    if mean(gpus["utilization_ratio"][gpus["t_ns"] >= since_ns]) > TRAINING_GPU_RATIO:
         return False
     if rank.process.has_optimizer:
         return True
     main = (processes["worker"] < 0) & (processes["t_ns"] >= since_ns)
-    return not mean(processes["cpu_ratio"][main] - processes["main_cpu_ratio"][main]) > OTHERS_CPU_RATIO
+    return not mean(processes["cpu_ratio"][main] - processes["main_cpu_ratio"][main]) > BUSY_CPU_RATIO
 
 
 def _body_s(rank: RankWindow, loader: LoaderInfo) -> float:
@@ -251,8 +266,8 @@ def _longest_between(trains: NDArray[np.bool_]) -> int:
 def _first_lasting(trains: NDArray[np.bool_]) -> int:
     """Return the index of the first step that trains and is followed by others that do; the size if none."""
     total = np.concatenate(([0], np.cumsum(trains)))
-    ends = np.minimum(np.arange(trains.size) + AHEAD, trains.size)
-    lasting = trains & (total[ends] - total[:-1] >= AHEAD // 2)
+    ends = np.minimum(np.arange(trains.size) + STEPS_AHEAD, trains.size)
+    lasting = trains & (total[ends] - total[:-1] >= STEPS_AHEAD // 2)
     return int(np.argmax(lasting)) if lasting.any() else int(trains.size)
 
 

@@ -7,6 +7,7 @@ ends early and then helps nobody (datasets#8669, webdataset#188). Too few worker
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -18,11 +19,16 @@ from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 CODE = "input-bound"
-ROUNDS = 3.0  # rounds of all workers that a worker must have missed
-LEAST_IDLE_S = 2.0
+MISSED_ROUNDS: Final = threshold(
+    3.0, "rounds", "chosen: a worker that has missed so many rounds of all workers reads no more"
+)
+LEAST_IDLE_S: Final = threshold(
+    2.0, "s", "chosen: as MISSED_ROUNDS, where rounds are short: a worker must have been idle for so long"
+)
 
 
 @dataclass(frozen=True)
@@ -112,7 +118,7 @@ def _finding(rank: RankWindow, now: Pace, limits: Limits) -> Finding | None:
 
 def _shares(rank: RankWindow, now: Pace, workers: int) -> _Shares | None:
     """Return each worker's batches and the exhausted workers; None while all workers read, or none does."""
-    patience_s = max(LEAST_IDLE_S, ROUNDS * workers * now.iteration_s)
+    patience_s = max(LEAST_IDLE_S, MISSED_ROUNDS * workers * now.iteration_s)
     begins = rank.table("epoch_begins")
     own = np.flatnonzero(begins["loader"] == now.loader.loader)
     since_ns = int(begins["request_ns"][own[-1]]) if own.size else 0

@@ -22,20 +22,38 @@ from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import ratio
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import one_of
 
 CODE: Final = "slow-evaluation"
 SCENARIO: Final = "S55"
-REMARK_RATIO = 0.03  # share of the run that evaluation must wait for data to be worth a remark
-# Shares of the run for an alert: evaluation is meant to take some time; its last percent wakes nobody.
-WARNING_RATIO = 0.25
-CRITICAL_RATIO = 0.5  # it waits for longer than training and it take together
-FLOOR_S = 1.0  # seconds of data wait in all passes together below which nothing is reported
-ALONE_S = 30.0  # seconds of waiting from which a single pass may be an alert
-FEW_ROWS = 6  # batches beyond those read ahead that a pass needs for its steady state to be judged
-MUCH_RATIO = 0.4  # share of the run in evaluation itself that is worth a remark
-MUCH_S = 20.0  # of evaluation in all, at least, for that
-START_PART = 0.5  # share of the waiting from which the start of the workers is the cause
+EVALUATION_REMARK_RATIO: Final = threshold(
+    0.03, "ratio", "chosen: of the run; evaluation that waits less for data is not worth a remark"
+)
+EVALUATION_WARNING_RATIO: Final = threshold(
+    0.25, "ratio", "chosen: of the run; evaluation is meant to take some time, its last percent wakes nobody"
+)
+EVALUATION_CRITICAL_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the run; evaluation then waits for longer than all the rest takes"
+)
+EVALUATION_FLOOR_S: Final = threshold(
+    1.0, "s", "chosen: less data wait in all passes together is not reported"
+)
+ALONE_PASS_S: Final = threshold(
+    30.0, "s", "chosen: a single pass that waits for so long may be an alert; otherwise two are needed"
+)
+FEW_EVALUATION_BATCHES: Final = threshold(
+    6, "batches", "chosen: beyond those read ahead, so many batches show the steady state of a pass"
+)
+MUCH_EVALUATION_RATIO: Final = threshold(
+    0.4, "ratio", "chosen: of the run; a validation that took 70 % of its run had been called healthy"
+)
+MUCH_EVALUATION_S: Final = threshold(
+    20.0, "s", "chosen: less evaluation in all is not worth a remark, whatever its share"
+)
+START_PART: Final = threshold(
+    0.5, "ratio", "chosen: the start of the workers is the cause if it takes half of the waiting"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +136,14 @@ def passes_of(evidence: RankEvidence, loader: LoaderInfo) -> Passes | None:
 
 def _worth_a_word(passes: Passes, limits: Limits) -> bool:
     return (
-        passes.lost_s >= FLOOR_S
+        passes.lost_s >= EVALUATION_FLOOR_S
         and passes.wait_ratio >= limits.input_warning_ratio
-        and passes.share >= REMARK_RATIO
+        and passes.share >= EVALUATION_REMARK_RATIO
     )
 
 
 def _takes_much(passes: Passes) -> bool:
-    return passes.evaluating_s >= max(MUCH_S, MUCH_RATIO * passes.elapsed_s)
+    return passes.evaluating_s >= max(MUCH_EVALUATION_S, MUCH_EVALUATION_RATIO * passes.elapsed_s)
 
 
 def _severity(passes: Passes) -> Severity:
@@ -133,10 +151,10 @@ def _severity(passes: Passes) -> Severity:
 
     Evaluation is rare in most runs: only what costs much of one alerts, and never a single short pass.
     """
-    proven = passes.passes >= 2 or passes.lost_s >= ALONE_S
-    if not proven or passes.share < WARNING_RATIO:
+    proven = passes.passes >= 2 or passes.lost_s >= ALONE_PASS_S
+    if not proven or passes.share < EVALUATION_WARNING_RATIO:
         return "info"
-    return "critical" if passes.share >= CRITICAL_RATIO else "warning"
+    return "critical" if passes.share >= EVALUATION_CRITICAL_RATIO else "warning"
 
 
 def _finding(ranks: int, passes: Passes) -> Finding | None:
@@ -230,7 +248,7 @@ def _cause(passes: Passes) -> Explanation | None:
     if loader.num_workers and passes.start_ratio >= START_PART:
         return None if loader.persistent_workers else _restarts(passes)  # those that stay start once
     pace = rank.pace(loader)
-    if pace.wait_s.size < FEW_ROWS:
+    if pace.wait_s.size < FEW_EVALUATION_BATCHES:
         pace = rank.pace(loader, warm=0)  # short passes have little else
     if not math.isfinite(pace.mean_step_s):
         return None

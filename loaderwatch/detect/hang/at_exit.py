@@ -14,7 +14,7 @@ from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import AT_END, SpanInfo, StackDump
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang.awaited import loader_name, name_of
-from loaderwatch.detect.hang.excuses import ALONE_FACTOR, serves
+from loaderwatch.detect.hang.excuses import AT_WORK_FACTOR, serves
 from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
 from loaderwatch.detect.measures.children import children_work, threads_work
@@ -110,7 +110,7 @@ def _severity(item: Stuck, awaited: _Awaited) -> Severity:
     rank, span = item.rank, item.span
     if serves(item):
         return "info"
-    late = item.age_s >= ALONE_FACTOR * item.limit_s
+    late = item.age_s >= AT_WORK_FACTOR * item.limit_s
     sleeps = "nanosleep" in (span.wchan or "")
     still = stands_still(rank, span.pid, _since_ns(item))
     if awaited.works or sleeps or not still or not still_stands_there(rank, dump_now(rank), _since_ns(item)):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.window import RankWindow
 
-UNKNOWN = "the loader"
+ANY_LOADER = "the loader"
 
 
 def name_of(rank: RankWindow, span: SpanInfo) -> str:
     """Return the name of the span's loader, as it was attached or found in the script; "the loader" where none is known."""
     loader = rank.loader(span.loader)
-    return loader.name if loader is not None else UNKNOWN
+    return loader.name if loader is not None else ANY_LOADER
 
 
 def loader_name(rank: RankWindow, span: SpanInfo) -> str | None:

@@ -25,11 +25,17 @@ from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stands_still, still_stands_there
 from loaderwatch.detect.measures.stacks import main_frames, saving, user_frame
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RunWindow
 
-STAYS_NS = 10_000_000_000
-# Stacks are asked for when a span grows old; without them nobody can tell collectives apart.
-STACKS_COME_S = 10.0
+STAYS_NS: Final = threshold(
+    10_000_000_000,
+    "ns",
+    "chosen: a rank that has not moved since its stack is so old stays in its collective",
+)
+STACKS_COME_S: Final = threshold(
+    10.0, "s", "chosen: stacks, without which collectives look alike, are asked for as a span grows old"
+)
 UNUSED: Final = re.compile(r"finished reduction")
 """Words of DistributedDataParallel's error on a rank that used other layers than in the step before."""
 

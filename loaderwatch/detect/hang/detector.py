@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.awaited import evaluates, loader_name, name_of, workers_of
+from loaderwatch.detect.hang.excuses import AT_WORK_FACTOR
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import (
     Place,
@@ -46,11 +48,13 @@ from loaderwatch.detect.measures.stacks import (
     waits_for_thread,
     waits_on_queue,
 )
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
-VANISHED_NS = 3_000_000_000
-READING_FACTOR = 10.0  # a worker that still reads gets this many times the limit
+VANISHED_NS: Final = threshold(
+    3_000_000_000, "ns", "chosen: a worker that is missing from three readings, one a second, has ended"
+)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -98,7 +102,7 @@ def _loader_finding(
     index = worker.sample_index if worker else span.sample_index
     others = sorted(other.rank.rank for other in everything if other.rank.rank != rank.rank)
     severity: Severity = "critical"
-    factor = retries.factor if retries else READING_FACTOR
+    factor = retries.factor if retries else AT_WORK_FACTOR
     if item.reading and item.age_s < factor * item.limit_s:
         severity = "info"
     stands = places(run)

@@ -10,6 +10,7 @@ from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
 from loaderwatch.detect.measures.children import children_work
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import (
+    TERMINAL,
     Stuck,
     cpu_ratio,
     dump_now,
@@ -30,14 +31,16 @@ from loaderwatch.detect.measures.stacks import (
     threads,
     waits_for_thread,
 )
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RunWindow
 
-ALONE_FACTOR: Final = 10.0
-"""Times its limit: until then a process that may be at work is believed to be."""
-CHILDREN_CPUS: Final = 0.5
-"""CPUs in use on a host, the streamer's own left out, below which no compiler that a process has started is at work."""
-CHILDREN_ROWS: Final = 10  # seconds, one row each
-_TERMINAL: Final = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
+AT_WORK_FACTOR: Final = threshold(
+    10.0, "factor", "chosen: times its limit; until then who may be at work, or reads, is believed to be"
+)
+CHILDREN_CPUS: Final = threshold(
+    0.5, "CPUs", "chosen: if a host, without the streamer, uses less, no compiler of a process is at work"
+)
+CHILDREN_ROWS: Final = threshold(10, "rows", "chosen: ten seconds of a host, which is read once a second")
 _EVENTS: Final = (
     "accept",
     "ep_poll",
@@ -62,7 +65,7 @@ def is_excused(window: RunWindow, item: Stuck) -> bool:
         return False
     if saving(frames):
         return _save_gets_on(item, frames)
-    if item.age_s >= ALONE_FACTOR * item.limit_s:
+    if item.age_s >= AT_WORK_FACTOR * item.limit_s:
         return False
     if runs_program(frames) and window.world_size > 1:
         return True  # alone it is a remark, which wakes nobody
@@ -96,7 +99,7 @@ def silent_s(item: Stuck) -> float:
 def _save_gets_on(item: Stuck, frames: Sequence[Frame]) -> bool:
     """Whether a process that saves has written within its limit (a slow save is N22), or within ten times that is at work."""
     silent = silent_s(item)
-    return silent < item.limit_s or (silent < ALONE_FACTOR * item.limit_s and save_works(item, frames))
+    return silent < item.limit_s or (silent < AT_WORK_FACTOR * item.limit_s and save_works(item, frames))
 
 
 def save_works(item: Stuck, frames: Sequence[Frame]) -> bool:
@@ -138,7 +141,7 @@ def asks_a_person(item: Stuck, frames: Sequence[Frame]) -> bool:
     Newer kernels name the same function for that and for a read from a network connection.
     """
     wchan = item.span.wchan or ""
-    if wchan in _TERMINAL:
+    if wchan in TERMINAL:
         return True
     return wchan == "wait_woken" and item.rank.process.terminal and not _on_connection(frames)
 

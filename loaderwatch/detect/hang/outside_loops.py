@@ -16,7 +16,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang import at_exit
 from loaderwatch.detect.hang.excuses import (
-    ALONE_FACTOR,
+    AT_WORK_FACTOR,
     is_excused,
     save_works,
     searches,
@@ -206,7 +206,7 @@ def _stands(item: Stuck) -> bool:
 
 
 def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
-    rank, span, late = item.rank, item.span, item.age_s >= ALONE_FACTOR * item.limit_s
+    rank, span, late = item.rank, item.span, item.age_s >= AT_WORK_FACTOR * item.limit_s
     if waits_in_kernel(rank, span):
         return "critical"
     if saving(frames) and _was_silent_when_seen(item) and not save_works(item, frames):

@@ -29,14 +29,21 @@ from loaderwatch.detect.measures.stacks import (
     runs_program,
     user_frame,
 )
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 from loaderwatch.texts import say
 
-STANDS_AFTER_S: Final = 5.0  # stacks are taken when a span is this old
-DEFAULT_TIMEOUT_S: Final = {"nccl": 600.0, "gloo": 1800.0}
-"""PyTorch's own timeouts (``torch.distributed.init_process_group``), where the run's is not known."""
-MOST_PLACES: Final = 4  # that one sentence names; of more, the rest is a number
-STALE_NS = 10_000_000_000  # a host that has not been heard of for so long says nothing about its ranks
+STANDS_AFTER_S: Final = threshold(5.0, "s", "the streamer takes the stack of a span that is this old")
+NCCL_TIMEOUT_S: Final = threshold(600.0, "s", "PyTorch: the default of init_process_group with NCCL")
+GLOO_TIMEOUT_S: Final = threshold(1800.0, "s", "PyTorch: the default of init_process_group with gloo")
+DEFAULT_TIMEOUT_S: Final = {"nccl": NCCL_TIMEOUT_S, "gloo": GLOO_TIMEOUT_S}
+"""By backend, where the run's own timeout is not known."""
+MOST_PLACES: Final = threshold(
+    4, "places", "chosen: bounds the places that one sentence names; the rest is a number"
+)
+STALE_NS: Final = threshold(
+    10_000_000_000, "ns", "chosen: a host that has not been heard of for so long says nothing about its ranks"
+)
 
 
 PositionKind: TypeAlias = Literal["stuck", "outside", "moving", "ended", "crashed", "unknown"]

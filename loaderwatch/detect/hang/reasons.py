@@ -19,10 +19,12 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.hang.awaited import workers_of
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, main_frames, thread_places, waits_on_queue
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-_WAITERS: Final = 8
-"""Innermost frames of which one tells what kind of thread is awaited."""
+_WAITERS: Final = threshold(
+    8, "frames", "chosen: one of the innermost frames tells what kind of thread is awaited"
+)
 _STORAGE: Final = (
     *("nfs", "rpc_", "fuse", "request_wait_answer", "cifs", "smb", "ceph", "p9_", "ptlrpc", "ll_", "cl_", "osc_", "mdc_"),
     *("io_schedule", "wait_on_page", "folio_", "lock_page", "bit_wait", "wait_on_bit", "wait_on_buffer", "bio_", "blk_"),

@@ -14,18 +14,24 @@ import numpy as np
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.measures.progress import MAPPED_BYTES, Stuck, cpu_ratio, grown_lately
 from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RunWindow
 
-COMPUTING_RATIO: Final = 0.5
-"""Share of one core, from which a process computes for most of the time."""
-OWN_RATIO: Final = 0.8
-"""Of the looks, which find a process running, ready to run or asleep for a set time: nobody keeps it waiting."""
-BROUGHT_PART: Final = 0.5
-"""Of the bytes that a process reads: what storage or a connection brings of them is new."""
-LITTLE_PER_S: Final = 2**20
-"""A connection that brings no more would be waited for, and the host may well receive as much for others."""
-COMPUTES_FACTOR: Final = 2.0
-"""Times the limit, for one that computes while it reads what may be new: it decompresses, or it tries again."""
+COMPUTING_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of one core; a process that uses more computes for most of the time"
+)
+UNHINDERED_RATIO: Final = threshold(
+    0.8, "ratio", "chosen: of the looks that find a process running, ready or asleep for a set time"
+)
+BROUGHT_PART: Final = threshold(
+    0.5, "ratio", "chosen: of the bytes that a process reads; what storage or a connection brings is new"
+)
+LITTLE_PER_S: Final = threshold(
+    2**20, "bytes per s", "chosen: a slower connection would be waited for; others may receive as much"
+)
+COMPUTES_FACTOR: Final = threshold(
+    2.0, "factor", "chosen: times its limit, for a process that computes while it reads what may be new"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,8 @@ def retries_of(window: RunWindow, item: Stuck, process: SpanInfo) -> Retries | N
     seen = (rows["pid"] == process.pid) & (rows["t_ns"] >= half_ns)
     runs, sleeps = mean((rows["state"][seen] == ord("R")).astype(np.float64)), mean(rows["timer_wait"][seen])
     sleeps = sleeps if sleeps == sleeps else 0.0  # not recorded
-    computes = cpu_ratio(rank, process.pid, half_ns) >= COMPUTING_RATIO or runs >= OWN_RATIO
-    if runs + sleeps >= OWN_RATIO and _from_memory(window, item, process):
+    computes = cpu_ratio(rank, process.pid, half_ns) >= COMPUTING_RATIO or runs >= UNHINDERED_RATIO
+    if runs + sleeps >= UNHINDERED_RATIO and _from_memory(window, item, process):
         return Retries(1.0, sleeps=not computes and sleeps > runs)
     return Retries(COMPUTES_FACTOR, sleeps=False) if computes else None
 

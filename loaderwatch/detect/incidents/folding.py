@@ -14,12 +14,14 @@ import msgspec
 
 from loaderwatch.core.answers import Severity
 from loaderwatch.detect.finding import SEVERITIES, Finding, Folded, Texts
+from loaderwatch.detect.threshold import threshold
 
-MOST_FOLDED: Final = 8
+MOST_FOLDED: Final = threshold(8, "findings", "chosen: bounds what lies under one alert")
 STANDSTILLS: Final = frozenset(("S26", "S52", "S53"))
 """Hangs of a process in its own code, outside the loader."""
-PROVEN_PART: Final = 0.5
-"""So much of a GPU's idle time must a slow step or rank cost to be its cause."""
+PROVEN_PART: Final = threshold(
+    0.5, "ratio", "chosen: of a GPU's idle time; a rank that cost 8 % had hidden a GPU that idled for 49 %"
+)
 
 OF_THE_HOST: Final = frozenset(("S03", "S04", "S05", "S06", "S07", "S09", "S10", "S14"))
 """Scenarios whose cause is the machine or the job's settings: for two loaders it is one trouble."""
@@ -31,7 +33,7 @@ OF_MANY_FETCHES: Final = frozenset(("S22", "S23", "S25", "S49"))
 
 def explains(cause: Finding, effect: Finding) -> bool:
     """Whether ``effect`` is only another sign of ``cause``, so that one alert is enough for both."""
-    rule = _RULES.get((cause.code, effect.code))
+    rule = _EXPLAINED_BY.get((cause.code, effect.code))
     return rule is not None and cause.key != effect.key and rule(cause, effect)
 
 
@@ -282,7 +284,7 @@ def _one_interpreter(steps: Finding, waits: Finding) -> bool:
     return steps.scenario == waits.scenario == "S14" and _same_rank(steps, waits)
 
 
-_RULES: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
+_EXPLAINED_BY: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
     ("crashed", "running-out"): _crash_of_what_ran_out,
     ("crashed", "hung"): _same_rank,
     ("crashed", "caught-error"): _same_rank,  # the error that was caught so far, or one that came of it

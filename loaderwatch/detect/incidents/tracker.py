@@ -16,8 +16,11 @@ import msgspec
 
 from loaderwatch.detect.finding import SEVERITIES, Finding
 from loaderwatch.detect.incidents.folding import absorb, explains, graver, joined
+from loaderwatch.detect.threshold import threshold
 
-MOST_INDICES: Final = 64
+MOST_INCIDENT_SAMPLES: Final = threshold(
+    64, "samples", "chosen: bounds the sample indices that an incident keeps over its life"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +31,35 @@ class Hysteresis:
     gap_s: float  # seconds without the finding before its incident closes
 
 
+WINDOWS_TO_OPEN: Final = threshold(3, "windows", "chosen: one or two windows may show a wait that passes")
+OPENS_AT_ONCE: Final = threshold(
+    1, "windows", "chosen: whole epochs and the age of a hang were waited for already; a death is one event"
+)
+GAP_S: Final = threshold(5.0, "s", "chosen: an incident stays open through gaps that are shorter")
+BOUNDARY_GAP_S: Final = threshold(10.0, "s", "chosen: epoch boundaries show less often than waits")
+STANDSTILL_GAP_S: Final = threshold(
+    2.0, "s", "chosen: what moves again hangs no more; a dead process stays dead"
+)
+EVALUATION_GAP_S: Final = threshold(300.0, "s", "chosen: it may take so long until the next evaluation")
+FORECAST_GAP_S: Final = threshold(
+    15.0, "s", "chosen: a forecast wavers, and what it foretells may come meanwhile"
+)
+
 HYSTERESIS: Final[dict[str, Hysteresis]] = {
-    "input-bound": Hysteresis(windows=3, gap_s=5.0),
-    "epoch-boundary": Hysteresis(windows=1, gap_s=10.0),  # judged over whole epochs, so already steady
-    "hung": Hysteresis(windows=1, gap_s=2.0),  # it has waited for its age limit already
-    "slow-evaluation": Hysteresis(windows=3, gap_s=300.0),  # as long as it may take until the next evaluation
-    "crashed": Hysteresis(windows=1, gap_s=2.0),  # a dead process does not come back
-    # A forecast wavers, and what it foretells may come meanwhile.
-    "running-out": Hysteresis(windows=3, gap_s=15.0),
-    "headroom": Hysteresis(windows=3, gap_s=15.0),
+    "input-bound": Hysteresis(WINDOWS_TO_OPEN, GAP_S),
+    "epoch-boundary": Hysteresis(OPENS_AT_ONCE, BOUNDARY_GAP_S),
+    "hung": Hysteresis(OPENS_AT_ONCE, STANDSTILL_GAP_S),
+    "slow-evaluation": Hysteresis(WINDOWS_TO_OPEN, EVALUATION_GAP_S),
+    "crashed": Hysteresis(OPENS_AT_ONCE, STANDSTILL_GAP_S),
+    "running-out": Hysteresis(WINDOWS_TO_OPEN, FORECAST_GAP_S),
+    "headroom": Hysteresis(WINDOWS_TO_OPEN, FORECAST_GAP_S),
 }
-DEFAULT_HYSTERESIS: Final = Hysteresis(windows=3, gap_s=5.0)
-SURE_FOR_S: Final = 15.0
-"""Seconds without the rule that is told of an incident, after which a less sure rule of the same scenario takes its place."""
+DEFAULT_HYSTERESIS: Final = Hysteresis(WINDOWS_TO_OPEN, GAP_S)
+SURE_FOR_S: Final = threshold(
+    15.0,
+    "s",
+    "chosen: a less sure rule of the same scenario waits so long for the surer one to be found again",
+)
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,7 +268,7 @@ class Tracker:
             self._told_ns[incident.key] = now_ns
         indices = base.sample_indices
         if old.scenario == new.scenario:
-            indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INDICES:]
+            indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INCIDENT_SAMPLES:]
         finding = msgspec.structs.replace(
             base,
             severity=graver(old.severity, new.severity),

@@ -10,23 +10,23 @@ from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence, text_of, verdict
 from loaderwatch.detect.incidents.watching import watched
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.limits import WARNING_RATIO
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
 )
 from loaderwatch.detect.measures.shares import RECENT_S, Use, shares_of
-from loaderwatch.detect.measures.standstill import FEW_STEPS
+from loaderwatch.detect.measures.standstill import FEW_KNOWN_STEPS
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-UNMEASURED_S: Final = 20.0
-"""After so many seconds without any loader iterated, a process may well have the wrong one attached."""
-DIAGNOSED_S: Final = 10.0
-"""Seconds that detectors need to be sure, without first batches; in a shorter run they may say nothing."""
+UNMEASURED_S: Final = threshold(
+    20.0, "s", "chosen: a process that iterates no loader for so long may well have the wrong one attached"
+)
+DIAGNOSED_S: Final = threshold(10.0, "s", "chosen: detectors need so long to be sure, without first batches")
 FORECAST: Final = "running-out"
 """The code of findings about what will happen if the run goes on."""
 URGENCY: Final = {"hung": 2, FORECAST: 1}
 """Codes that speak before others of the same severity: training stands still, or is about to die."""
-_WARNING_RATIO: Final = Limits().input_warning_ratio
 _INPUT: Final = "input-bound"  # a remark with this code says what the data is waited for
 _TELLING: Final = ("fast-forward", "hung")  # a remark with such a code says why nothing is trained now
 
@@ -154,7 +154,7 @@ def _by_numbers(run: RunEvidence, occurrences: Sequence[Occurrence]) -> Verdict:
         return _too_short(window, over=True) or verdict("ok", "finished")
     use, ranks = run.use, sum(rank.process.state == "live" for rank in window.ranks.values())
     share, speed = use.wait_ratio or 0.0, use.steps_per_s or 0.0
-    if share * _in_loops_ratio(list(use.ranks.values())) >= _WARNING_RATIO:
+    if share * _in_loops_ratio(list(use.ranks.values())) >= WARNING_RATIO:
         judged = (
             each for each in occurrences if each.finding.code == _INPUT and each.finding.ended_ns is None
         )
@@ -167,7 +167,7 @@ def _by_numbers(run: RunEvidence, occurrences: Sequence[Occurrence]) -> Verdict:
         key=lambda each: each.finding.gain_ceiling_ratio or 0.0,
         default=None,
     )
-    if costly is not None and (costly.finding.gain_ceiling_ratio or 0.0) >= _WARNING_RATIO:
+    if costly is not None and (costly.finding.gain_ceiling_ratio or 0.0) >= WARNING_RATIO:
         return _of(costly)
     known_per_s = speed or None  # it is known a few seconds later
     return verdict("ok", "healthy", wait_ratio=share, steps_per_s=known_per_s, ranks=ranks)
@@ -176,7 +176,7 @@ def _by_numbers(run: RunEvidence, occurrences: Sequence[Occurrence]) -> Verdict:
 def _is_enough(uses: Sequence[Use]) -> bool:
     """Whether the last half minute holds enough steps for a verdict: a few of them, or few long ones."""
     long = any(use.batches and use.wait_s + use.step_s >= DIAGNOSED_S for use in uses)
-    return long or sum(use.batches for use in uses) >= FEW_STEPS
+    return long or sum(use.batches for use in uses) >= FEW_KNOWN_STEPS
 
 
 def _in_loops_ratio(uses: Sequence[Use]) -> float:
@@ -187,7 +187,7 @@ def _in_loops_ratio(uses: Sequence[Use]) -> float:
 
 def _much_wait(window: RunWindow, share: float) -> Verdict:
     """Return the verdict beside a share that no detector has judged yet."""
-    short = _too_short(window, over=False) if _steps(window) < FEW_STEPS else None
+    short = _too_short(window, over=False) if _steps(window) < FEW_KNOWN_STEPS else None
     if short is not None and short.severity == "info":
         return short
     return verdict("info", "waits-unjudged", wait_ratio=share)
@@ -231,7 +231,7 @@ def _quiet(window: RunWindow, ended: int) -> Verdict:
     if _unmeasured(live):
         return verdict("info", "unmeasured")
     steps = _steps(window)
-    if steps < FEW_STEPS:
+    if steps < FEW_KNOWN_STEPS:
         return _too_short(window, over=False) or verdict("ok", "warming-up")
     ages = [
         (rank.made_ns - rank.span.since_ns) / 1e9
@@ -260,14 +260,14 @@ def _too_short(window: RunWindow, *, over: bool) -> Verdict | None:
         return None
     wait_ratio = sum(one.wait_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
     start_ratio = sum(one.start_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
-    much = wait_ratio + start_ratio >= _WARNING_RATIO
+    much = wait_ratio + start_ratio >= WARNING_RATIO
     return verdict(
         "info" if much else "ok",
         "too-short",
         over=over,
         wait_ratio=wait_ratio,
         elapsed_s=elapsed_s,
-        start_ratio=start_ratio if start_ratio >= _WARNING_RATIO else None,
+        start_ratio=start_ratio if start_ratio >= WARNING_RATIO else None,
         needed_s=DIAGNOSED_S,
         much=much,
     )

@@ -10,7 +10,7 @@ from loaderwatch.core.answers import Param, Verdict
 from loaderwatch.core.facts import LoaderInfo, SpanInfo
 from loaderwatch.detect.finding import verdict
 from loaderwatch.detect.input_bound.words import code_line
-from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, stack_of, trains_on
+from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, TERMINAL, stack_of, trains_on
 from loaderwatch.detect.measures.stacks import (
     Frame,
     collective,
@@ -22,7 +22,6 @@ from loaderwatch.detect.measures.stacks import (
 from loaderwatch.detect.measures.standstill import goes_on
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-_TERMINAL: Final = ("n_tty_read", "tty_read")  # somebody is asked
 _DOES: Final = (
     "idle",
     "fetch",
@@ -77,7 +76,7 @@ def _open(rank: RankWindow) -> _Open | None:
     # In a step the model may be called again and again, as by an evaluation, or by a search that finds no end.
     since_ns = span.since_ns if span.step_since_ns is None else span.step_since_ns
     age_s = goes_on(rank, since_ns)
-    if age_s is None or span.wchan in _TERMINAL:
+    if age_s is None or span.wchan in TERMINAL:
         return None
     dump = stack_of(rank, -1, None)
     frames = main_frames(dump) if dump is not None and dump.taken_ns > since_ns else ()

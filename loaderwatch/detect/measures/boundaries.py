@@ -13,10 +13,10 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.detect.device_clock import hidden_of, told_of
 from loaderwatch.detect.limits import NEWEST_EPOCHS
 from loaderwatch.detect.measures.statistics import Floats, known, median
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, seconds
 
-NOISE_S: Final = 0.001
-"""Less hidden of a first wait is no work that was left: the two clocks differ by as much."""
+NOISE_S: Final = threshold(0.001, "s", "chosen: the loop's and the device's clock differ by as much")
 
 
 @dataclass(frozen=True, slots=True)

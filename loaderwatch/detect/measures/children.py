@@ -15,7 +15,7 @@ import numpy as np
 
 from loaderwatch.core.facts import HELD_RATIO, WOKEN_PER_S, StackDump
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
-from loaderwatch.detect.measures.progress import FEW, STILL_SWITCHES_PER_S
+from loaderwatch.detect.measures.progress import FEW_PROCESS_READINGS, STILL_SWITCHES_PER_S
 from loaderwatch.detect.measures.stacks import (
     Frame,
     main_frames,
@@ -23,14 +23,21 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
     working_thread,
 )
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-LOOK_BACK_S: Final = 30.0
-LEAST_S: Final = 6.0
-"""So many seconds of the last thirty are of that kind, at least."""
-FEW_STACKS: Final = 2
-ASLEEP_PART: Final = 0.25
-"""Of what it is blocked, 0 to 1, the part from which on it sleeps for a set time instead, by looks of one a second at its kernel function."""
+HELD_LOOK_BACK_S: Final = threshold(
+    30.0, "s", "chosen: how far back another thread's hold of the interpreter is looked for"
+)
+LEAST_HELD_S: Final = threshold(
+    6.0, "s", "chosen: a fifth of the look back; so many seconds must be of that kind"
+)
+FEW_HELD_STACKS: Final = threshold(
+    2, "stacks", "chosen: a single stack may show a thread that held the interpreter by chance"
+)
+ASLEEP_PART: Final = threshold(
+    0.25, "ratio", "chosen: of the blocked time, by one look a second; a thread that sleeps for more polls"
+)
 
 
 @dataclass(frozen=True)
@@ -74,16 +81,16 @@ def _mean(rank: RankWindow, pid: int, since_ns: int, column: str) -> float | Non
     rows = rank.table("processes")
     values = rows[column][(rows["pid"] == pid) & (rows["t_ns"] >= since_ns)]
     values = values[np.isfinite(values)]
-    return float(values.mean()) if values.size >= FEW else None
+    return float(values.mean()) if values.size >= FEW_PROCESS_READINGS else None
 
 
 def interpreter_held(rank: RankWindow) -> Held | None:
     """Return how long another thread has kept the rank's training thread from running lately; None where none did."""
     rows = rank.table("processes")
-    since_ns = rank.made_ns - int(LOOK_BACK_S * 1e9)
+    since_ns = rank.made_ns - int(HELD_LOOK_BACK_S * 1e9)
     mine = (rows["pid"] == rank.process.pid) & (rows["worker"] == -1) & (rows["t_ns"] >= since_ns)
     times, switches = rows["t_ns"][mine], rows["voluntary_switches"][mine]
-    if times.size < LEAST_S:
+    if times.size < LEAST_HELD_S:
         return None
     took_s = np.diff(times) / 1e9
     main, whole, lacked = (
@@ -98,13 +105,13 @@ def interpreter_held(rank: RankWindow) -> Held | None:
             & (woken >= WOKEN_PER_S * blocked)
             & (took_s > 0)
         )
-    if float(took_s[held].sum()) < LEAST_S:
+    if float(took_s[held].sum()) < LEAST_HELD_S:
         return None
     if float(np.nansum(rows["timer_wait"][mine][1:][held])) > ASLEEP_PART * float(blocked[held].sum()):
         return None  # it sleeps for some milliseconds at a time, as a loop does that looks for something
     dumps = [dump for dump in _stacks(rank) if _shows(dump)]
     looked_s = float(took_s.sum())
-    if len(dumps) < FEW_STACKS:
+    if len(dumps) < FEW_HELD_STACKS:
         return None
     dump, frame = _usual(dumps)
     return Held(

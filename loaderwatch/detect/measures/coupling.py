@@ -31,24 +31,37 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean
 from loaderwatch.detect.stacking import columns_from, grouped, stacked
 from loaderwatch.detect.text import ranks_phrase
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns, RankWindow, first_at, one_of, seconds
 from loaderwatch.texts.formats import duration
 
-LEAST_ITERATIONS: Final = 8
-STRETCHED_TO: Final = 32  # slow iterations: look further back until there are so many
-MOST_ITERATIONS: Final = 400
-EQUAL_RATIO: Final = 0.2  # mean iterations that differ less than this are the same
-WAIT_RATIO: Final = 0.1  # share of an iteration below which a wait for others is noise
-WAIT_FLOOR_S: Final = 0.002
-MIRRORED_RATIO: Final = 0.5  # so much of one rank's data wait must be found in the others' steps
-BLAMED_RATIO: Final = 0.75  # share of all waiting that one rank, or few, must have caused to be named
-LATE_RATIO: Final = (
-    0.1  # a rank that waits less than this share of the longest wait of an iteration came late
+LEAST_ITERATIONS: Final = threshold(8, "iterations", "chosen: fewer do not tell which rank waits for which")
+STRETCHED_TO: Final = threshold(
+    32, "iterations", "chosen: where iterations are slow, the look back is stretched to so many"
 )
-MOST_WITNESSES: Final = 32  # ranks whose phases are looked at
-FEW_RATIO: Final = 0.25  # "few" is at most this share of all ranks
+MOST_ITERATIONS: Final = threshold(
+    400, "iterations", "chosen: bounds what is compared where iterations are quick"
+)
+EQUAL_RATIO: Final = threshold(0.2, "ratio", "chosen: ranks whose mean iterations differ by less go in step")
+WAIT_RATIO: Final = threshold(
+    0.1, "ratio", "chosen: a wait for others below this share of an iteration is noise"
+)
+WAIT_FLOOR_S: Final = threshold(0.002, "s", "chosen: as WAIT_RATIO, where iterations are short")
+MIRRORED_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: half of one rank's data wait must be found in the others' steps"
+)
+BLAMED_RATIO: Final = threshold(
+    0.75, "ratio", "chosen: a rank, or a few, are named if they caused three quarters of all waiting"
+)
+LATE_RATIO: Final = threshold(
+    0.1, "ratio", "chosen: a rank that waits less than this share of an iteration's longest wait came late"
+)
+MOST_WITNESSES: Final = threshold(32, "ranks", "chosen: bounds the ranks whose phases are compared")
+FEW_RATIO: Final = threshold(
+    0.25, "ratio", "chosen: at most this share of all ranks are a few, and may be named together"
+)
 Source: TypeAlias = Literal["measured", "durations"]
-PHASES: Final = ("forward", "backward", "optimizer", "other")
+COMPARED_PHASES: Final = ("forward", "backward", "optimizer", "other")
 _COMPARED: Final = (
     "loader",
     "epoch",
@@ -59,7 +72,7 @@ _COMPARED: Final = (
     "step_ns",
     "collective_ns",
 )
-_COLUMNS: Final = (*_COMPARED, "forward_ns", "backward_ns", "optimizer_ns")
+_WITH_PHASES: Final = (*_COMPARED, "forward_ns", "backward_ns", "optimizer_ns")
 
 
 @dataclass(frozen=True)
@@ -199,7 +212,7 @@ def _steps(ranks: list[RankWindow], limits: Limits) -> list[_Steps]:
     found: dict[int, _Steps] = {}
     for group in grouped(sizes):
         members = [by_number[number] for number in group]
-        parts = [columns_from(rank.steps, _COLUMNS, firsts[rank.rank]) for rank in members]
+        parts = [columns_from(rank.steps, _WITH_PHASES, firsts[rank.rank]) for rank in members]
         columns = dict(zip(_COMPARED, stacked([part[: len(_COMPARED)] for part in parts]), strict=True))
         wait_ns, step_ns = columns["wait_ns"], columns["step_ns"]
         usable = (columns["off_main_thread"] != 1) & (wait_ns >= 0) & (step_ns >= 0)
@@ -357,25 +370,25 @@ def _where(late: list[_Steps], early: list[_Steps]) -> str | None:
     early, late = early[:MOST_WITNESSES], late[:MOST_WITNESSES]
     on_device = _device_means(early) - _device_means(late)
     longer = on_device if np.isfinite(on_device).all() else _phase_means(early) - _phase_means(late)
-    if not math.isfinite(longer[PHASES.index("backward")]):
+    if not math.isfinite(longer[COMPARED_PHASES.index("backward")]):
         return None
-    return PHASES[int(np.nanargmax(longer))]
+    return COMPARED_PHASES[int(np.nanargmax(longer))]
 
 
 def _device_means(ranks: list[_Steps]) -> Floats:
-    """Return the mean seconds that the device takes in each of ``PHASES``, shape (4,); NaN where it timed none on some rank."""
+    """Return the mean seconds that the device takes in each of ``COMPARED_PHASES``, shape (4,); NaN where it timed none on some rank."""
     found = []
     for steps in ranks:
         waits = steps.device
         mine = (waits["gpu_backward_ns"] > 0) & np.isin(waits["request_ns"], steps.request_ns)
-        known = [mean(seconds(waits[f"gpu_{name}_ns"][mine])) for name in PHASES[:-1]]
+        known = [mean(seconds(waits[f"gpu_{name}_ns"][mine])) for name in COMPARED_PHASES[:-1]]
         found.append([*known, mean(seconds(waits["gpu_step_ns"][mine])) - float(np.nansum(known))])
     means: Floats = np.array(found).mean(axis=0)
     return means
 
 
 def _phase_means(ranks: list[_Steps]) -> Floats:
-    """Return the mean seconds that each of ``PHASES`` takes, shape (4,)."""
+    """Return the mean seconds that each of ``COMPARED_PHASES`` takes, shape (4,)."""
     found = []
     for steps in ranks:
         known = [mean(seconds(values)) for values in steps.phases]

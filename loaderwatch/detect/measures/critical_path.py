@@ -25,10 +25,12 @@ from loaderwatch.detect.measures.shares import (
     waits_for_training,
 )
 from loaderwatch.detect.measures.uses import uses_of
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-COUNTS_S: Final = RECENT_S / 2
-"""For so long after its end a rank counts: as long as most of the interval is its own."""
+COUNTS_S: Final = threshold(
+    RECENT_S / 2, "s", "chosen: a rank counts for so long after its end, as most of the interval is its own"
+)
 
 
 @dataclass(frozen=True, slots=True)

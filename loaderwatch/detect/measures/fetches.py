@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,22 +13,35 @@ from numpy.typing import NDArray
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.measures.statistics import Floats, mean, median, ratio, total
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, seconds
 
 Ints = NDArray[np.int64]
-SAMPLE_CPU_S = 50e-6  # CPU seconds on an idle host; 11 to 17 µs were measured for a sample of tensors in memory; decoding a small picture takes 100 µs and more
-COPY_BYTES_PER_S = (
-    2e9  # a slow copy within memory; at a lower rate, augmenting a large sample would pass for copying it
+SAMPLE_CPU_S: Final = threshold(
+    50e-6, "s", "idle host: a sample of tensors took 11 to 17 µs; a small picture takes 100 µs or more"
 )
-FEW_BYTES = 4096  # read for a batch; logs and progress bars read as much
-INDEX_BYTES = 8  # read for a sample: a worker reads its pickled index, of 3 to 7 bytes, from a pipe
-MEMORY_CPU_RATIO = (
-    0.5  # of a fetch on an idle host: who waits for longer than it computes does not take samples from memory
+COPY_BYTES_PER_S: Final = threshold(
+    2e9, "bytes per s", "chosen: a slow copy within memory; a lower rate would let augmenting pass"
 )
-JUMP = 3.0  # burst credits and throughput caps cost a factor of three to thirty
-FEW_BEFORE = 3  # fetches of each worker before the change
-FEW_AFTER = 2
-TOGETHER_S = 2.0  # all workers change within this, or within one slow fetch
+FEW_BYTES: Final = threshold(4096, "bytes", "chosen: logs and progress bars read as much for a batch")
+INDEX_BYTES: Final = threshold(
+    8, "bytes", "a worker reads the pickled index of a sample, of 3 to 7 bytes, from a pipe"
+)
+MEMORY_CPU_RATIO: Final = threshold(
+    0.5, "ratio", "chosen, for an idle host: a fetch that waits longer than it computes is not from memory"
+)
+JUMP_FACTOR: Final = threshold(
+    3.0, "factor", "burst credits and throughput caps cost a factor of three to thirty"
+)
+FEW_BEFORE: Final = threshold(
+    3, "fetches", "chosen: so many of each worker before a change show what was usual"
+)
+FEW_AFTER: Final = threshold(
+    2, "fetches", "chosen: so many of each worker show that a change lasts; twice as many of a lone one"
+)
+TOGETHER_S: Final = threshold(
+    2.0, "s", "chosen: all workers change within this time, or within one slow fetch"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,7 @@ class Fetches:
             return False
         for worker in workers:
             took = self.fetch_s[(self.worker == worker) & np.isfinite(self.fetch_s)]
-            if took.size <= FEW_BEFORE or took[-1] < JUMP * median(took[:-1][-20:]):
+            if took.size <= FEW_BEFORE or took[-1] < JUMP_FACTOR * median(took[:-1][-20:]):
                 return False
         return True
 
@@ -181,7 +195,7 @@ def _split(took: NDArray[np.float64], few_after: int) -> int | None:
     usual_s = float(np.quantile(took, 0.1))
     # Slow: nearer to the slow end than to the quick one, on a scale of ratios.
     end_s = median(took[-few_after:])
-    if not 0 < JUMP * usual_s <= end_s:
+    if not 0 < JUMP_FACTOR * usual_s <= end_s:
         return None
     slow = took > math.sqrt(usual_s * end_s)
     quick = np.flatnonzero(~slow)
@@ -189,7 +203,7 @@ def _split(took: NDArray[np.float64], few_after: int) -> int | None:
     before = took[max(0, split - 20) : split]
     if split < FEW_BEFORE or took.size - split < few_after or slow[max(0, split - 20) : split].mean() > 0.2:
         return None
-    return split if median(took[split:]) >= JUMP * median(before) else None
+    return split if median(took[split:]) >= JUMP_FACTOR * median(before) else None
 
 
 def _throughput(fetches: Fetches, rows: NDArray[np.int64]) -> float:

@@ -12,10 +12,15 @@ from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, quantile
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, seconds
 
-BUSY_RATIO = 0.95
-LOW_POWER_RATIO = 0.5
+SPINNING_RATIO: Final = threshold(
+    0.95, "ratio", "NVML counts a waiting NCCL kernel as 100 % busy (yolov5#8398, Lightning#5865)"
+)
+LOW_POWER_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: full utilization on a cool GPU is a hang by reports (yolov5#8398)"
+)
 STARVED: Final = {
     "device": "gpu-starved-on-its-stream",
     "nvml": "gpu-starved-by-nvml",
@@ -23,8 +28,9 @@ STARVED: Final = {
 """What the data wait is called as evidence, by whose clock it is."""
 
 
-FEW_TIMED: Final = 3
-"""Steps that the device must have timed: it does so in one of sixteen, and once a second."""
+FEW_TIMED: Final = threshold(
+    3, "steps", "chosen: the device times one step of sixteen and one a second, so more take long to come"
+)
 
 
 def device_phase_s(rank: RankWindow, phase: str, since_ns: int) -> float:
@@ -71,7 +77,7 @@ def spins_in_collective(rank: RankWindow, since_ns: int) -> Text | None:
     mask = gpus["t_ns"] >= since_ns
     utilization = mean(gpus["utilization_ratio"][mask])
     power, limit = mean(gpus["power_w"][mask]), mean(gpus["power_limit_w"][mask])
-    if utilization >= BUSY_RATIO and power <= LOW_POWER_RATIO * limit:
+    if utilization >= SPINNING_RATIO and power <= LOW_POWER_RATIO * limit:
         percent = utilization * 100
         return Text(
             "gpu-blocked-in-collective",

@@ -13,17 +13,30 @@ from numpy.typing import NDArray
 
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns, HostWindow, RankWindow, distinct, first_at
 
-RECENT_NS = 10_000_000_000
-FEW_LOOKS = 4
-NOW_NS = 2_500_000_000  # processes are looked at once a second: who was not seen for so long is gone
-LOOK_NS = 1_000_000_000  # processes are looked at this often, and a look tells of the time before it
-FEW_FETCHES = 2
-SLOWEST: Final = 3.0
-"""How many times the CPU time, at most, the same work takes on a full host: it shares caches, cores and the memory bus with others.
-At a pressure of 0.9, unpacking two small tensors took 2.0 to 2.4 ms, where less than 2 ms are nothing."""
-FEW_SECONDS = 4.0  # of fetching, all workers together: CPU use of processes is known to the second only
+RECENT_NS: Final = threshold(
+    10_000_000_000, "ns", "chosen: ten readings of a host and its processes, which are taken once a second"
+)
+FEW_WORKER_LOOKS: Final = threshold(
+    4, "looks", "chosen: fewer looks at workers tell nothing of how often they run"
+)
+NOW_NS: Final = threshold(
+    2_500_000_000, "ns", "processes are read once a second: who was not seen for two readings is gone"
+)
+LOOK_NS: Final = threshold(
+    1_000_000_000, "ns", "the streamer reads processes this often, and a reading tells of the time before it"
+)
+FEW_FETCHES: Final = threshold(
+    2, "fetches", "chosen: the newest of each worker, where a fetch takes longer than RECENT_NS"
+)
+SLOWEST: Final = threshold(
+    3.0, "factor", "at a pressure of 0.9 unpacking two small tensors took 2.0 to 2.4 ms; below 2 is nothing"
+)
+FEW_SECONDS: Final = threshold(
+    4.0, "s", "chosen: of fetching, all workers together; CPU use of processes is known to the second only"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +164,7 @@ def _runnable_ratio(rank: RankWindow) -> float:
     rows = rank.table("processes")
     recent = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] >= 0)
     states = rows["state"][recent]
-    return float((states == ord("R")).mean()) if states.size >= FEW_LOOKS else math.nan
+    return float((states == ord("R")).mean()) if states.size >= FEW_WORKER_LOOKS else math.nan
 
 
 def slowness_of(load: HostLoad, rank: RankWindow, cpus: Cpus | None = None) -> float:

@@ -23,30 +23,52 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
 )
 from loaderwatch.detect.measures.statistics import Floats, high, known, mean
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
 
 WORKER_IDLE = "idle"
 LOADER_PHASES = ("iter", "wait", "teardown")
 STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
-FIRST_FACTOR: Final = 3.0
-"""Times the floor, without a history: for one sample that a worker cannot finish, a first gap between two passes, compiling, and the
-end of a process. Who works there for longer uses a CPU, or lets a thread or child do so."""
-QUIET_NS: Final = 20_000_000_000
-"""How far back a process is looked at to tell whether it moves."""
-READING_NS: Final = 1_200_000_000  # processes are read once a second
+FIRST_FACTOR: Final = threshold(
+    3.0, "factor", "chosen: times the floor, for one sample, a first gap, compiling and the end of a process"
+)
+QUIET_NS: Final = threshold(
+    20_000_000_000, "ns", "chosen: a process that has not moved for so long stands still"
+)
+READING_NS: Final = threshold(
+    1_200_000_000, "ns", "processes are read once a second, and a reading may come a little late"
+)
 UNINTERRUPTIBLE: Final = ord("D")
+TERMINAL: Final = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
 FROZEN: Final = ("refrigerator", "freezer")  # somebody has paused its control group
-FEW = 3  # steps before which a phase has no history worth the name
-STILL_SWITCHES_PER_S = 1.0
-POLLS_RATIO = 0.8  # of the looks, which find a process asleep that looks for something again and again
-POLLS_PER_S = 5.0
-LOCKED_RATIO = 0.8  # of the looks, which find a process in a lock that it waits for
-HOLE_S = 4.0  # between two samples of processes that are taken every second
-MAIN_READ_CHARS = 65_536  # the training process reads a little all the time (progress bars, /proc)
-MAIN_WRITTEN_CHARS = 65_536  # and it writes a little: stacks that we ask for
-MAPPED_BYTES = (
-    2**18
-)  # from storage without a read(): memory-mapped files; less may be pages of programs that come back
+FEW_STEPS_OF_PHASE: Final = threshold(
+    3, "steps", "chosen: a phase that was seen less often has no history worth the name"
+)
+FEW_PROCESS_READINGS: Final = threshold(3, "readings", "chosen: fewer do not tell whether a process moves")
+STILL_SWITCHES_PER_S: Final = threshold(
+    1.0, "switches per s", "chosen: a loop that polls or sleeps wakes more often than what stands still"
+)
+POLLS_RATIO: Final = threshold(
+    0.8, "ratio", "chosen: of the looks, which find a process asleep for a set time"
+)
+POLLS_PER_S: Final = threshold(
+    5.0, "switches per s", "chosen: a loop that sleeps more often looks for something again and again"
+)
+IN_LOCK_RATIO: Final = threshold(
+    0.8, "ratio", "chosen: of the looks that find a process in a lock for which it waits"
+)
+HOLE_S: Final = threshold(
+    4.0, "s", "chosen: processes are read once a second; a host with no rows for so long was paused"
+)
+MAIN_READ_CHARS: Final = threshold(
+    65_536, "bytes", "chosen: a training process reads a little all the time, as for progress bars and /proc"
+)
+MAIN_WRITTEN_CHARS: Final = threshold(
+    65_536, "bytes", "chosen: a training process writes a little that is no save, such as its stacks"
+)
+MAPPED_BYTES: Final = threshold(
+    2**18, "bytes", "chosen: less from storage without a read() may be pages of programs that come back"
+)
 
 
 @dataclass(frozen=True)
@@ -104,7 +126,7 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
         # a process ends once: nothing before tells how long that takes
         return floor_s * FIRST_FACTOR, math.nan
     history = history_s(rank, span)
-    few = FEW if span.phase in STEP_PHASES else 1
+    few = FEW_STEPS_OF_PHASE if span.phase in STEP_PHASES else 1
     if history.size < few:
         factor = limits.first_factor
         if span.phase in LOADER_PHASES and _one_sample(rank, span, floor_s):
@@ -152,7 +174,7 @@ def waits_for_lock(rank: RankWindow) -> bool:
         return False
     since_ns, rows = recent_ns(rank, span), rank.table("processes")
     locked = rows["lock_wait"][(rows["pid"] == span.pid) & (rows["t_ns"] >= since_ns)]
-    return mean(locked) >= LOCKED_RATIO and stands_still(rank, span.pid, since_ns)
+    return mean(locked) >= IN_LOCK_RATIO and stands_still(rank, span.pid, since_ns)
 
 
 def polls(rank: RankWindow) -> bool:
@@ -163,7 +185,7 @@ def polls(rank: RankWindow) -> bool:
     since_ns, rows = recent_ns(rank, span), rank.table("processes")
     mine = (rows["pid"] == span.pid) & (rows["t_ns"] >= since_ns)
     asleep, switches = rows["timer_wait"][mine], rows["voluntary_switches"][mine]
-    if asleep.size < FEW or not mean(asleep) >= POLLS_RATIO:
+    if asleep.size < FEW_PROCESS_READINGS or not mean(asleep) >= POLLS_RATIO:
         return False
     polled = float(switches[-1] - switches[0]) / ((rank.made_ns - since_ns) / 1e9)
     return polled >= POLLS_PER_S and cpu_ratio(rank, span.pid, since_ns) < BUSY_CPU_RATIO
@@ -324,7 +346,7 @@ def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
     """
     rows = rank.table("processes")
     mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["voluntary_switches"])
-    if mask.sum() < FEW or not cpu_ratio(rank, pid, since_ns) < IDLE_CPU_RATIO:
+    if mask.sum() < FEW_PROCESS_READINGS or not cpu_ratio(rank, pid, since_ns) < IDLE_CPU_RATIO:
         return False
     switches, times = rows["voluntary_switches"][mask], rows["t_ns"][mask]
     return float(switches[-1] - switches[0]) <= STILL_SWITCHES_PER_S * (int(times[-1]) - int(times[0])) / 1e9

@@ -15,13 +15,17 @@ from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.progress import STEP_PHASES
 from loaderwatch.detect.measures.statistics import total
 from loaderwatch.detect.nesting import known_ns
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns, RankWindow, between_s, first_at, one_of, seconds
 
 _TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
-QUIET_ROWS = 64
-_BACKLOG_ROWS: Final = 16
-RECENT_S: Final = 30.0
-"""How far shares and speeds look back: long enough for slow steps, short enough to follow changes."""
+QUIET_ROWS: Final = threshold(
+    64, "batches", "chosen: a rank with slow steps is judged by at least so many of its last batches"
+)
+_BACKLOG_ROWS: Final = threshold(
+    16, "batches", "chosen: the newest ones, whose median is the work that a device usually has left"
+)
+RECENT_S: Final = threshold(30.0, "s", "chosen: long enough for slow steps, short enough to follow changes")
 
 Blocked = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Requests (ns UTC, in order) and for each the seconds of its step in which the rank waited for another one."""

@@ -12,13 +12,15 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, known, mean, median
+from loaderwatch.detect.threshold import threshold
 
-FEW_ROWS: Final = 3
-"""Batches, or fetches, of which a typical value is taken at least."""
-OUTLIER: Final = 4.0
-"""Times the median from which on a value counts as no more than that: one sample of twelve seconds is no drift."""
-BLOCKS: Final = 8
-"""Stretches of equal length of a course, which are compared."""
+FEW_ROWS: Final = threshold(3, "rows", "chosen: of fewer batches or fetches no typical value is taken")
+OUTLIER_FACTOR: Final = threshold(
+    4.0, "factor", "chosen: times the median; larger values are cut, since one of twelve seconds is no drift"
+)
+COURSE_BLOCKS: Final = threshold(
+    8, "blocks", "chosen: of equal length, to compare; single seconds vary much on a busy machine"
+)
 
 
 def typical(values: Floats) -> float:
@@ -26,7 +28,7 @@ def typical(values: Floats) -> float:
     values = known(values)
     if values.size < FEW_ROWS:
         return float("nan")
-    return mean(np.minimum(values, OUTLIER * float(np.median(values))))
+    return mean(np.minimum(values, OUTLIER_FACTOR * float(np.median(values))))
 
 
 def parts(course: Course) -> Iterator[Course]:
@@ -43,13 +45,13 @@ def parts(course: Course) -> Iterator[Course]:
 
 def ends(values: Floats) -> tuple[float, float]:
     """Return the first and the last of the ``blocks``, for which no other has to be worked out."""
-    oldest, *_, newest = np.array_split(values, BLOCKS)
+    oldest, *_, newest = np.array_split(values, COURSE_BLOCKS)
     return median(oldest), median(newest)
 
 
 def blocks(values: Floats) -> Floats:
-    """Return the medians of ``BLOCKS`` stretches, oldest first: of single seconds a busy machine makes anything."""
-    return np.array([median(part) for part in np.array_split(values, BLOCKS)])
+    """Return the medians of ``COURSE_BLOCKS`` stretches, oldest first: of single seconds a busy machine makes anything."""
+    return np.array([median(part) for part in np.array_split(values, COURSE_BLOCKS)])
 
 
 def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:

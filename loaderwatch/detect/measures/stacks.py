@@ -14,6 +14,7 @@ from typing import Final
 from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import Call, StackDump
 from loaderwatch.core.system import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
+from loaderwatch.detect.threshold import threshold
 
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
@@ -39,8 +40,9 @@ _ENDS: Final = (("threading.py", "_shutdown"), ("util.py", "_exit_function"))
 _BEGINS: Final = ("<module>", "_run_module_as_main", "_bootstrap")
 """The outermost frames of a script, of ``python -m``, and of a thread."""
 _NAMELESS: Final = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>")
-MOST_FRAMES: Final = 100
-"""``faulthandler`` writes no more of a stack: its outermost frame is then not the first."""
+MOST_FRAMES: Final = threshold(
+    100, "frames", "CPython: faulthandler writes no more of a stack, so its outermost frame is not the first"
+)
 _TAKING: Final = ("acquire", "lock", "__enter__")
 _LOCK_FILES: Final = ("lock", "synchronize", "multiprocessing/managers", "multiprocessing\\managers")
 _BUILDS: Final = (
@@ -96,7 +98,7 @@ NATIVE: Final = Frame("<frozen>", "???", "<no Python frame>")
 """What stands for the stack of a thread without Python code: of the main one, when the interpreter has taken its modules down."""
 
 
-_GIVERS: Final = (
+_WAITED_FOR: Final = (
     ("a child process", CHILD_FUNCTIONS, ("subprocess.py", "popen_fork.py")),
     ("a pipe", PIPE_FUNCTIONS, ("connection.py",)),
     ("the network", (*SOCKET_FUNCTIONS, "skb_wait"), ("socket.py", "ssl.py")),
@@ -296,7 +298,11 @@ def awaited(frames: Sequence[Frame], wchan: str) -> str:
     """Return what a process waits for that another process or machine gives, by the kernel function that it stands in."""
     modules = {PurePath(frame.file).name for frame in frames[:3]}
     return next(
-        (word for word, functions, files in _GIVERS if waits_in(functions, wchan) or modules & set(files)),
+        (
+            word
+            for word, functions, files in _WAITED_FOR
+            if waits_in(functions, wchan) or modules & set(files)
+        ),
         "an answer",
     )
 

@@ -11,16 +11,19 @@ from loaderwatch.core.records import TIME_COLUMN
 from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, history_s
 from loaderwatch.detect.measures.shares import open_wait_s
 from loaderwatch.detect.measures.statistics import high
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at
 
-LONG_S: Final = 3.0
-"""Least age in s of a span that goes on for longer than usual: below that it is a pause that people need not know of."""
-LONG_FACTOR: Final = 3.0
-"""Times the 99th percentile of what went before, from which on a span goes on for longer than usual."""
-FIRST_S: Final = 10.0
-"""Age in s for what has no history: a first batch, a first start of workers, a first gap between two epochs."""
-FEW_STEPS: Final = 5
-"""Steps without which waits and steps have no history; of what comes once in an epoch, one is enough."""
+LONG_S: Final = threshold(
+    3.0, "s", "chosen: a pause that lasts for less is nothing that people need to know of"
+)
+LONG_FACTOR: Final = threshold(3.0, "factor", "chosen: times the 99th percentile of what went before")
+FIRST_S: Final = threshold(
+    10.0, "s", "chosen, without a history: a first batch, a start of workers, a first gap between epochs"
+)
+FEW_KNOWN_STEPS: Final = threshold(
+    5, "steps", "chosen: fewer are no history; of what comes once in an epoch, one is enough"
+)
 
 
 def goes_on(rank: RankWindow, since_ns: int) -> float | None:
@@ -32,7 +35,7 @@ def goes_on(rank: RankWindow, since_ns: int) -> float | None:
     if age_s < LONG_S:
         return None
     before_s = history_s(rank, span)
-    few = FEW_STEPS if span.phase in ("wait", *STEP_PHASES) else 1
+    few = FEW_KNOWN_STEPS if span.phase in ("wait", *STEP_PHASES) else 1
     least_s = LONG_S if before_s.size >= few else FIRST_S
     usual_s = float(np.nan_to_num(high(before_s, 0.99)))
     return age_s if age_s >= max(least_s, LONG_FACTOR * usual_s) else None

@@ -4,40 +4,68 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-MIN_PERIODS = 3  # that a comb of waits must show
-MIN_CORRELATION = 0.35
-FEW_READINGS = 4  # before a growth is called steady
-FEW_FOR_DRIFT = 16  # values of a noisy series
-CLEAR = 6.0  # times the noise by which such a series grows
-MOST = 1e100
-"""Nothing is measured so large: whoever sent it meant harm, and its sums and squares would overflow."""
-TICKS = 8
-"""Consecutive moments that are looked at together, to tell a clock from pauses of equal length."""
-OUTLIERS = 4.0
-"""Spreads from the median. A pause that is further off is clipped to this distance."""
-FEW_FAR = 8
-"""Far pauses (beyond ``OUTLIERS``) that the third test of ``by_a_clock`` needs."""
-MADE_UP = 0.7
-"""A clock makes up for late ticks, so the running sum of its far pauses stays within this many roots of their sum of squares. Chance gives 1.6."""
-MANY_TICKS = 60
-"""Moments that the test of medians needs."""
-CLIPPED_RATIO = 0.53
-TICKS_RATIO = 0.55
-"""Spread of a sum over what chance gives, below which the moments follow a clock: for clipped sums and for medians.
+from loaderwatch.detect.threshold import threshold
 
-Measured by simulation. Of clocks with jitter, late ticks or a late start, 97, 99 and 99.9 % are found with 60, 88 and 150 moments; of random
-pauses of equal length, 5, 1 and 0.2 % are taken for a clock. With 40 moments it is 99 % of clocks without late ticks, and 4 % of pauses."""
-STEADY_RATIO = 0.4  # the slope of each half against that of the whole: what levels off is no leak
+Floats = NDArray[np.float64]
+MIN_PERIODS: Final = threshold(3, "periods", "chosen: a comb of waits must repeat so often")
+MIN_CORRELATION: Final = threshold(
+    0.35, "ratio", "chosen: a comb of waits must agree with itself this well, one period later"
+)
+FEW_FOR_GROWTH: Final = threshold(
+    4, "readings", "chosen: each half of a series needs two readings for a slope"
+)
+FEW_FOR_DRIFT: Final = threshold(
+    16, "values", "of so many noise alone grows by CLEAR_DRIFT_FACTOR in a few cases in a million"
+)
+CLEAR_DRIFT_FACTOR: Final = threshold(
+    6.0, "factor", "times the noise: noise alone grows by as much in a few of a million series of 16"
+)
+MOST_MEASURABLE: Final = threshold(
+    1e100, "units", "chosen: whoever sent more meant harm, and its sums and squares would overflow"
+)
+TICKS: Final = threshold(
+    8, "moments", "chosen: in a row, looked at together to tell a clock from pauses of equal length"
+)
+CLIPPED_SPREADS: Final = threshold(
+    4.0, "spreads", "chosen: a pause that is further from the median is clipped to this distance"
+)
+FEW_FAR: Final = threshold(
+    8, "pauses", "chosen: the third test of `by_a_clock` needs so many pauses beyond CLIPPED_SPREADS"
+)
+MADE_UP: Final = threshold(
+    0.7, "factor", "chosen: a clock makes up for late ticks, so far pauses nearly cancel; chance gives 1.6"
+)
+MANY_TICKS: Final = threshold(
+    60,
+    "moments",
+    "simulated: with 60, 97 % of clocks are found; with 40, 99 % of those without late ticks, and 4 % of "
+    "random pauses",
+)
+CLIPPED_RATIO: Final = threshold(
+    0.53,
+    "ratio",
+    "simulated, for clipped sums: with 60, 88 and 150 moments 97, 99 and 99.9 % of clocks are found; "
+    "random pauses 5, 1 and 0.2 %",
+)
+TICKS_RATIO: Final = threshold(
+    0.55,
+    "ratio",
+    "simulated with CLIPPED_RATIO, for medians: of what chance gives, a sum that spreads less follows a "
+    "clock",
+)
+STEADY_RATIO: Final = threshold(
+    0.4, "ratio", "chosen: the slope of each half against that of the whole; what levels off is no leak"
+)
 
 
 def known(values: Floats) -> Floats:
     """Return the values that are known: numbers that something may have measured."""
-    result: Floats = values[np.abs(values) < MOST]
+    result: Floats = values[np.abs(values) < MOST_MEASURABLE]
     return result
 
 
@@ -78,7 +106,7 @@ def by_a_clock(ticks_s: Floats) -> bool:
         ticks_s: At least 40 moments in seconds, in order.
     """
     each_s = np.diff(ticks_s)
-    most_s = OUTLIERS * spread(each_s)
+    most_s = CLIPPED_SPREADS * spread(each_s)
     off_s = each_s - median(each_s)
     clipped_s = np.clip(off_s, -most_s, most_s)
     sums_s = np.convolve(clipped_s, np.ones(TICKS), "valid")
@@ -210,7 +238,7 @@ def growth(t_ns: NDArray[np.int64], values: Floats, least_s: float) -> Growth | 
     """
     good = np.isfinite(values)
     t_ns, values = t_ns[good], values[good]
-    if values.size < FEW_READINGS:
+    if values.size < FEW_FOR_GROWTH:
         return None
     t_s = (t_ns - t_ns[0]) / 1e9
     span_s = float(t_s[-1])
@@ -228,7 +256,7 @@ def growth(t_ns: NDArray[np.int64], values: Floats, least_s: float) -> Growth | 
 def drift(t_ns: NDArray[np.int64], values: Floats) -> Growth | None:
     """Return the steady growth of a noisy series, with its ends as the straight line through it has them.
 
-    None where it does not grow, levels off, or has not grown by ``CLEAR`` times what single values are off that
+    None where it does not grow, levels off, or has not grown by ``CLEAR_DRIFT_FACTOR`` times what single values are off that
     line: of the shortest series noise alone makes that of a few in a million, of longer ones of far fewer.
     """
     good = np.isfinite(values)
@@ -246,7 +274,7 @@ def drift(t_ns: NDArray[np.int64], values: Floats) -> Growth | None:
     ):
         return None
     line = values.mean() + per_s * (t_s - t_s.mean())
-    if per_s * span_s < CLEAR * float((values - line).std()):
+    if per_s * span_s < CLEAR_DRIFT_FACTOR * float((values - line).std()):
         return None
     return Growth(per_s, float(line[0]), float(line[-1]), span_s)
 

@@ -29,13 +29,13 @@ from loaderwatch.detect.measures.shares import (
 )
 from loaderwatch.detect.nesting import known_ns
 from loaderwatch.detect.stacking import columns_from, grouped, stacked
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, first_at, seconds
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-FEW_RANKS: Final = 8
-"""Fewer ranks are measured one by one, which is as quick."""
+FEW_RANKS: Final = threshold(8, "ranks", "fewer ranks are as quick to measure one by one")
 _COLUMNS: Final = ("request_ns", "wait_ns", "step_ns", "optimizer_steps", "off_main_thread", "loader")
 _ON_DEVICE: Final = (*_COLUMNS, "hidden_ns", "starved_ns")
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from loaderwatch.detect.course import FIRST_SLICE_NS, LONGEST_SLICE_NS, MOST_SLICES, Course
+from loaderwatch.detect.course import FIRST_SLICE_NS, LONGEST_SLICE_NS, MOST_COURSE_SLICES, Course
 from tests.unit.detect.build import T0
 
 
@@ -31,7 +31,7 @@ def test_it_keeps_an_hour_in_a_bounded_number_of_slices() -> None:
     while second < 10_000:
         second += kept.slice_ns // FIRST_SLICE_NS
         kept = kept.with_slices(course([second]))
-        assert kept.t_ns.size <= MOST_SLICES
+        assert kept.t_ns.size <= MOST_COURSE_SLICES
     assert kept.slice_ns == LONGEST_SLICE_NS
     reach_s = (kept.t_ns[-1] - kept.t_ns[0]) / 1e9
     assert reach_s >= 3600

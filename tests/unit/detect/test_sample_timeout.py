@@ -7,7 +7,7 @@ import pytest
 from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.sample_timeout import MANY
+from loaderwatch.detect.sample_timeout import MANY_LATE_SAMPLES
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 
@@ -48,7 +48,7 @@ def test_which_were_left_out() -> None:
 
 
 def test_many_wake_somebody() -> None:
-    builder = late(late(healthy(), *range(MANY)), 99, worker=0)
+    builder = late(late(healthy(), *range(MANY_LATE_SAMPLES)), 99, worker=0)
     (finding,) = detect(RunEvidence(run(builder)))
     assert finding.severity == "warning"
     assert finding.title.endswith(": 0, 1, 2, 3 and 7 more.")

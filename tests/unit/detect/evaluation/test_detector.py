@@ -6,7 +6,7 @@ import pytest
 
 from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
-from loaderwatch.detect.evaluation.detector import FLOOR_S, passes_of
+from loaderwatch.detect.evaluation.detector import EVALUATION_FLOOR_S, passes_of
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
@@ -132,7 +132,7 @@ def test_only_an_evaluation_of_which_something_was_seen() -> None:
 
 
 def test_it_needs_a_floor() -> None:
-    assert FLOOR_S > 0
+    assert EVALUATION_FLOOR_S > 0
     assert not detect(RunEvidence(run(evaluated(num_workers=0, train_s=0.5, passes=1, wait=0.04))))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loaderwatch.detect.course import MOST_SLICES
+from loaderwatch.detect.course import MOST_COURSE_SLICES
 from loaderwatch.server.window.courses import MOST_LOADERS, Courses
 from tests.unit.detect.build import RankBuilder, loader, run
 
@@ -21,7 +21,7 @@ def test_slices_are_made_as_rows_come_in() -> None:
     ranks = run(rank_of(1)).ranks
     courses.follow(ranks)
     first = courses.of(0)
-    assert 30 < first[0].t_ns.size <= MOST_SLICES
+    assert 30 < first[0].t_ns.size <= MOST_COURSE_SLICES
     assert abs(float(first[0].fetch_s[-1]) - 0.03) < 1e-6
     courses.follow(ranks)  # nothing is new
     assert courses.of(0)[0] is first[0]
