@@ -6,6 +6,7 @@ Its scenarios are S01 to S23, S25, S43, S49, S54 and S58.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -20,10 +21,13 @@ from loaderwatch.detect.measures.critical_path import wait_shares
 from loaderwatch.detect.measures.machine import cpus_of
 from loaderwatch.detect.measures.pace import paces, recent
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RunWindow
 
 CODE = "input-bound"
-MOST_ANALYSED = 48  # ranks looked at closely; the worst first
+MOST_WAITING_RANKS: Final = threshold(
+    48, "ranks", "chosen: a close look costs; ranks beyond the worst are only named where they wait as much"
+)
 
 
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
@@ -38,7 +42,7 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
         (rank for rank in live if waiting[rank.rank] >= QUIET_RATIO), key=lambda rank: -waiting[rank.rank]
     )
     groups: dict[tuple[int, bool], list[Stall]] = {}
-    for rank in loud[:MOST_ANALYSED]:
+    for rank in loud[:MOST_WAITING_RANKS]:
         cpus = cpus_of(window, rank)
         for pace in paces(rank):
             if recent(pace, limits) is None or only_reads(window, rank, pace.loader):
@@ -46,7 +50,9 @@ def detect(window: RunWindow, limits: Limits) -> list[Finding]:
             for stall in stalls_of(window, pace, cpus, limits):
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
     # Ranks that are not looked at closely but wait as much: the finding of steady waits names them, too.
-    more = [rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= limits.input_warning_ratio]
+    more = [
+        rank.rank for rank in loud[MOST_WAITING_RANKS:] if waiting[rank.rank] >= limits.input_warning_ratio
+    ]
     findings: dict[str, Finding] = {}
     for (loader, spiky), stalls in sorted(groups.items()):  # the steady ones of each loader first
         found = _finding(window, stalls, [] if spiky else more, limits)
