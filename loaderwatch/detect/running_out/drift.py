@@ -17,12 +17,19 @@ from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts, slices_of
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Growth, drift
 from loaderwatch.detect.running_out.foremost import CODE, LATER_S, foremost, live_ranks
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import WINDOW_S, RankWindow, RunWindow
 
-GROWN_RATIO: Final = 1.25
-"""Times its first value that a fetch takes in the end, at least: below that it is weather."""
-NEAR_LOAD: Final = 0.5
-"""Share of the workers' time that the loop needs, from which on their course is looked at."""
+DRIFTED_FETCH_FACTOR: Final = threshold(
+    1.25,
+    "factor",
+    "chosen: the last fetch time over the first; less comes and goes with what else the host does",
+)
+NEAR_LOAD_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of the workers' time that the loop needs; with a lower load the loop will not wait soon",
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Drift:
 def detect(window: RunWindow, limits: Limits) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank that will wait first."""
     loads = ((_load(rank), rank.rank) for rank in live_ranks(window))
-    near = [(-load, rank) for load, rank in loads if load >= NEAR_LOAD]
+    near = [(-load, rank) for load, rank in loads if load >= NEAR_LOAD_RATIO]
     worst = foremost(window, near, lambda pace: _drift(pace, limits), lambda found: found.left_s)
     return [_finding(found, window.world_size) for found in worst]
 
@@ -90,7 +97,7 @@ def _of(pace: Pace, slices: Course) -> Drift | None:
     """Return the drift in these slices; None where nothing drifts, or steps become as much longer as fetches."""
     assert pace.workers
     fetch = drift(slices.t_ns, slices.fetch_s)
-    if fetch is None or fetch.last < GROWN_RATIO * fetch.first:
+    if fetch is None or fetch.last < DRIFTED_FETCH_FACTOR * fetch.first:
         return None
     load = drift(slices.t_ns, slices.fetch_s / (pace.workers * slices.step_s))
     return Drift(pace, fetch, load) if load is not None and load.last < 1.0 else None
