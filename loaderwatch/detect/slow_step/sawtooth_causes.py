@@ -19,21 +19,35 @@ from loaderwatch.core.answers import Param
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.slow_step.sawtooth_parts import Seen
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-HOLDS: Final = 0.6
-"""Part of the idle time of a step that something must be long enough for, to be where it lies; so much all causes explain together."""
-HOLDS_SOME: Final = 0.25
-"""Part of the idle time that one of several causes must be long enough for."""
-ALSO: Final = 0.15
-"""Part of the idle time from which a second place holds some of it, too."""
-BLOCKED: Final = 0.3
-"""Part of an iteration for which the loop waits for the device outside the model, from which it synchronises with it."""
-FEW_SLACK: Final = 0.1
-"""Part of an iteration: with less work left when a batch is asked for, the device has nothing to do while the loop launches more."""
+HOLDS_RATIO: Final = threshold(
+    0.6,
+    "ratio",
+    "chosen: of a step's idle time that a part must be long enough for, and that all causes explain together",
+)
+HOLDS_SOME_RATIO: Final = threshold(
+    0.25, "ratio", "chosen: of the idle time that one of several causes must be long enough for"
+)
+ALSO_HOLDS_RATIO: Final = threshold(
+    0.15, "ratio", "chosen: of the idle time; from there a second place holds some of it, too"
+)
+BLOCKED_RATIO: Final = threshold(
+    0.3,
+    "ratio",
+    "chosen: of an iteration; a loop that waits so long "
+    "for the device outside the model synchronises with it",
+)
+LITTLE_SLACK_RATIO: Final = threshold(
+    0.1,
+    "ratio",
+    "chosen: of an iteration; with less work left the device has nothing to do while the loop launches more",
+)
 LAUNCHING: Final = ("h2d", "forward", "backward", "optimizer")
-FULL_CPU: Final = 0.85
-"""Share of the time that the training thread computes, from which it is what all else waits for."""
+FULL_CPU_RATIO: Final = threshold(
+    0.85, "ratio", "chosen: of the time that the training thread computes; then it is what all else waits for"
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +85,7 @@ class Swing:
 
     def holds(self, *parts: str) -> bool:
         """Whether most of the idle time may lie in these parts."""
-        return self.held_s(*parts) >= HOLDS * self.idle_s
+        return self.held_s(*parts) >= HOLDS_RATIO * self.idle_s
 
     @property
     def blocked_s(self) -> float:
@@ -143,8 +157,8 @@ def synchronisation(swing: Swing) -> Cause | None:
     """S50: the loop waits for the GPU in each step, and only then launches the next one."""
     launching_s = swing.held_s(*LAUNCHING)
     busy_s = swing.pace.iteration_s - swing.idle_s
-    waits = swing.blocked_s >= BLOCKED * swing.pace.iteration_s
-    dry = swing.slack_s <= FEW_SLACK * swing.pace.iteration_s
+    waits = swing.blocked_s >= BLOCKED_RATIO * swing.pace.iteration_s
+    dry = swing.slack_s <= LITTLE_SLACK_RATIO * swing.pace.iteration_s
     if not (waits and dry and launching_s <= busy_s and swing.holds(*LAUNCHING)):
         return None
     found = Explanation(
@@ -159,8 +173,8 @@ def synchronisation(swing: Swing) -> Cause | None:
 def launch_bound(swing: Swing) -> Cause | None:
     """S51: the loop launches kernels slower than the GPU runs them."""
     parts = ("forward", "backward", "optimizer")
-    places = sum(swing.held_s(part) >= ALSO * swing.idle_s for part in parts)
-    if not (swing.thread_cpu >= FULL_CPU and places > 1 and swing.holds(*parts)):
+    places = sum(swing.held_s(part) >= ALSO_HOLDS_RATIO * swing.idle_s for part in parts)
+    if not (swing.thread_cpu >= FULL_CPU_RATIO and places > 1 and swing.holds(*parts)):
         return None
     found = Explanation(
         scenario="S51",
@@ -193,10 +207,10 @@ PLACES: Final[Mapping[str, Callable[[Swing, str], Explanation]]] = {
 }
 """Parts in which the loop launches few kernels, and what is said where the GPU idles there."""
 RULES: Final[tuple[Callable[[Swing, float], Cause | None], ...]] = (
-    lambda left, _: _place(left, HOLDS * left.unexplained),
+    lambda left, _: _place(left, HOLDS_RATIO * left.unexplained),
     lambda left, _: launch_bound(left),
     lambda left, _: synchronisation(left),
-    lambda left, least: _place(left, max(least, HOLDS_SOME * left.unexplained)),
+    lambda left, least: _place(left, max(least, HOLDS_SOME_RATIO * left.unexplained)),
     lambda left, _: model_on_the_cpu(left),
 )
 """In their order of precedence: each is asked for a cause of the idle time that is left, and gets the least share of all time that counts."""
@@ -225,7 +239,7 @@ def causes(swing: Swing, least: float) -> list[Cause]:
         found.append(replace(cause, share=share))
         left = left.without(cause.parts, share)
     told = sum(cause.share for cause in found)
-    if told < HOLDS * swing.unexplained:
+    if told < HOLDS_RATIO * swing.unexplained:
         return []
     # What is left without a cause of its own is no more than what the clocks differ by.
     scale = swing.unexplained / told if left.unexplained < least else 1.0

@@ -22,12 +22,19 @@ from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import Frame, main_frames, saving, user_frame
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import PAUSE_FACTOR, PAUSE_S
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns, first_at, seconds
 
 PHASES: Final = ("h2d", "forward", "backward", "optimizer")
-MAIN_PART: Final = 0.5  # of what the loop does itself, from which a phase of the user's names it
-SAID_S: Final = 60.0  # a stack that is older is told with its age
-STILL_S: Final = 1200.0  # as long a stack counts in a swing that reaches back beyond what is known; the longest between two
+MAIN_PHASE_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the loop's own work; a phase of the user's that holds so much of it names it"
+)
+OLD_STACK_S: Final = threshold(60.0, "s", "chosen: the message gives the age of an older stack")
+STACK_COUNTS_S: Final = threshold(
+    1200.0,
+    "s",
+    "the longest time between two stacks of a swing, which the streamer takes at growing distances",
+)
 _SAVING: Final = re.compile(r"checkpoint|\bsav(e|ing)", re.IGNORECASE)
 _OPTIMIZER: Final = "/torch/optim/"
 _MODULE: Final = "/torch/nn/modules/module.py"
@@ -79,7 +86,7 @@ class Steps:
         """
         found = {part: Seen(phase=name, saves=bool(_SAVING.search(name))) for part, name in self._phases()}
         now_ns = self.pace.rank.made_ns
-        since_ns = now_ns - int(STILL_S * 1e9) if reaches_back else began_ns
+        since_ns = now_ns - int(STACK_COUNTS_S * 1e9) if reaches_back else began_ns
         for dump in dumps:
             frames = main_frames(dump)
             line = _saver(frames) or user_frame(frames)
@@ -90,7 +97,7 @@ class Steps:
             known = found.get(part, Seen())
             found[part] = Seen(
                 line=line.text,
-                age_s=age_s if age_s > SAID_S else None,
+                age_s=age_s if age_s > OLD_STACK_S else None,
                 phase=known.phase,
                 saves=known.saves or saving(frames),
                 dump=dump,
@@ -160,7 +167,10 @@ class Steps:
         for part in ("other", "pauses"):
             of = {name: took for (which, name), took in spent_s.items() if which == part}
             name = max(of, key=of.__getitem__, default="")
-            if name and of[name] >= MAIN_PART * self.loop_s.get(part, 0.0) * self._rows["request_ns"].size:
+            if (
+                name
+                and of[name] >= MAIN_PHASE_RATIO * self.loop_s.get(part, 0.0) * self._rows["request_ns"].size
+            ):
                 found.append((part, name))
         return found
 
