@@ -23,8 +23,7 @@ from loaderwatch.detect.measures.coupling import coupling
 from loaderwatch.detect.measures.pace import Pace, paces
 from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.measures.statistics import mean, median, quantile, total
-from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
-from loaderwatch.detect.slow_step.sawtooth_parts import Seen, Steps
+from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Seen, Steps, Swing, causes
 from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
 from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at
