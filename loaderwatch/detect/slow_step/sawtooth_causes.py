@@ -1,14 +1,15 @@
-"""Why a GPU idles within steps that had their batch: one cause after the other, as long as much of the idle time is left.
+"""Why a GPU idles within steps that had their batch: causes are looked for as long as much idle time is left.
 
-A part of the step can be to blame for as much idle time as the loop was in it, and as the device was: kernels run
-after the call that launches them, so a long backward pass on the device's clock alone is work, and a long ``.item()`` on
-the loop's clock alone only waits for that work. Where the device's clock is not known, the loop's has to do.
+A part of the step can be to blame for the shorter of two times: the loop's in that part, and the device's.
+Kernels run after the call that launches them. So a part that is long on the device's clock alone is work. A
+part that is long on the loop's clock alone, as with ``.item()``, only waits for that work. Where the device's
+clock is not known, the loop's clock decides.
 
-What the loop does itself, outside of the model and its optimizer, is two parts: what it does in each step
-("other"), and what it does now and then ("pauses"), such as a checkpoint, beyond the usual of a step.
+The loop's own work outside of model and optimizer is two parts. "other" is what it does in each step.
+"pauses" is what it does now and then beyond a usual step, such as a checkpoint.
 
-Each cause takes the idle time that its parts hold, and the next one is looked for in what is left. Parts in which the loop
-launches kernels come after those in which it does not: the device is busy in a part of their time.
+A cause takes the idle time that its parts hold, and the next cause is looked for in the rest. Parts in which
+the loop launches many kernels come after the others, as the device is busy for some of their time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns, RankWindow, first_at, seconds
 
 PHASES: Final = ("h2d", "forward", "backward", "optimizer")
-"""The parts of a step that are timed: the loop launches its kernels in them. The rest is the loop's own work."""
+"""The timed parts of a step, in which the loop launches kernels. The rest is the loop's own work."""
 MAIN_PHASE_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of the loop's own work; a phase of the user's that holds so much of it names it"
 )
@@ -116,8 +117,8 @@ class Steps:
 
         Args:
             dumps: stacks that were taken while the GPU idled in a step, oldest first.
-            began_ns: since when it swings, ns UTC.
-            reaches_back: whether that is as far as anything is known; then older stacks may be of this swing, too.
+            began_ns: since when the GPU swings, ns UTC.
+            reaches_back: whether nothing is known of the time before. Then older stacks may be of this swing.
         """
         found = {part: Seen(phase=name, saves=bool(_SAVING.search(name))) for part, name in self._phases()}
         now_ns = self.pace.rank.made_ns
@@ -188,7 +189,7 @@ class Steps:
         return "pauses" if self._is_long[row] else "other"
 
     def _phases(self) -> list[tuple[str, str]]:
-        """Return (part, phase) for what the loop does itself, where one of the user's own phases holds most of it."""
+        """Return (part, phase) for each part of the loop's own work that one of the user's phases names."""
         table, names = self.pace.rank.table("phases"), self.pace.rank.process.phase_names
         spent_s: dict[tuple[str, str], float] = {}
         if not table["request_ns"].size or not self._rows["request_ns"].size:
@@ -213,8 +214,8 @@ class Steps:
 def _parts_s(rows: Columns, whole: str, prefix: str, long_ns: NDArray[np.int64]) -> Mapping[str, float]:
     """Return the mean seconds of each part per step, by one of the two clocks.
 
-    A phase's is that of the steps in which it was timed. What none of the phases covers is the loop's own work: the usual of
-    each step, and what the steps at ``long_ns`` take beyond it.
+    The mean of a phase covers only the steps in which that phase was timed. The rest of a step is the loop's
+    own work: what each step takes as a rule, and what the steps at ``long_ns`` take beyond that.
     """
     columns = {name: seconds(rows[f"{prefix}{name}_ns"]) for name in PHASES}
     found = {name: mean(values) for name, values in columns.items() if np.isfinite(values).any()}
@@ -238,13 +239,13 @@ def _saver(frames: Sequence[Frame]) -> Frame | None:
 
 @dataclass(frozen=True)
 class Swing:
-    """How a rank's GPU idles, and how much of that lies in steps that had their batch. Times are seconds per step."""
+    """How a rank's GPU idles, and how much of it in steps with their batch. Times are seconds per step."""
 
     rank: RankWindow
     pace: Pace
     high: float  # utilization, 0 to 1
     low: float
-    period_s: float  # from one idle time to the next, median; NaN where it does not swing, or quicker than NVML shows
+    period_s: float  # median, from one idle time to the next; NaN where NVML shows no swing
     idle: float  # share of the time that it idles, 0 to 1
     unexplained: float  # of all time, what lies within a step
     began_ns: int  # as far back as it is known
@@ -275,7 +276,7 @@ class Swing:
 
     @property
     def blocked_s(self) -> float:
-        """Return how long the loop waits for the device outside of model and optimizer; 0 where that is not known."""
+        """Return the loop's wait for the device outside of model and optimizer; 0 where that is not known."""
         if not self.device_s:
             return 0.0
         return sum(
@@ -284,7 +285,7 @@ class Swing:
         )
 
     def measured(self, part: str) -> dict[str, Param]:
-        """Return the parameters of the message ``part-of-iteration``: a part's time, with what was seen of it."""
+        """Return the parameters of the message ``part-of-iteration``: a part's time, what was seen of it."""
         seen = self.seen.get(part, Seen())
         return {"part_s": self.held_s(part), "iteration_s": self.pace.iteration_s, **seen.params}
 
@@ -399,7 +400,7 @@ RULES: Final[tuple[Callable[[Swing, float], Cause | None], ...]] = (
     lambda left, least: _place(left, max(least, HOLDS_SOME_RATIO * left.unexplained)),
     lambda left, _: model_on_the_cpu(left),
 )
-"""In their order of precedence: each is asked for a cause of the idle time that is left, and gets the least share of all time that counts."""
+"""In their order of precedence. Each gets the idle time that is left, and the least share that counts."""
 
 
 def causes(swing: Swing, least: float) -> list[Cause]:
