@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from loaderwatch.core.facts import LOCK_WAIT
@@ -12,20 +14,34 @@ from loaderwatch.detect.input_bound.lock_causes import looks_ratio
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.input_bound.words import code_line, giver
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
-from loaderwatch.detect.measures.statistics import by_a_clock, median, quantile, spread, total
+from loaderwatch.detect.measures.statistics import MANY_TICKS, by_a_clock, median, quantile, spread, total
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import distinct
 
-LIMITED_S = 0.3
-"""From so many seconds on a fetch may have run into a time limit."""
-LIMITED_FACTOR = 5.0  # and from so many times a quick one
-FEW_LIMITED = 3
-LIMITED_SPREAD = 0.1  # of the limit, by which such a fetch is off it, or off a few times it
-ALIKE_RATIO = 0.9  # of those fetches, that are so
-LIMITED_PART = 0.5  # of all fetching time
-FEW_TICKS = 60  # of each worker's batches, from which on a clock is told from pauses that are each as long
-FEWEST_TICKS = 6  # from which on it is told that they are as long
-REGULAR = 0.12  # of the time between two batches, by which it differs as a rule
-ASKED_RATIO = 0.5  # of the looks at the workers, which find them waiting for an answer
+LIMITED_S: Final = threshold(0.3, "s", "chosen: a shorter fetch has hardly run into a time limit")
+LIMITED_FACTOR: Final = threshold(
+    5.0, "factor", "chosen: times a quick fetch; from there a fetch may have run into a time limit"
+)
+FEW_LIMITED: Final = threshold(3, "fetches", "chosen: fewer may take as long as each other by chance")
+LIMIT_SPREAD_RATIO: Final = threshold(
+    0.1, "ratio", "chosen: of the limit, by which such a fetch is off it, or off a few times it"
+)
+ALIKE_LIMITED_RATIO: Final = threshold(
+    0.9, "ratio", "chosen: of the long fetches that take the limit, or a few times it"
+)
+LIMITED_TIME_RATIO: Final = threshold(0.5, "ratio", "chosen: of all fetching time that the long fetches take")
+FEW_REGULAR_BATCHES: Final = threshold(
+    6,
+    "batches",
+    "chosen: until a clock can be told, what is regular gets "
+    "the benefit of the doubt: a page is not taken back",
+)
+REGULAR_RATIO: Final = threshold(
+    0.12, "ratio", "chosen: of the time between two batches, by which it differs as a rule"
+)
+AWAITS_ANSWER_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the looks at the workers that find them waiting for an answer"
+)
 
 
 def time_limits(s: Symptoms) -> Explanation | None:
@@ -40,11 +56,11 @@ def time_limits(s: Symptoms) -> Explanation | None:
     limited_s = took_s[took_s >= max(LIMITED_S, LIMITED_FACTOR * quick_s)] if quick_s > 0 else took_s[:0]
     limit_s = quantile(limited_s, 0.1)
     times = limited_s / limit_s  # several requests of one fetch may run into it
-    alike = np.abs(times - np.round(times)) <= LIMITED_SPREAD
+    alike = np.abs(times - np.round(times)) <= LIMIT_SPREAD_RATIO
     asked = [dump for dump in s.passing_stacks(LOCK_WAIT) if waits_in(ANSWER_FUNCTIONS, dump.wchan)]
-    if limited_s.size < FEW_LIMITED or not asked or total(limited_s) < LIMITED_PART * total(took_s):
+    if limited_s.size < FEW_LIMITED or not asked or total(limited_s) < LIMITED_TIME_RATIO * total(took_s):
         return None
-    if alike.mean() < ALIKE_RATIO:
+    if alike.mean() < ALIKE_LIMITED_RATIO:
         return None
     dump = asked[-1]
     frames = main_frames(dump)
@@ -78,7 +94,9 @@ def live_source(s: Symptoms) -> Explanation | None:
     Told by batches that come by a clock, to a worker that waits for an answer. A limit of requests may look so, too.
     """
     if not (
-        s.loader.iterable_dataset and s.waits_for_storage and looks_ratio(s, "answer_wait") >= ASKED_RATIO
+        s.loader.iterable_dataset
+        and s.waits_for_storage
+        and looks_ratio(s, "answer_wait") >= AWAITS_ANSWER_RATIO
     ):
         return None
     fetches = s.pace.fetches if s.history is None else s.history
@@ -87,9 +105,9 @@ def live_source(s: Symptoms) -> Explanation | None:
     for worker in distinct(fetches.worker):
         ticks_s = np.sort(fetches.ended_ns[fetches.worker == worker] - fetches.ended_ns[0]) / 1e9
         each_s = np.diff(ticks_s)
-        regular = ticks_s.size >= FEWEST_TICKS and spread(each_s) <= REGULAR * median(each_s)
+        regular = ticks_s.size >= FEW_REGULAR_BATCHES and spread(each_s) <= REGULAR_RATIO * median(each_s)
         # Until a clock can be told, what is regular gets the benefit of the doubt: a page is not taken back.
-        if not regular or (ticks_s.size >= FEW_TICKS and not by_a_clock(ticks_s)):
+        if not regular or (ticks_s.size >= MANY_TICKS and not by_a_clock(ticks_s)):
             return None
     return Explanation(
         scenario="S08",

@@ -8,6 +8,8 @@ The collector's own clock (``gc.callbacks``) proves it.
 
 from __future__ import annotations
 
+from typing import Final
+
 from loaderwatch.core.facts import AT_WORK
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence, observed
@@ -17,16 +19,31 @@ from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.limits import COLLECTOR_PART
 from loaderwatch.detect.measures.stacks import chooses_samples, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, ratio, total
+from loaderwatch.detect.threshold import threshold
 
-COLLATE_RATIO = 0.5  # of a fetch: joining the samples costs more than reading all of them
-COLLATE_FLOOR_S = 0.005  # seconds of a batch on an idle host
-SAMPLER_RATIO = 0.5  # of a wait, in which the training thread neither reads nor joins samples
-STATEFUL = "StatefulDataLoader"
-PIN_CPU_RATIO = (
-    0.05  # of a core; the thread also waits for the workers to hand over memory (measured: 0.1 to 0.5)
+COLLATE_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of a fetch; joining the samples costs more than reading all of them"
 )
-RARE_SNAPSHOTS = 50  # steps between snapshots, from which on they are too rare to slow every batch
-READING_RATIO = 0.5  # of the time between two batches; a thread that reads for less has mostly other work
+COLLATE_FLOOR_S: Final = threshold(
+    0.005, "s", "chosen: of a batch on an idle host; joining that takes less is no trouble"
+)
+SAMPLER_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of a wait without reading or joining, or of the stacks that show the sampler"
+)
+STATEFUL = "StatefulDataLoader"
+PIN_CPU_RATIO: Final = threshold(
+    0.05,
+    "ratio",
+    "of a core; measured: 0.1 to 0.5, as the thread also waits for the workers to hand over memory",
+)
+RARE_SNAPSHOT_STEPS: Final = threshold(
+    50, "steps", "chosen: snapshots so far apart are too rare to slow every batch"
+)
+READING_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of the time between two batches; a thread that reads for less has mostly other work",
+)
 
 
 def collate(s: Symptoms) -> Explanation | None:
@@ -178,7 +195,7 @@ def snapshots(s: Symptoms) -> Explanation | None:
     if STATEFUL not in s.loader.class_name:
         return None
     every = s.loader.snapshot_every_n_steps
-    if every is not None and every >= RARE_SNAPSHOTS:
+    if every is not None and every >= RARE_SNAPSHOT_STEPS:
         return None
     return Explanation(
         scenario="S19",

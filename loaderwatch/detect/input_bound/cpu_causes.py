@@ -8,6 +8,7 @@ workers than CPUs (S03).
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -19,20 +20,42 @@ from loaderwatch.detect.limits import STARVED_PART
 from loaderwatch.detect.measures.children import interpreter_held
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.statistics import quantile, ratio
+from loaderwatch.detect.threshold import threshold
 
-THROTTLED_RATIO = (
-    0.25  # Kubernetes' own CPUThrottlingHigh alert (kubernetes-mixin) fires from a quarter of the periods
+THROTTLED_RATIO: Final = threshold(
+    0.25,
+    "ratio",
+    "Kubernetes' own CPUThrottlingHigh alert (kubernetes-mixin) fires from a quarter of the periods",
 )
-LONE_THREADS = 2  # a worker's main thread and the thread that sends its batches
-HELPER_CPU_RATIO = 0.25
-FIGHTING_RATIO = (
-    0.5  # of the usable CPUs: workers that use less do not push each other off, something else does
+LONE_THREADS: Final = threshold(
+    2, "threads", "a worker has its main thread and the thread that sends its batches"
 )
-CROWD = 1.5  # workers per usable CPU
-LONE_CROWD = 2.0  # the same for a single loader: up to here what a sample costs matters, not how many workers there are
-COLLAPSED_RATIO = 0.25  # of the machine's CPUs: a mask this small, with all its CPUs in use, is suspect
-MASK_FULL = 1.2  # times the CPUs in the mask: workers that together use more are not limited by it
-NEIGHBOURS_RATIO = 0.5  # of the CPUs that this run may use, in the hands of other programs
+HELPER_CPU_RATIO: Final = threshold(
+    0.25, "ratio", "chosen: of a worker's CPU time in other threads than the reading one"
+)
+FIGHTING_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of the usable CPUs; workers that use less do not push each other off, something else does",
+)
+CROWD_FACTOR: Final = threshold(
+    1.5, "factor", "chosen: workers, or computing threads of workers, over usable CPUs"
+)
+LONE_CROWD_FACTOR: Final = threshold(
+    2.0,
+    "factor",
+    "chosen: workers of a single loader over usable CPUs; up "
+    "to here the cost of a sample matters, not their number",
+)
+COLLAPSED_RATIO: Final = threshold(
+    0.25, "ratio", "chosen: of the machine's CPUs; a mask this small, with all its CPUs in use, is suspect"
+)
+MASK_FULL_FACTOR: Final = threshold(
+    1.2, "factor", "chosen: times the CPUs in the mask; workers that together use more are not limited by it"
+)
+NEIGHBOURS_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the CPUs that this run may use, in the hands of other programs"
+)
 
 
 def quota(s: Symptoms) -> Explanation | None:
@@ -83,7 +106,7 @@ def affinity(s: Symptoms) -> Explanation | None:
     """Explain S05: the workers may run on few CPUs only and take turns (pytorch#101850); None otherwise."""
     cpus, machine, workers = s.cpus, s.machine, s.workers
     mask = machine.worker_affinity
-    full = workers * machine.worker_cpu_ratio <= MASK_FULL * mask and s.crowded
+    full = workers * machine.worker_cpu_ratio <= MASK_FULL_FACTOR * mask and s.crowded
     if workers < 2 or not mask < workers or not full:
         return None
     wide = machine.main_affinity
@@ -140,7 +163,7 @@ def threads(s: Symptoms) -> Explanation | None:
         helpers >= 1
         and share >= HELPER_CPU_RATIO
         and machine.workers_here * machine.worker_cpu_ratio >= FIGHTING_RATIO * cpus.usable
-        and machine.workers_here * (helpers + 1) >= CROWD * cpus.usable
+        and machine.workers_here * (helpers + 1) >= CROWD_FACTOR * cpus.usable
         and s.crowded
     ):
         return None
@@ -178,8 +201,8 @@ def crowd(s: Symptoms) -> Explanation | None:
     """
     cpus, machine, workers = s.cpus, s.machine, s.workers
     if not (
-        machine.workers_here >= CROWD * cpus.usable
-        and (machine.workers_here > workers or workers > LONE_CROWD * cpus.usable)
+        machine.workers_here >= CROWD_FACTOR * cpus.usable
+        and (machine.workers_here > workers or workers > LONE_CROWD_FACTOR * cpus.usable)
         and machine.workers_here >= cpus.usable + 2
         and machine.workers_runnable > cpus.usable
         and s.crowded

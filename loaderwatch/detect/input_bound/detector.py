@@ -6,6 +6,7 @@ Its scenarios are S01 to S23, S25, S43, S49, S54 and S58.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -18,9 +19,12 @@ from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
 from loaderwatch.detect.limits import QUIET_RATIO
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 
 CODE = "input-bound"
-MOST_ANALYSED = 48  # ranks looked at closely; the worst first
+MOST_WAITING_RANKS: Final = threshold(
+    48, "ranks", "chosen: a close look costs; ranks beyond the worst are only named where they wait as much"
+)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -31,7 +35,7 @@ def detect(run: RunEvidence) -> list[Finding]:
         (rank for rank in live if waiting[rank.rank] >= QUIET_RATIO), key=lambda rank: -waiting[rank.rank]
     )
     groups: dict[tuple[int, bool], list[Stall]] = {}
-    for rank in loud[:MOST_ANALYSED]:
+    for rank in loud[:MOST_WAITING_RANKS]:
         iterated = {now.loader.loader for now in rank.recent_paces}
         for pace in rank.paces:
             if pace.loader.loader not in iterated or only_reads(rank, pace.loader):
@@ -40,7 +44,9 @@ def detect(run: RunEvidence) -> list[Finding]:
                 groups.setdefault((pace.loader.loader, stall.spiky), []).append(stall)
     # Ranks that are not looked at closely but wait as much: the finding of steady waits names them, too.
     more = [
-        rank.rank for rank in loud[MOST_ANALYSED:] if waiting[rank.rank] >= run.limits.input_warning_ratio
+        rank.rank
+        for rank in loud[MOST_WAITING_RANKS:]
+        if waiting[rank.rank] >= run.limits.input_warning_ratio
     ]
     findings: dict[str, Finding] = {}
     for (loader, spiky), stalls in sorted(groups.items()):  # the steady ones of each loader first

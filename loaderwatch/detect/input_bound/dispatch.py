@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -14,11 +15,16 @@ from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import mean, ratio
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 DISPATCHER = "Dispatcher"  # Accelerate's DataLoaderDispatcher
-COUPLED_RATIO = 0.35  # iteration times of ranks that wait for each other differ less than this
-READER_NS = 20_000_000_000
+COUPLED_RATIO: Final = threshold(
+    0.35, "ratio", "chosen: iteration times of ranks that wait for each other differ less"
+)
+READER_LOOK_BACK_NS: Final = threshold(
+    20_000_000_000, "ns", "chosen: a rank without workers and fetches for so long does not read"
+)
 
 
 def as_dispatch(run: RunEvidence, findings: Sequence[Finding], stalls: Sequence[Stall]) -> list[Finding]:
@@ -56,7 +62,9 @@ def lone_reader(run: RunEvidence, stalls: Sequence[Stall]) -> RankEvidence | Non
         return None
     # While the others do one iteration, it reads between one batch (a large one, cut up) and one per rank.
     theirs_s = mean(np.array([stall.pace.iteration_s for stall in waiting]))
-    own = [pace.since(reader.made_ns - READER_NS) for pace in reader.paces if pace.workers is not None]
+    own = [
+        pace.since(reader.made_ns - READER_LOOK_BACK_NS) for pace in reader.paces if pace.workers is not None
+    ]
     batches = [ratio(theirs_s, pace.iteration_s) for pace in own if pace.wait_s.size]
     if any(not 1 - COUPLED_RATIO <= each <= (1 + COUPLED_RATIO) * len(live) for each in batches):
         return None
@@ -65,10 +73,12 @@ def lone_reader(run: RunEvidence, stalls: Sequence[Stall]) -> RankEvidence | Non
 
 def _reads(rank: RankWindow) -> bool:
     fetches = rank.table("fetches")
-    if bool((fetches["request_ns"] >= rank.made_ns - READER_NS).any()):
+    if bool((fetches["request_ns"] >= rank.made_ns - READER_LOOK_BACK_NS).any()):
         return True
     processes = rank.table("processes")
-    return bool(((processes["worker"] >= 0) & (processes["t_ns"] >= rank.made_ns - READER_NS)).any())
+    return bool(
+        ((processes["worker"] >= 0) & (processes["t_ns"] >= rank.made_ns - READER_LOOK_BACK_NS)).any()
+    )
 
 
 def _finding(
@@ -81,7 +91,7 @@ def _finding(
     workers = loader.num_workers if loader else None
     after_s = max(step_s, pace.iteration_s / world)
     fetches = reader.table("fetches")
-    own = fetches["request_ns"] >= reader.made_ns - READER_NS
+    own = fetches["request_ns"] >= reader.made_ns - READER_LOOK_BACK_NS
     fetch_s = float(np.median(fetches["fetch_ns"][own])) / 1e9 if own.any() else math.nan
     evidence = [
         observed("ranks-that-read", 1, "count"),

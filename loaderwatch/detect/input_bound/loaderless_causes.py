@@ -20,11 +20,13 @@ from loaderwatch.detect.measures.stacks import (
     user_frame,
     waits_on_queue,
 )
-from loaderwatch.detect.measures.statistics import by_a_clock, median
+from loaderwatch.detect.measures.statistics import MANY_TICKS, by_a_clock, median
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import seconds
 
-FEW_SHOWN: Final = 2  # stacks of a model at work
-FEW_TICKS: Final = 60
+FEW_ACTING_STACKS: Final = threshold(
+    2, "stacks", "chosen: of a model at work; a single one may be a signal that came late"
+)
 
 
 def is_meant(s: Symptoms) -> bool:
@@ -49,7 +51,7 @@ def _throttled(s: Symptoms) -> bool:
 def _paced(pace: Pace) -> bool:
     """Whether iterations go by a clock."""
     ticks_s = (pace.request_ns - pace.request_ns[0]) / 1e9 + pace.loop_wait_s
-    return ticks_s.size >= FEW_TICKS and by_a_clock(ticks_s)
+    return ticks_s.size >= MANY_TICKS and by_a_clock(ticks_s)
 
 
 def _acts(s: Symptoms) -> bool:
@@ -64,8 +66,8 @@ def _acts(s: Symptoms) -> bool:
     if own_s > s.wait_s:
         return False
     if s.loader.acts:
-        return shown >= 1 or aside <= FEW_SHOWN
-    return shown == aside == 1 or (shown >= FEW_SHOWN and shown > aside)
+        return shown >= 1 or aside <= FEW_ACTING_STACKS
+    return shown == aside == 1 or (shown >= FEW_ACTING_STACKS and shown > aside)
 
 
 def between_steps(s: Symptoms) -> Explanation | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,16 +27,43 @@ from loaderwatch.detect.input_bound.turns import Turns, turns_of
 from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack, waits_for_lock
 from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.threshold import threshold
 
-LOCKED_RATIO = 0.35  # of the time that a worker waits for a lock; of two that take turns it is half
-ONE_AT_WORK = (0.5, 1.5)  # workers that work at a time, where one holds what all need
-TURNS_NS = 30_000_000_000  # the time that is looked at: a lock that is held for moments is rarely seen held
-FEW_LOOKS = 8
-HELD_RATIO = 0.15  # of the looks, which find one worker with a file lock; between two tries nobody has it
-KEPT_NS = 12_000_000_000  # the same of a lock that one keeps for long
-KEPT_OUT_RATIO = 0.5  # of the looks, which find one worker at work with a file lock and the others asleep
-SEVERAL_PART = (
-    0.2  # of those: so many may find two of them, each with one, before it is no lock that goes around
+LOCK_WAIT_RATIO: Final = threshold(
+    0.35, "ratio", "chosen: of the time that a worker waits for a lock; of two that take turns it is half"
+)
+LEAST_AT_WORK: Final = threshold(
+    0.5, "workers", "chosen: about one works at a time where one holds what all need"
+)
+MOST_AT_WORK: Final = threshold(
+    1.5, "workers", "chosen: about one works at a time where one holds what all need"
+)
+LOCK_LOOK_BACK_NS: Final = threshold(
+    30_000_000_000,
+    "ns",
+    "chosen: many looks are needed, as a lock that is held for moments is rarely seen held",
+)
+FEW_LOCK_LOOKS: Final = threshold(
+    8, "looks", "chosen: a share of fewer looks means little; looks come once a second"
+)
+FILE_LOCK_HELD_RATIO: Final = threshold(
+    0.15,
+    "ratio",
+    "chosen: of the looks that find one worker with a file lock; between two tries nobody has it",
+)
+KEPT_LOOK_BACK_NS: Final = threshold(
+    12_000_000_000,
+    "ns",
+    "chosen: few looks are needed, as a lock that one worker keeps for long is seen at each",
+)
+KEPT_OUT_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the looks that find one worker at work with a file lock and the others asleep"
+)
+SEVERAL_HELD_RATIO: Final = threshold(
+    0.2,
+    "ratio",
+    "chosen: of the looks that find a lock held; if more "
+    "find several workers with one each, no lock goes around",
 )
 
 
@@ -52,8 +80,12 @@ class Looks:
     @property
     def goes_around(self) -> bool:
         """Whether a file lock goes from worker to worker."""
-        seen = self.seconds >= FEW_LOOKS and self.holders >= 2
-        return seen and self.held_ratio >= HELD_RATIO and self.several_ratio <= SEVERAL_PART * self.held_ratio
+        seen = self.seconds >= FEW_LOCK_LOOKS and self.holders >= 2
+        return (
+            seen
+            and self.held_ratio >= FILE_LOCK_HELD_RATIO
+            and self.several_ratio <= SEVERAL_HELD_RATIO * self.held_ratio
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +164,7 @@ def _in_kernel(s: Symptoms) -> _Wait | None:
     """
     waits = s.machine.worker_lock_ratio
     at_work = s.workers * (1 - waits)
-    if not (waits >= LOCKED_RATIO and ONE_AT_WORK[0] <= at_work <= ONE_AT_WORK[1]):
+    if not (waits >= LOCK_WAIT_RATIO and LEAST_AT_WORK <= at_work <= MOST_AT_WORK):
         return None
     return _Wait(
         Text("lock-in-kernel", {"waiting_ratio": waits, "at_work": at_work, "workers": s.workers}),
@@ -150,7 +182,7 @@ def _in_kernel(s: Symptoms) -> _Wait | None:
 def _by_trying(s: Symptoms) -> _Wait | None:
     """Return the wait for a lock that workers try to get again and again, asleep between; None otherwise."""
     sleeping = looks_ratio(s, "timer_wait")
-    if not sleeping >= LOCKED_RATIO:
+    if not sleeping >= LOCK_WAIT_RATIO:
         return None
     looks = _looks(s)
     asleep = [dump for dump in s.passing_stacks(LOCK_WAIT) if waits_in(TIMER_FUNCTIONS, dump.wchan)]
@@ -182,8 +214,8 @@ def _by_trying(s: Symptoms) -> _Wait | None:
 
 def _by_keeping(s: Symptoms) -> _Wait | None:
     """Return the wait for a file lock that one worker keeps while the others try to get it; None otherwise."""
-    looks = _looks(s, KEPT_NS)
-    if not (looks.seconds >= FEW_LOOKS and looks.kept_out_ratio >= KEPT_OUT_RATIO):
+    looks = _looks(s, KEPT_LOOK_BACK_NS)
+    if not (looks.seconds >= FEW_LOCK_LOOKS and looks.kept_out_ratio >= KEPT_OUT_RATIO):
         return None
     dumps = [dump for dump in s.passing_stacks(LOCK_WAIT) if waits_in(TIMER_FUNCTIONS, dump.wchan)]
     return _Wait(
@@ -199,7 +231,7 @@ def _by_keeping(s: Symptoms) -> _Wait | None:
 def _by_asking(s: Symptoms) -> _Wait | None:
     """Return the wait for a lock that another process hands out, as the stacks of those show that wait for its answer; None otherwise."""
     waiting = looks_ratio(s, "answer_wait")
-    if not waiting >= LOCKED_RATIO:
+    if not waiting >= LOCK_WAIT_RATIO:
         return None
     asking = [dump for dump in s.passing_stacks(LOCK_WAIT) if waits_in(ANSWER_FUNCTIONS, dump.wchan)]
     in_lock = [dump for dump in asking if waits_for_lock(main_frames(dump))]
@@ -223,7 +255,7 @@ def looks_ratio(s: Symptoms, column: str) -> float:
     return mean(s.pace.rank.table("processes")[column][_lately(s)])
 
 
-def _looks(s: Symptoms, reach_ns: int = TURNS_NS) -> Looks:
+def _looks(s: Symptoms, reach_ns: int = LOCK_LOOK_BACK_NS) -> Looks:
     """Return what the workers of the loader were seen to do lately."""
     rows, mine = s.pace.rank.table("processes"), _lately(s, reach_ns)
     # By moment: who holds a lock, and of those that hold none, who sleeps and who does not.
@@ -252,7 +284,7 @@ def _looks(s: Symptoms, reach_ns: int = TURNS_NS) -> Looks:
     )
 
 
-def _lately(s: Symptoms, reach_ns: int = TURNS_NS) -> NDArray[np.bool_]:
+def _lately(s: Symptoms, reach_ns: int = LOCK_LOOK_BACK_NS) -> NDArray[np.bool_]:
     """Return which rows of the table ``processes`` are of the loader's workers lately."""
     rank = s.pace.rank
     rows = rank.table("processes")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -20,15 +21,29 @@ from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES
 from loaderwatch.detect.measures.gain import prefetch_needed
 from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.threshold import threshold
 
-RECURRING_RATIO = 0.5
-"""Share of the long waits that are for samples of others of them, from which on those samples are to blame."""
-MOST_NAMED = 3
-MOST_INDICES = 16
-MOST_PREFETCH = 32  # a prefetch_factor above this costs more memory than it is worth
-MOST_BURST_PREFETCH = 128  # the same where nothing but a large one bears the burst of a whole block
-LEAST_BLOCK = 8  # samples: what lies nearer to each other may be slow by itself
-MOST_BLOCKED_PREFETCH = 16  # the same where in_order=False lets ready batches pass, which costs none
+RECURRING_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of the long waits for a sample that another one was for, too; those samples are then to blame",
+)
+MOST_SLOWEST_NAMED: Final = threshold(3, "samples", "chosen: the message stays short")
+MOST_SLOW_INDICES: Final = threshold(16, "samples", "chosen: the finding stays short")
+MOST_PREFETCH: Final = threshold(
+    32, "batches", "chosen: a larger prefetch_factor costs more memory than it is worth"
+)
+MOST_BURST_PREFETCH: Final = threshold(
+    128, "batches", "chosen: nothing but a large prefetch_factor bears the burst of a whole block"
+)
+LEAST_BLOCK_SAMPLES: Final = threshold(
+    8, "samples", "chosen: samples that lie nearer to each other may be slow by themselves"
+)
+MOST_BLOCKED_PREFETCH: Final = threshold(
+    16,
+    "batches",
+    "chosen: below MOST_PREFETCH where in_order=False lets ready batches pass, which costs no memory",
+)
 
 
 def blocks(s: Symptoms) -> Explanation | None:
@@ -98,7 +113,7 @@ def jitter(s: Symptoms) -> Explanation | None:
             "named": _slowest(s, indices) or None,
         },
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
-        sample_indices=indices[:MOST_INDICES],
+        sample_indices=indices[:MOST_SLOW_INDICES],
         evidence=[*_evidence(s), observed("read-ahead", cushion_s, "s")],
     )
 
@@ -129,7 +144,7 @@ def slow_sample(s: Symptoms) -> Explanation:
         gain_ceiling_ratio=s.gain(s.without_spikes_s),
         worker=worst.worker,
         pid=worst.pid,
-        sample_indices=indices[:MOST_INDICES],
+        sample_indices=indices[:MOST_SLOW_INDICES],
         evidence=_evidence(s),
     )
 
@@ -145,7 +160,7 @@ def _block(spikes: Sequence[Spike]) -> int | None:
         if spike.sample_index is not None:
             places[spike.worker].add(spike.sample_index)
     apart = [gap for found in places.values() for gap in np.diff(sorted(found)).tolist()]
-    if not apart or min(apart) < LEAST_BLOCK:
+    if not apart or min(apart) < LEAST_BLOCK_SAMPLES:
         return None
     size = int(min(apart))
     if len(apart) == 1:
@@ -196,7 +211,7 @@ def _memory_bytes(s: Symptoms, prefetch: int) -> float | None:
 def _slowest(s: Symptoms, indices: Sequence[int]) -> list[Text]:
     """Return the names of the slowest samples; none where they are not known."""
     slowest = sorted(s.spikes, key=lambda spike: -(spike.sample_s or 0.0))
-    return _named(s, [index for index in _indices(slowest) if index in indices][:MOST_NAMED])
+    return _named(s, [index for index in _indices(slowest) if index in indices][:MOST_SLOWEST_NAMED])
 
 
 def _named(s: Symptoms, indices: Sequence[int]) -> list[Text]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +20,33 @@ from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES, LATENCY_CPU
 from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.threshold import threshold
 
-SPIKE_S = 0.25  # a single wait shorter than this is not a spike, however long it is against the others
-SPIKE_FACTOR = 4.0  # times the typical iteration
-FETCH_PART = 0.5  # share of a long wait in which a worker must have been fetching to be its cause
-FEW_TOGETHER = 2
-LOCKED_OUT_RATIO = 0.5  # of the looks at workers that stand still together
-TOGETHER_PART = 0.8  # of the long waits, in which all workers stand still; and of such a fetch, which the others' must share
-SAMPLE_PART = (
-    0.5  # share of a long fetch, or of a wait that goes on, that one sample must have taken to be its cause
+SPIKE_S: Final = threshold(
+    0.25, "s", "chosen: a shorter wait is no spike, however long it is against the others"
+)
+SPIKE_FACTOR: Final = threshold(
+    4.0, "factor", "chosen: times the typical iteration, or times the usual fetch"
+)
+FETCH_CAUSES_WAIT_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of a long wait in which a worker must have been fetching to be its cause"
+)
+FEW_TOGETHER: Final = threshold(
+    2, "waits", "chosen: in a single wait workers may stand still together by chance"
+)
+LOCKED_OUT_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the looks at workers that stand still together, in a lock or asleep"
+)
+ALL_STAND_RATIO: Final = threshold(
+    0.8,
+    "ratio",
+    "chosen: of the long waits in which all workers stand "
+    "still, and of such a fetch that the others' must share",
+)
+ONE_SAMPLE_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of a long fetch, or of an open wait, that one sample must have taken to be its cause",
 )
 
 
@@ -87,11 +106,11 @@ def _spike(pace: Pace, row: int) -> Spike | None:
             return None  # its fetches are known, and none was under way
         return Spike(request_ns, wait_s, bool(pace.anything_ready[row]), worker, None, None, None)
     within_ns = np.minimum(fetches.ended_ns[rows], until_ns) - np.maximum(fetches.began_ns[rows], request_ns)
-    if within_ns.sum() < FETCH_PART * in_loop_s * 1e9:
+    if within_ns.sum() < FETCH_CAUSES_WAIT_RATIO * in_loop_s * 1e9:
         return None
     slowest = int(rows[np.argmax(np.nan_to_num(fetches.fetch_s[rows]))])
     fetch_s, sample_s = float(fetches.fetch_s[slowest]), float(fetches.slow_s[slowest])
-    named = sample_s >= SAMPLE_PART * fetch_s and fetches.slow_index[slowest] != UNKNOWN
+    named = sample_s >= ONE_SAMPLE_RATIO * fetch_s and fetches.slow_index[slowest] != UNKNOWN
     return Spike(
         request_ns=request_ns,
         wait_s=wait_s,
@@ -111,9 +130,9 @@ def stand_still_together(pace: Pace, spikes: Sequence[Spike]) -> bool:
     In nearly all long waits every other worker was in a fetch that lasted as long, at the same time, and none of them computed.
     """
     known = [spike for spike in spikes if spike.fetch_s is not None and spike.fetch_began_ns is not None]
-    if (pace.workers or 0) < 2 or len(known) < FEW_TOGETHER or len(known) < TOGETHER_PART * len(spikes):
+    if (pace.workers or 0) < 2 or len(known) < FEW_TOGETHER or len(known) < ALL_STAND_RATIO * len(spikes):
         return False
-    return sum(_all_stand(pace, spike) for spike in known) >= TOGETHER_PART * len(known)
+    return sum(_all_stand(pace, spike) for spike in known) >= ALL_STAND_RATIO * len(known)
 
 
 def _all_stand(pace: Pace, spike: Spike) -> bool:
@@ -122,7 +141,7 @@ def _all_stand(pace: Pace, spike: Spike) -> bool:
     fetches, began_ns = pace.fetches, spike.fetch_began_ns
     ended_ns = began_ns + int(spike.fetch_s * 1e9)
     shared_ns = np.minimum(fetches.ended_ns, ended_ns) - np.maximum(fetches.began_ns, began_ns)
-    standing = shared_ns >= TOGETHER_PART * spike.fetch_s * 1e9
+    standing = shared_ns >= ALL_STAND_RATIO * spike.fetch_s * 1e9
     standing &= fetches.cpu_s < LATENCY_CPU_RATIO * fetches.fetch_s
     return np.unique(fetches.worker[standing]).size == pace.workers
 
@@ -163,7 +182,7 @@ def _open_spike(
     if span is not None and span.sample_since_ns is not None:
         in_hand_s = (pace.rank.made_ns - span.sample_since_ns) / 1e9
         # The worker's state may be newer than the loop's: the awaited batch is done then, and a sample of the next one in hand.
-        if in_hand_s >= SAMPLE_PART * wait_s:
+        if in_hand_s >= ONE_SAMPLE_RATIO * wait_s:
             sample_index, sample_s = span.sample_index, in_hand_s
     others_idle = any(w.phase == "idle" and w.worker != worker for w in workers)
     return Spike(

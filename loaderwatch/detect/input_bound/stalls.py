@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -13,21 +14,42 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.loaderless_causes import is_meant
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without
-from loaderwatch.detect.input_bound.symptoms import FEW_LATER, Symptoms
+from loaderwatch.detect.input_bound.symptoms import FEW_LATER_STEPS, Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.statistics import ratio
+from loaderwatch.detect.threshold import threshold
 
-SPIKE_PART = 0.6  # share of the waiting time in long waits, from which those are the trouble
-AGAIN_AND_AGAIN = 5
-SPIKE_REPEAT_RATIO = 0.05  # spikes that come again are reported from half the usual share on
-FIRST_EPOCH_S = 4.0  # so much of a first epoch must be seen before a trend of the workers shows
-SHORT_PASSES_S = 5.0  # seconds, so that a script which simulates between its passes has shown it; a stall is due within ten
-RECENT_ROUNDS = 2
-OVER_RATIO = (
-    0.5  # over: the newer half of the rows has less than this of the limit, or of the older half's share
+SPIKY_RATIO: Final = threshold(
+    0.6, "ratio", "chosen: of the waiting time in long waits; from there those are the trouble"
 )
-BUCKET_NS = 5_000_000_000
+STEADY_LONG_WAITS: Final = threshold(
+    5, "waits", "chosen: so many long waits without a late worker are a steady trouble"
+)
+SPIKE_REPEAT_RATIO: Final = threshold(
+    0.05, "ratio", "chosen: half of the usual 10 % of the time, for spikes that come again"
+)
+FIRST_EPOCH_S: Final = threshold(
+    4.0, "s", "chosen: so much of a first epoch must be seen before a trend of the workers shows"
+)
+SHORT_PASSES_S: Final = threshold(
+    5.0,
+    "s",
+    "chosen: a script that simulates between its passes has shown it by then; a stall is due within ten",
+)
+RECENT_ROUNDS: Final = threshold(
+    2,
+    "rounds",
+    "chosen: of all workers; the fetches of fewer rounds say little, and older ones count as well",
+)
+OVER_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of the limit, or of the older half's share; with less in the newer half a stall is over",
+)
+STALL_BUCKET_NS: Final = threshold(
+    5_000_000_000, "ns", "chosen: the beginning of a stall is looked for in pieces of time so long"
+)
 
 
 @dataclass(frozen=True)
@@ -116,7 +138,7 @@ def _is_stall(now: Pace, limits: Limits) -> bool:
         return False
     later = now.epoch > 0
     if (
-        FEW_LATER <= int(later.sum()) < later.size
+        FEW_LATER_STEPS <= int(later.sum()) < later.size
         and now.where(later).loop_share < limits.input_warning_ratio
     ):
         return False  # the first epoch was slow, as one that fills a cache, and those after it are not
@@ -143,9 +165,9 @@ def _is_spiky(now: Pace) -> bool:
     between the workers and the loop.
     """
     long = spike_mask(now)
-    if float(now.wait_s[long].sum()) < SPIKE_PART * now.lost_s:
+    if float(now.wait_s[long].sum()) < SPIKY_RATIO * now.lost_s:
         return False
-    return int(long.sum()) < AGAIN_AND_AGAIN or bool(find_spikes(now))
+    return int(long.sum()) < STEADY_LONG_WAITS or bool(find_spikes(now))
 
 
 def _reads_in_bursts(pace: Pace) -> bool:
@@ -164,9 +186,9 @@ def _with_recent_fetches(now: Pace) -> Pace:
 
 def _began(pace: Pace, now: Pace, limits: Limits) -> tuple[int, float]:
     """Return when the stall began (ns UTC, found in steps of five seconds) and the seconds lost since."""
-    bucket = (pace.rank.made_ns - pace.request_ns) // BUCKET_NS
+    bucket = (pace.rank.made_ns - pace.request_ns) // STALL_BUCKET_NS
     began = int(now.request_ns[0])
-    oldest = int((pace.rank.made_ns - began) // BUCKET_NS)
+    oldest = int((pace.rank.made_ns - began) // STALL_BUCKET_NS)
     quiet = 0
     for index in range(oldest + 1, int(bucket.max(initial=0)) + 1):
         rows = bucket == index

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -22,9 +23,14 @@ from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.machine import RECENT_NS, written_per_s
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
+from loaderwatch.detect.threshold import threshold
 
-AMPLIFICATION = 10.0  # a decoded JPEG is larger than its file; a large photo for a small crop reaches eight
-AMPLIFIED_BYTES = 256 * 1024  # read for one sample
+AMPLIFIED_FACTOR: Final = threshold(
+    10.0, "factor", "a decoded JPEG is larger than its file, and a large photo for a small crop reaches eight"
+)
+AMPLIFIED_BYTES: Final = threshold(
+    256 * 1024, "bytes", "chosen: read for one sample, so that small files are left out"
+)
 DECODERS = (
     *(
         "/PIL/",
@@ -38,23 +44,55 @@ DECODERS = (
     ),
     *("/torchaudio/", "/soundfile.py", "/librosa/", "/audioread/", "/av/", "/decord/", "/torchcodec/"),
 )
-REFAULT_RATIO = 0.3  # of what the workers read from storage had been evicted from the page cache
-FROM_STORAGE_RATIO = 0.3  # of all that the workers read comes from storage
-PAGE_BYTES = 4096  # the least that storage is asked for
-SEEK_S = 0.02  # that a page takes at most: a busy spinning disk, or network storage, in random order
-PAGE_CPU_S = 5e-6  # of the CPU that the kernel takes to bring a page in and another one out; 9 µs measured on a virtual machine
-SEEKING_RATIO = 0.5  # of the workers' time, that pages from storage must be able to take to be the cause
-WARMING_ROWS = 12
-WARMING_RATIO = 0.85  # the last third of the fetches (or waits) against the first
-WARMING_TREND = 0.5  # rank correlation with their order; single late ones hardly change it
-FILLING_BYTES = 1024  # written for a sample, which a line in a log does not reach
-FILLING_PART = 0.25  # of what the sample takes in its batch: what is kept of it may be smaller there
-COLD_RATIO = (
-    0.5  # of a first epoch's fetches, from which on it is the data that is cold, and no sample that is slow
+REFAULT_RATIO: Final = threshold(
+    0.3, "ratio", "chosen: of what the workers read from storage that had been evicted from the page cache"
 )
-COLD_PART = 0.5  # of the fetch behind a usual long wait: as slow as those
-FEW_COLD = 2  # slow fetches of each worker: the first one of each starts it, too
-WARMING_SIGMAS = 3.0  # standard deviations: for n values without a trend, one is 1 / sqrt(n - 1)
+FROM_STORAGE_RATIO: Final = threshold(
+    0.3, "ratio", "chosen: of all that the workers read that comes from storage"
+)
+PAGE_BYTES: Final = threshold(4096, "bytes", "a page of memory is the least that storage is asked for")
+SEEK_S: Final = threshold(
+    0.02,
+    "s",
+    "chosen: the most that a page takes, from a busy spinning disk or network storage in random order",
+)
+PAGE_CPU_S: Final = threshold(
+    5e-6, "s", "chosen: of the kernel's CPU to exchange a page; 9 µs measured on a virtual machine"
+)
+SEEKING_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the workers' time that pages from storage must be able to take to be the cause"
+)
+FEW_WARMING_FETCHES: Final = threshold(
+    12, "fetches", "chosen: three thirds of four fetches, or waits, are compared"
+)
+WARMING_RATIO: Final = threshold(
+    0.85, "ratio", "chosen: the last third of the fetches, or waits, over the first"
+)
+WARMING_TREND: Final = threshold(
+    0.5, "rank correlation", "chosen: of fetches with their order; single late ones hardly change it"
+)
+FILLING_BYTES: Final = threshold(
+    1024, "bytes", "chosen: written for a sample; a line in a log does not reach it"
+)
+FILLING_RATIO: Final = threshold(
+    0.25, "ratio", "chosen: of what a sample takes in its batch; what is kept of it may be smaller than there"
+)
+COLD_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of a first epoch's fetches that were slow; then the data was cold, and no sample is slow",
+)
+COLD_FETCH_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of the fetch behind a usual long wait; other fetches that take as much were cold, too",
+)
+FEW_COLD_FETCHES: Final = threshold(
+    2, "fetches", "chosen: of each worker; its first slow fetch starts it, too"
+)
+WARMING_SIGMAS: Final = threshold(
+    3.0, "standard deviations", "chosen: one is 1 / sqrt(n - 1) for n values without a trend"
+)
 
 
 def slowed_down(s: Symptoms) -> Explanation | None:
@@ -145,7 +183,7 @@ def amplification(s: Symptoms) -> Explanation | None:
     samples_per_s = float(fetches.samples[lately & (fetches.samples > 0)].sum()) / seconds
     read_per_s = machine.read_chars_per_s
     factor, each = ratio(read_per_s, used_per_s), ratio(read_per_s, samples_per_s)
-    if not (factor >= AMPLIFICATION and each >= AMPLIFIED_BYTES) or _decodes(s):
+    if not (factor >= AMPLIFIED_FACTOR and each >= AMPLIFIED_BYTES) or _decodes(s):
         return None
     one = ratio(used_per_s, samples_per_s)
     fetch_s = mean(fetches.fetch_s[lately])
@@ -251,7 +289,7 @@ def fills_cache(s: Symptoms) -> Explanation | None:
     seconds = (until_ns - int(fetches.began_ns[lately].min())) / 1e9
     written = written_per_s(s.pace.rank, s.loader.loader, until_ns) * seconds
     each, used = ratio(written, samples), ratio(total(fetches.bytes[lately]), samples)
-    if not each >= max(FILLING_BYTES, FILLING_PART * np.nan_to_num(used)):
+    if not each >= max(FILLING_BYTES, FILLING_RATIO * np.nan_to_num(used)):
         return None
     return Explanation(
         scenario="S09",
@@ -277,9 +315,9 @@ def cold_first_epoch(s: Symptoms) -> Explanation | None:
     cold_s = median(np.array([spike.fetch_s or spike.wait_s for spike in spikes]))
     fetches = pace.fetches
     then = fetches.began_ns < last_ns
-    slow = then & (fetches.fetch_s >= COLD_PART * cold_s)
+    slow = then & (fetches.fetch_s >= COLD_FETCH_RATIO * cold_s)
     of_each = [int((fetches.worker[slow] == worker).sum()) for worker in range(s.workers)]
-    if min(of_each) < FEW_COLD or not ratio(float(slow.sum()), float(then.sum())) >= COLD_RATIO:
+    if min(of_each) < FEW_COLD_FETCHES or not ratio(float(slow.sum()), float(then.sum())) >= COLD_RATIO:
         return None
     since_s = median(fetches.fetch_s[~then])
     return Explanation(
@@ -304,11 +342,11 @@ def _warms_up(s: Symptoms) -> bool:
     Either they still do, or they have become short enough for the model.
     """
     pace = s.pace
-    if s.history is None or pace.wait_s.size < WARMING_ROWS or not s.first_epoch:
+    if s.history is None or pace.wait_s.size < FEW_WARMING_FETCHES or not s.first_epoch:
         return False
     fetches = s.history.fetch_s  # not only the recent ones: a few rounds may fall by chance
     waits = pace.wait_s[:-1] if pace.open_wait else pace.wait_s  # how long an open one takes is not known
-    series = fetches if fetches.size >= WARMING_ROWS else waits
+    series = fetches if fetches.size >= FEW_WARMING_FETCHES else waits
     thirds = np.array_split(series, 3)
     first, second, last = (median(third) for third in thirds)
     # The workers share the machine: the fetches of one round are one independent value.

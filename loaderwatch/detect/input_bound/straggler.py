@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -14,8 +15,13 @@ from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.coupling import Coupling
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.threshold import threshold
 
-AS_SLOW_RATIO = 0.9  # of the awaited rank's time per batch: a rank whose workers need that much is as slow
+AS_SLOW_RATIO: Final = threshold(
+    0.9,
+    "ratio",
+    "chosen: of the awaited rank's time per batch; a rank whose workers need that much is as slow",
+)
 
 
 def waited_for(culprit: Stall, run: RunEvidence) -> Coupling | None:

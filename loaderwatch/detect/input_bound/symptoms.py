@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,21 +38,51 @@ from loaderwatch.detect.measures.stacks import (
     usual_stack,
 )
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
+from loaderwatch.detect.threshold import threshold
 
-FEW_LATER = 3  # steps of the later epochs, below which nothing is known of them
-READY_RATIO = 0.5  # share of the wait with a batch lying ready, from which the workers are not the trouble
-DELIVERY_CPU_RATIO = (
-    0.06  # measured: unpickling is a seventh (busy machine) to half CPU, waiting for workers below 3 %
+FEW_LATER_STEPS: Final = threshold(
+    3, "steps", "chosen: of the later epochs, below which nothing is known of them"
 )
-OTHERS_FACTOR = 4.0  # measured: threads that hold the interpreter's lock use 5 (busy machine) to 13 times the CPU of the wait
-UNPACK_RATIO = 0.05  # of an iteration without waiting; unpacking that costs less is not the trouble
-UNPACK_S = 0.002  # CPU seconds on an idle host, below which unpacking is no trouble
-SHORT_RATIO = 1.05  # median fetch time / workers, against a step: above it they are too slow
-NEARLY_SHORT_RATIO = 0.8  # the same with the mean fetch time: above it they are suspected
-AWAITED_PART = 0.5  # of a fetch, in which a worker sleeps or waits, so that a lack of CPUs is not its cause
-RUNNABLE_RATIO = 0.5  # workers found runnable this often are computing, however little CPU they get
-CROWDED_RUNNABLE_RATIO = 0.5
-CORES = 4.0  # CPUs that a rank is taken to have where the number is not known
+READY_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the wait with a batch lying ready; from there the workers are not the trouble"
+)
+DELIVERY_CPU_RATIO: Final = threshold(
+    0.06,
+    "ratio",
+    "measured: unpickling is a seventh (busy machine) to half CPU, waiting for workers below 3 %",
+)
+OTHERS_CPU_FACTOR: Final = threshold(
+    4.0,
+    "factor",
+    "measured: threads that hold the interpreter's lock use 5 (busy machine) to 13 times the CPU of the wait",
+)
+UNPACK_RATIO: Final = threshold(
+    0.05, "ratio", "chosen: of an iteration without waiting; unpacking that costs less is not the trouble"
+)
+UNPACK_S: Final = threshold(
+    0.002, "s", "chosen: of CPU on an idle host; unpacking that takes less is no trouble"
+)
+SHORT_FACTOR: Final = threshold(
+    1.05, "factor", "chosen: median fetch time / workers, over a step; above it the workers are too slow"
+)
+NEARLY_SHORT_FACTOR: Final = threshold(
+    0.8, "factor", "chosen: mean fetch time / workers, over a step; above it the workers are suspected"
+)
+AWAITING_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of a fetch in which a worker sleeps or waits; a lack of CPUs is then not its cause"
+)
+RUNNABLE_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of the looks; workers found runnable this often are computing, however little CPU they get",
+)
+CROWDED_RUNNABLE_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of the looks that find workers runnable, where "
+    "the kernel does not tell how long they lacked a CPU",
+)
+ASSUMED_CPUS: Final = threshold(4.0, "CPUs", "chosen: for a rank whose number of CPUs is not known")
 
 
 class Bottleneck(Enum):
@@ -149,12 +180,12 @@ class Symptoms:
         needs no lock, so no more than one CPU of theirs counts.
         """
         others = self.machine.other_cpu_ratio
-        return math.isfinite(others) and min(1.0, others) > OTHERS_FACTOR * self.wait_cpu_ratio
+        return math.isfinite(others) and min(1.0, others) > OTHERS_CPU_FACTOR * self.wait_cpu_ratio
 
     @cached_property
     def first_epoch(self) -> bool:
         """Whether all steps belong to the loader's first epoch, but for too few to judge the next one by."""
-        return int((self.pace.epoch > 0).sum()) < FEW_LATER
+        return int((self.pace.epoch > 0).sum()) < FEW_LATER_STEPS
 
     @cached_property
     def comb_period(self) -> int | None:
@@ -172,7 +203,7 @@ class Symptoms:
             return Bottleneck.TRAINING_THREAD
         if not self.short and self.hands_over:
             return Bottleneck.UNPACKING
-        nearly_short = self.mean_fetch_s / self.workers > NEARLY_SHORT_RATIO * self.step_s
+        nearly_short = self.mean_fetch_s / self.workers > NEARLY_SHORT_FACTOR * self.step_s
         if self.short is False and self.ready_wait_ratio >= READY_RATIO and not nearly_short:
             return Bottleneck.HANDOVER
         return Bottleneck.WORKERS
@@ -230,7 +261,7 @@ class Symptoms:
         """Whether the workers are too slow even at their median fetch time; None where that is not known."""
         if not self.pace.workers or not (math.isfinite(self.typical_fetch_s) and math.isfinite(self.step_s)):
             return None
-        return self.typical_fetch_s / self.workers > SHORT_RATIO * self.step_s
+        return self.typical_fetch_s / self.workers > SHORT_FACTOR * self.step_s
 
     @cached_property
     def workers_needed(self) -> int:
@@ -273,7 +304,7 @@ class Symptoms:
     def mostly_awaits(self) -> bool:
         """Whether a worker neither computes nor lacks a CPU for half of a fetch: it sleeps or waits, and no CPU would make that shorter."""
         return (
-            self.fetch_cpu_ratio + self.machine.worker_delay_ratio <= 1 - AWAITED_PART
+            self.fetch_cpu_ratio + self.machine.worker_delay_ratio <= 1 - AWAITING_RATIO
         )  # False where one is not known
 
     @cached_property
@@ -349,8 +380,8 @@ class Symptoms:
 
     @property
     def cores(self) -> float:
-        """Return the number of CPUs that this rank has; ``CORES`` where that is not known."""
-        return self.cpus.per_rank if math.isfinite(self.cpus.per_rank) else CORES
+        """Return the number of CPUs that this rank has; ``ASSUMED_CPUS`` where that is not known."""
+        return self.cpus.per_rank if math.isfinite(self.cpus.per_rank) else ASSUMED_CPUS
 
     @cached_property
     def helper_cpu_ratio(self) -> float:

@@ -19,25 +19,42 @@ from numpy.typing import NDArray
 
 from loaderwatch.detect.measures.fetches import Fetches
 from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.threshold import threshold
 
-FETCHES_A_SLICE: Final = 2.0
-"""Of one worker, on average: within one fetch nobody sees when it got on."""
-FEW_SLICES: Final = 16
-MOST_SLICES: Final = 120
-OWN_RATIO: Final = 0.08
-"""Of the mean: what each worker gets done in a slice must vary by chance at least so much, added up, or nothing can be told."""
-TOGETHER_RATIO: Final = 0.45
-"""Of the variances added up: that of all together. With locks that are polled 0.03 to 0.5, with reads of their own 0.8 and more."""
-BY_CHANCE: Final = 0.8
-"""Of what varies with the workers' pasts laid apart: all together must vary by less, or it is a pattern."""
-LEAST_PART: Final = 0.25
-"""Of what would vary by chance: below it the two are not compared, as it depends on how the slices fall."""
-APART: Final = range(1, 13)
-"""Slices by which they are laid apart, from worker to worker."""
-BUSY_RATIO: Final = 0.5
-"""Of their time, that workers are at a batch. Who keeps up rests, and all of them together get done what the loop takes."""
-BUSY_PART: Final = 0.5
-"""Of that: slices with less hold the end of an epoch."""
+FETCHES_A_SLICE: Final = threshold(
+    2.0, "fetches", "chosen: of one worker, on average; within one fetch nobody sees when it got on"
+)
+FEW_TURN_SLICES: Final = threshold(16, "slices", "chosen: a variance of fewer says little")
+MOST_TURN_SLICES: Final = threshold(120, "slices", "chosen: the newest slices are enough to compare")
+OWN_SPREAD_RATIO: Final = threshold(
+    0.08, "ratio", "chosen: of the mean; when the workers' own chances add up to less, nothing can be told"
+)
+TOGETHER_VARIANCE_RATIO: Final = threshold(
+    0.45,
+    "ratio",
+    "played and simulated: 0.03 to 0.5 of the variances added up with "
+    "locks that are polled, 0.8 and more with reads of their own",
+)
+BY_CHANCE_RATIO: Final = threshold(
+    0.8,
+    "ratio",
+    "chosen: of the variation with the workers' pasts laid "
+    "apart; if all together vary as much, it is a pattern",
+)
+LEAST_SPREAD_RATIO: Final = threshold(
+    0.25, "ratio", "chosen: of what would vary by chance; a smaller variation depends on how the slices fall"
+)
+MOST_APART: Final = threshold(
+    12, "slices", "chosen: the pasts of two neighbouring workers are laid apart by one slice to so many"
+)
+WORKERS_BUSY_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of their time at a batch; workers that keep up rest, and get done together what the loop takes",
+)
+BUSY_SLICE_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the usual work in a slice; slices with less hold the end of an epoch"
+)
 
 Done = NDArray[np.float64]
 """What each worker gets done in slices of equal length, in batches, shape (workers, slices)."""
@@ -56,13 +73,14 @@ class Turns:
     def taken(self) -> bool:
         """Whether the workers take turns."""
         return (
-            self.own_ratio >= OWN_RATIO
-            and self.together_ratio**2 <= TOGETHER_RATIO * self.own_ratio**2
-            and max(self.together_ratio, LEAST_PART * self.own_ratio) <= BY_CHANCE * self.apart_ratio
+            self.own_ratio >= OWN_SPREAD_RATIO
+            and self.together_ratio**2 <= TOGETHER_VARIANCE_RATIO * self.own_ratio**2
+            and max(self.together_ratio, LEAST_SPREAD_RATIO * self.own_ratio)
+            <= BY_CHANCE_RATIO * self.apart_ratio
         )
 
 
-UNKNOWN: Final = Turns(math.nan, math.nan, math.nan, math.nan)
+UNKNOWN_TURNS: Final = Turns(math.nan, math.nan, math.nan, math.nan)
 
 
 def turns_of(fetches: Fetches) -> Turns:
@@ -71,16 +89,16 @@ def turns_of(fetches: Fetches) -> Turns:
     worker, began_ns, took_s = fetches.worker[known], fetches.began_ns[known], fetches.fetch_s[known]
     numbers = np.unique(worker)
     if numbers.size < 2:
-        return UNKNOWN
+        return UNKNOWN_TURNS
     slice_s = FETCHES_A_SLICE * mean(took_s)
     began_s = (began_ns - began_ns.max()) / 1e9
     ended_s = began_s + took_s
     # A fetch that goes on is not known: after the first end of a last one a worker seems idle, and before its first one.
     first_s = max(began_s[worker == number].min() for number in numbers)
     last_s = min(ended_s[worker == number].max() for number in numbers)
-    slices = min(MOST_SLICES, int((last_s - first_s) / slice_s))
-    if slices < FEW_SLICES:
-        return UNKNOWN
+    slices = min(MOST_TURN_SLICES, int((last_s - first_s) / slice_s))
+    if slices < FEW_TURN_SLICES:
+        return UNKNOWN_TURNS
     edges = last_s - slice_s * np.arange(slices, -1, -1)
     done, busy = np.zeros((numbers.size, slices)), np.zeros(slices)
     for row, number in enumerate(numbers):
@@ -89,12 +107,15 @@ def turns_of(fetches: Fetches) -> Turns:
         done[row] = np.diff((within / took_s[own]).sum(axis=1))
         busy += np.diff(within.sum(axis=1)) / slice_s
     usually = float(np.median(busy))
-    used = busy >= BUSY_PART * usually
-    if usually < BUSY_RATIO * numbers.size or used.sum() < FEW_SLICES:
-        return UNKNOWN
+    used = busy >= BUSY_SLICE_RATIO * usually
+    if usually < WORKERS_BUSY_RATIO * numbers.size or used.sum() < FEW_TURN_SLICES:
+        return UNKNOWN_TURNS
     done = done[:, used]
     usual = float(done.sum(axis=0).mean())
-    apart = [_spread(np.stack([np.roll(one, by * row) for row, one in enumerate(done)])) for by in APART]
+    apart = [
+        _spread(np.stack([np.roll(one, by * row) for row, one in enumerate(done)]))
+        for by in range(1, MOST_APART + 1)
+    ]
     own = math.sqrt(float(done.var(axis=1).sum()))
     return Turns(slice_s, own / usual, _spread(done) / usual, min(apart) / usual)
 

@@ -7,7 +7,7 @@ heavy share, S58 fetches that take longer and longer.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from loaderwatch.core.answers import Param
 from loaderwatch.detect.explanation import Explanation
@@ -21,25 +21,54 @@ from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.slices import FEW_ROWS, parts
 from loaderwatch.detect.measures.statistics import median, ratio, trend
 from loaderwatch.detect.streams import split
+from loaderwatch.detect.threshold import threshold
 
-WORTH_RATIO = 0.1  # of the time: a change that gains less than this at best is not advised for its own sake
-GAINS_RATIO = 0.02  # of the time: what gains less is the same speed, once it is rounded
-MOST_PER_CORE = 4  # workers per core beyond which even sleeping workers are not the cure
-FREE_CPUS = 0.5  # with less of a CPU free, there is none for one more worker
-MANY_WORKERS = 4  # so many that wait for storage are no mistake of the loader
-ASLEEP_RATIO = 0.5  # of the looks at workers, which find them asleep for a set time
-MOST_NEEDED = 16  # workers: with more of them, the storage's latency is the trouble
-MAPPED_FAULTS_PER_S = 20.0  # of one worker; those for loading code and libraries are over in a second
-GROWN_RATIO = 1.5
-"""Times its first value that a fetch takes in the end, at least, so that its growth is the cause; where the workers kept up at first."""
-GROWN_ALONE_RATIO = 2.0
-"""The same where they never did: its growth is the larger part of what a fetch takes."""
-RISES = 0.9
-"""Rank correlation of a fetch's time with its place in time. A jump between two levels that hardly vary has as much, so the middle must
-lie between the ends as well: by ``BETWEEN_RATIO`` at least."""
-BETWEEN_RATIO = 1.1
-HEAVIER = 3.0  # times the lightest worker's usual batch
-LEAST_BATCHES = 4  # of each worker, before its usual batch is known
+WORTH_RATIO: Final = threshold(
+    0.1,
+    "ratio",
+    "chosen: of the time; a change that gains less than this at best is not advised for its own sake",
+)
+GAINS_RATIO: Final = threshold(
+    0.02, "ratio", "chosen: of the time; what gains less is the same speed, once it is rounded"
+)
+MOST_WORKERS_PER_CPU: Final = threshold(
+    4, "workers", "chosen: beyond it even sleeping workers are not the cure"
+)
+FREE_CPUS: Final = threshold(
+    0.5, "CPUs", "chosen: with less of a CPU free, there is none for one more worker"
+)
+MANY_WORKERS: Final = threshold(
+    4, "workers", "chosen: so many that wait for storage are no mistake of the loader"
+)
+WORKERS_ASLEEP_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the looks at workers that find them asleep for a set time"
+)
+MOST_NEEDED_WORKERS: Final = threshold(
+    16, "workers", "chosen: where more of them are needed, the storage's latency is the trouble"
+)
+MAPPED_FAULTS_PER_S: Final = threshold(
+    20.0, "faults/s", "chosen: of one worker; those for loading code and libraries are over in a second"
+)
+GROWN_FETCH_FACTOR: Final = threshold(
+    1.5, "factor", "chosen: the last fetch time over the first, where the workers kept up at first"
+)
+GROWN_ALONE_FACTOR: Final = threshold(
+    2.0,
+    "factor",
+    "chosen: the same where the workers never kept up; the growth is then the larger part of a fetch",
+)
+STEADY_RISE: Final = threshold(
+    0.9,
+    "rank correlation",
+    "chosen: of a time with its place in the course; a jump between two steady levels has as much",
+)
+BETWEEN_FACTOR: Final = threshold(
+    1.1,
+    "factor",
+    "chosen: the middle lies between the ends by that much; after a jump between two levels it does not",
+)
+HEAVY_SHARE_FACTOR: Final = threshold(3.0, "factor", "chosen: times the lightest worker's usual batch")
+FEW_SHARE_BATCHES: Final = threshold(4, "batches", "chosen: of each worker, before its usual batch is known")
 
 
 def other_iterable(s: Symptoms) -> Explanation:
@@ -91,7 +120,7 @@ def no_workers(s: Symptoms) -> Explanation:
     # Who is ready to read and gets no CPU does not wait for storage.
     delayed = 0.0 if reader or not math.isfinite(s.machine.main_delay_ratio) else s.machine.main_delay_ratio
     sleeping = s.fetch_cpu_ratio + delayed < LATENCY_CPU_RATIO and math.isfinite(cpus.per_rank)
-    most = int(MOST_PER_CORE * cpus.per_rank) if sleeping else _most_workers(cpus, 1.0, 0)
+    most = int(MOST_WORKERS_PER_CPU * cpus.per_rank) if sleeping else _most_workers(cpus, 1.0, 0)
     workers = max(1, min(workers_needed(read_s, s.step_s), most))
     overlapped_s, least_s = iteration_with(read_s, workers, s.step_s), cpus.least_s(s.iteration_s)
     after_s = max(overlapped_s, least_s)
@@ -142,12 +171,12 @@ def heavy_share(s: Symptoms) -> Explanation | None:
     usual = {}
     for worker in range(workers):
         took = s.pace.fetches.fetch_s[s.pace.fetches.worker == worker]
-        if took.size < LEAST_BATCHES:
+        if took.size < FEW_SHARE_BATCHES:
             return None
         usual[worker] = median(took)
     turn_s = workers * s.step_s  # from one of its batches to its next
     least_s = min(usual.values())
-    heavy = [worker for worker, took_s in usual.items() if took_s > max(turn_s, HEAVIER * least_s)]
+    heavy = [worker for worker, took_s in usual.items() if took_s > max(turn_s, HEAVY_SHARE_FACTOR * least_s)]
     light_s = max((took_s for worker, took_s in usual.items() if worker not in heavy), default=0.0)
     if not heavy or 2 * len(heavy) > workers or light_s > turn_s:
         return None
@@ -232,9 +261,9 @@ def _growth(s: Symptoms) -> GrownFetch | None:
             first_s, middle_s, last_s = (
                 median(times_s[at : at + few]) for at in (0, half, times_s.size - few)
             )
-            grown = 0 < first_s <= last_s / (GROWN_RATIO if kept_up else GROWN_ALONE_RATIO)
-            between = BETWEEN_RATIO * first_s <= middle_s <= last_s / BETWEEN_RATIO
-            if grown and between and trend(times_s) >= RISES:
+            grown = 0 < first_s <= last_s / (GROWN_FETCH_FACTOR if kept_up else GROWN_ALONE_FACTOR)
+            between = BETWEEN_FACTOR * first_s <= middle_s <= last_s / BETWEEN_FACTOR
+            if grown and between and trend(times_s) >= STEADY_RISE:
                 span_s = float(slices.t_ns[-1] - slices.t_ns[0]) / 1e9
                 return GrownFetch(times_s is slices.fetch_cpu_s, first_s, last_s, span_s, kept_up)
     return None
@@ -272,7 +301,9 @@ def slow_storage(s: Symptoms) -> Explanation | None:
 
     There must be many workers already, or far too many must be needed.
     """
-    enough = s.workers >= max(MANY_WORKERS, s.cores) or s.workers_needed > max(MOST_NEEDED, 4 * s.cores)
+    enough = s.workers >= max(MANY_WORKERS, s.cores) or s.workers_needed > max(
+        MOST_NEEDED_WORKERS, 4 * s.cores
+    )
     if not (s.waits_for_storage and enough):
         return None
     machine = s.machine
@@ -342,7 +373,7 @@ def _most_workers(cpus: Cpus, each: float, now: int) -> int:
     """
     if not math.isfinite(cpus.free):
         return max(now, 4)
-    most = max(1, int(MOST_PER_CORE * cpus.per_rank))
+    most = max(1, int(MOST_WORKERS_PER_CPU * cpus.per_rank))
     return max(1, now, min(most, now + int(cpus.free / cpus.ranks / max(each, 0.1) + 0.5)))
 
 
@@ -359,5 +390,5 @@ def _speeds(s: Symptoms) -> dict[str, Param]:
 def _before_more(s: Symptoms) -> dict[str, Param]:
     """Return the parameters of ``before-more-workers``: how a stream is split, and that they may sleep for what more cannot help."""
     asleep = looks_ratio(s, "timer_wait")
-    tells = s.waits_for_storage and asleep >= ASLEEP_RATIO
+    tells = s.waits_for_storage and asleep >= WORKERS_ASLEEP_RATIO
     return {**split(s.loader), "asleep_ratio": asleep if tells else None}

@@ -18,15 +18,19 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent, warm_batches
 from loaderwatch.detect.measures.statistics import Floats, known, mean, median, trend
-from loaderwatch.detect.running_out.foremost import CODE, HALVED, SOON_S, foremost
+from loaderwatch.detect.running_out.foremost import CODE, HALVED_RATIO, SOON_S, foremost
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-NEWEST: Final = 8
-"""Requests whose median is what lies ready now."""
-FALLING: Final = -0.7
-"""Rank correlation of the batches ready with time."""
-SURE: Final = 3.0
-"""Standard errors by which a batch of the workers takes longer than the loop's own: chance makes that of one in a thousand."""
+NEWEST_REQUESTS: Final = threshold(
+    8, "requests", "chosen: the mean of what lay ready at them is what lies ready now"
+)
+READY_FALLS: Final = threshold(-0.7, "rank correlation", "chosen: of the batches ready with time")
+SURELY_LONGER_ERRORS: Final = threshold(
+    3.0,
+    "standard errors",
+    "chance alone makes a batch of the workers so much longer than the loop's in one of a thousand",
+)
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,16 @@ class Cushion:
 
 def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank that will wait first."""
-    near = [(part, rank.rank) for rank in run.live_ranks if 0 < (part := _ready_part(rank.rows)) <= HALVED]
+    near = [
+        (part, rank.rank) for rank in run.live_ranks if 0 < (part := _ready_part(rank.rows)) <= HALVED_RATIO
+    ]
     worst = foremost(run, near, lambda pace: _cushion(pace, run.limits), lambda found: found.left_s)
     return [_finding(found, run.world_size) for found in worst]
 
 
 def _ready_part(rank: RankWindow) -> float:
     """Return the part of what a rank's loaders read ahead that lay ready at the newest requests; NaN where that is not known."""
-    ready = rank.table("steps")["ready"][-NEWEST:]
+    ready = rank.table("steps")["ready"][-NEWEST_REQUESTS:]
     ready = ready[ready != UNKNOWN]
     most = max((warm_batches(loader) for loader in rank.process.loaders if loader.num_workers), default=0)
     return float(np.median(ready)) / most if ready.size and most else math.nan
@@ -68,13 +74,13 @@ def _cushion(pace: Pace, limits: Limits) -> Cushion | None:
     if rows is None:
         return None
     ready = rows.ready.astype(np.float64)
-    before, left = mean(ready[:NEWEST]), mean(ready[-NEWEST:])
-    if not 0 < left <= HALVED * before or trend(ready) > FALLING:
+    before, left = mean(ready[:NEWEST_REQUESTS]), mean(ready[-NEWEST_REQUESTS:])
+    if not 0 < left <= HALVED_RATIO * before or trend(ready) > READY_FALLS:
         return None
-    ago_s = (int(rows.request_ns[-NEWEST // 2]) - int(rows.request_ns[NEWEST // 2])) / 1e9
+    ago_s = (int(rows.request_ns[-NEWEST_REQUESTS // 2]) - int(rows.request_ns[NEWEST_REQUESTS // 2])) / 1e9
     inside = rows.fetches.began_ns >= rows.request_ns[0]
     each_s = known(rows.fetches.fetch_s[inside]) / pace.workers
-    if each_s.size < NEWEST or not _is_longer(each_s, rows.iteration_s):
+    if each_s.size < NEWEST_REQUESTS or not _is_longer(each_s, rows.iteration_s):
         return None
     found = Cushion(rows, left, before, ago_s, mean(each_s))
     return found if found.left_s < min(SOON_S, _reading_left_s(rows)) else None
@@ -92,7 +98,7 @@ def _falling(pace: Pace) -> Pace | None:
         return None
     most = int(np.flatnonzero(rows.ready == rows.ready.max())[-1])
     rows = rows.since(int(rows.request_ns[most]))
-    return rows if rows.ready.size >= 3 * NEWEST else None
+    return rows if rows.ready.size >= 3 * NEWEST_REQUESTS else None
 
 
 def _reading_left_s(rows: Pace) -> float:
@@ -104,7 +110,7 @@ def _reading_left_s(rows: Pace) -> float:
 
 def _is_longer(times_s: Floats, than_s: float) -> bool:
     """Whether the mean of some times is above a given one by more than chance makes it."""
-    return mean(times_s) - than_s > SURE * float(times_s.std()) / math.sqrt(times_s.size)
+    return mean(times_s) - than_s > SURELY_LONGER_ERRORS * float(times_s.std()) / math.sqrt(times_s.size)
 
 
 def _finding(found: Cushion, world: int) -> Finding:
@@ -133,7 +139,7 @@ def _finding(found: Cushion, world: int) -> Finding:
             ("batches-ready-before", found.before, "count"),
             ("a-batch-from-all-workers", found.each_s, "s"),
             ("iteration", pace.iteration_s, "s"),
-            ("fetch-of-a-batch", median(pace.fetches.fetch_s[-2 * NEWEST :]), "s"),
+            ("fetch-of-a-batch", median(pace.fetches.fetch_s[-2 * NEWEST_REQUESTS :]), "s"),
             ("until-the-loop-waits", found.left_s, "s"),
         ),
         rank=rank.rank,

@@ -18,21 +18,43 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
 from loaderwatch.detect.running_out.rise import Ints, stretches
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 from loaderwatch.texts.formats import rate
 
 CODE = "running-out"
-WARNING_ETA_S = 600.0  # descriptors that run out sooner are reported
-LEAST_S = 4.0
-LEAST_USED_RATIO = 0.25  # of the limit: below that there is time to see whether it goes on
-SURE_USED_RATIO = 0.5
-NEARLY_RATIO = 0.9
-STRETCH_NS: Final = 100_000_000  # least stretch of steps, in ns: counts are rare, hardly two lie in one
-COUNTED_NS: Final = 5_000_000_000
-"""Time between two counts, in ns: a count so long before the first batch, or after the last step, still counts."""
-MOST_AHEAD_NS: Final = 6_000_000_000  # descriptors are counted every five seconds
-LEAST_PER_STEP: Final = 0.1
-"""Descriptors a step from which on it is told."""
+DESCRIPTORS_ETA_S: Final = threshold(600.0, "s", "chosen: descriptors that run out later are not reported")
+LEAST_COUNTED_S: Final = threshold(
+    4.0, "s", "chosen: descriptors are counted every five seconds, so that two counts span it"
+)
+LEAST_USED_RATIO: Final = threshold(
+    0.25, "ratio", "chosen: of the limit; below that there is time to see whether the growth goes on"
+)
+SURE_USED_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the limit; with less in use the forecast is a remark"
+)
+NEARLY_RATIO: Final = threshold(
+    0.9,
+    "ratio",
+    "chosen: of the limit; from there the forecast is critical, and explains a crash with an EOFError",
+)
+COUNT_STRETCH_NS: Final = threshold(
+    100_000_000, "ns", "chosen: the least stretch of steps; counts are rare, hardly two lie in one"
+)
+COUNTED_EVERY_NS: Final = threshold(
+    5_000_000_000,
+    "ns",
+    "the streamer counts at every fifth look; a count so long "
+    "before the first batch, or after the last step, still counts",
+)
+MOST_AHEAD_NS: Final = threshold(
+    6_000_000_000,
+    "ns",
+    "descriptors are counted every five seconds, so the last count before a death is hardly older",
+)
+LEAST_DESCRIPTORS_PER_STEP: Final = threshold(
+    0.1, "descriptors", "chosen: the message does not name fewer a step"
+)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -65,14 +87,14 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
     most, now = float(limit[-1]), float(known(fds)[-1])
     if now < LEAST_USED_RATIO * most:
         return None
-    training = stretches(rank, STRETCH_NS, COUNTED_NS)
+    training = stretches(rank, COUNT_STRETCH_NS, COUNTED_EVERY_NS)
     counted = _counted(fds)
     found = training.rise(t_ns[counted], fds[counted], _steady) if training is not None else None
     if found is None:
         return None
     rise = found.growth
     eta_s = rise.eta_s(most - now)
-    if eta_s > WARNING_ETA_S:
+    if eta_s > DESCRIPTORS_ETA_S:
         return None
     sure = now >= SURE_USED_RATIO * most
     severity: Severity = "info" if not sure else "critical" if now >= NEARLY_RATIO * most else "warning"
@@ -91,7 +113,7 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
             "eta_s": eta_s,
             "open": now,
             "limit": most,
-            "per_step": per_step if per_step >= LEAST_PER_STEP else None,
+            "per_step": per_step if per_step >= LEAST_DESCRIPTORS_PER_STEP else None,
             **found.basis,
             "first": rise.first,
             "last": rise.last,
@@ -112,20 +134,20 @@ def _finding(rank: RankWindow, worker: SpanInfo | None) -> Finding | None:
 
 def _steady(t_ns: Ints, fds: Floats) -> Growth | None:
     """Return the growth of some counts: steady, or of so few that each must be higher than the one before."""
-    return growth(t_ns, fds, LEAST_S) or _two_point(t_ns, fds)
+    return growth(t_ns, fds, LEAST_COUNTED_S) or _two_point(t_ns, fds)
 
 
 def _two_point(t_ns: Ints, fds: Floats) -> Growth | None:
     """Return the growth from the first count to the last; None unless each is higher than the one before.
 
-    Close to the limit two or three counts must do. They must span at least ``LEAST_S``.
+    Close to the limit two or three counts must do. They must span at least ``LEAST_COUNTED_S``.
     """
     if fds.size < 2 or not bool((np.diff(fds) > 0).all()):
         return None
     span_s = float(t_ns[-1] - t_ns[0]) / 1e9
     return (
         Growth(float(fds[-1] - fds[0]) / span_s, float(fds[0]), float(fds[-1]), span_s)
-        if span_s >= LEAST_S
+        if span_s >= LEAST_COUNTED_S
         else None
     )
 

@@ -9,17 +9,28 @@ from loaderwatch.core.answers import Severity
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import known
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 CODE: Final = "running-out"
-REMARK_ETA_S: Final = 24 * 3600.0
-REMARK_TIMES_SEEN: Final = 4.0
-"""A remark looks ahead so many times as far as it has looked back, and a warning once as far: whoever keeps the last five checkpoints
-fills the disk with the first five as well."""
-WARNING_ETA_S: Final = 2 * 3600.0
-WARNING_SAVES: Final = 3
-"""Saves that still fit from which on it is a warning, however long each takes to come."""
-RECENT_ROWS: Final = 5
+DISK_REMARK_ETA_S: Final = threshold(
+    24 * 3600.0, "s", "chosen: a disk that is full within a day ends a night of training"
+)
+REMARK_TIMES_SEEN: Final = threshold(
+    4.0,
+    "factor",
+    "chosen: as far ahead as it was seen, times this; keeping the "
+    "last five checkpoints fills the disk with the first five as well",
+)
+DISK_WARNING_ETA_S: Final = threshold(
+    2 * 3600.0, "s", "chosen: a disk that is full sooner needs somebody now"
+)
+WARNING_SAVES: Final = threshold(
+    3, "saves", "chosen: with so few that still fit it is a warning, however long each takes to come"
+)
+DISK_ROWS: Final = threshold(
+    5, "rows", "chosen: the newest readings of a host; the job may have deleted something since older ones"
+)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -47,10 +58,10 @@ def _finding(host: HostWindow) -> Finding | None:
     fit = math.floor(free / save) if save > 0 else None
     eta_s = free / per_s if fit is None else fit * save / per_s
     seen_s = _latest(host, "filling_disk_seen_s")
-    if eta_s > min(REMARK_ETA_S, REMARK_TIMES_SEEN * seen_s):
+    if eta_s > min(DISK_REMARK_ETA_S, REMARK_TIMES_SEEN * seen_s):
         return None
     severity: Severity = "info"
-    if eta_s <= seen_s and (eta_s <= WARNING_ETA_S or (fit is not None and fit <= WARNING_SAVES)):
+    if eta_s <= seen_s and (eta_s <= DISK_WARNING_ETA_S or (fit is not None and fit <= WARNING_SAVES)):
         severity = "warning" if fit is None or fit else "critical"
     evidence = [
         observed("left-on-the-disk", free, "bytes"),
@@ -88,5 +99,5 @@ def _finding(host: HostWindow) -> Finding | None:
 
 def _latest(host: HostWindow, column: str) -> float:
     """Return the newest value; NaN where none is recent, as the job may have deleted something since."""
-    values = known(host.hosts[column][-RECENT_ROWS:])
+    values = known(host.hosts[column][-DISK_ROWS:])
     return float(values[-1]) if values.size else math.nan

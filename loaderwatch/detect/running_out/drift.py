@@ -18,12 +18,19 @@ from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts, slices_of
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Growth, drift
 from loaderwatch.detect.running_out.foremost import CODE, LATER_S, foremost
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import WINDOW_S, RankWindow
 
-GROWN_RATIO: Final = 1.25
-"""Times its first value that a fetch takes in the end, at least: below that it is weather."""
-NEAR_LOAD: Final = 0.5
-"""Share of the workers' time that the loop needs, from which on their course is looked at."""
+DRIFTED_FETCH_FACTOR: Final = threshold(
+    1.25,
+    "factor",
+    "chosen: the last fetch time over the first; less comes and goes with what else the host does",
+)
+NEAR_LOAD_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of the workers' time that the loop needs; with a lower load the loop will not wait soon",
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Drift:
 def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding for each loader, that of the rank that will wait first."""
     loads = ((_load(rank.rows), rank.rank) for rank in run.live_ranks)
-    near = [(-load, rank) for load, rank in loads if load >= NEAR_LOAD]
+    near = [(-load, rank) for load, rank in loads if load >= NEAR_LOAD_RATIO]
     worst = foremost(run, near, lambda pace: _drift(pace, run.limits), lambda found: found.left_s)
     return [_finding(found, run.world_size) for found in worst]
 
@@ -91,7 +98,7 @@ def _of(pace: Pace, slices: Course) -> Drift | None:
     """Return the drift in these slices; None where nothing drifts, or steps become as much longer as fetches."""
     assert pace.workers
     fetch = drift(slices.t_ns, slices.fetch_s)
-    if fetch is None or fetch.last < GROWN_RATIO * fetch.first:
+    if fetch is None or fetch.last < DRIFTED_FETCH_FACTOR * fetch.first:
         return None
     load = drift(slices.t_ns, slices.fetch_s / (pace.workers * slices.step_s))
     return Drift(pace, fetch, load) if load is not None and load.last < 1.0 else None

@@ -11,16 +11,21 @@ from typing import Final, TypeVar
 
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.measures.pace import Pace
+from loaderwatch.detect.threshold import threshold
 
 CODE: Final = "headroom"
-MOST_ANALYSED: Final = 16
-"""Ranks looked at closely, those that are nearest to running out first."""
-HALVED: Final = 0.5
-"""Part of what there was before that is left, at most, where it is said to shrink."""
-SOON_S: Final = 120.0
-"""Time until it is used up from which it is worth a remark, in s, where only the recent past tells."""
-LATER_S: Final = 1800.0
-"""The same where the course over the run tells, and no longer than the run was seen to go there."""
+MOST_NEAR_RANKS: Final = threshold(
+    16, "ranks", "chosen: a close look costs, and most of a thousand ranks are well"
+)
+HALVED_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of what there was before; with more left it is not said to shrink"
+)
+SOON_S: Final = threshold(
+    120.0, "s", "the recent past is two minutes, and nothing is foretold further ahead than it was seen"
+)
+LATER_S: Final = threshold(
+    1800.0, "s", "chosen: nothing is foretold further ahead than half an hour, nor than it was seen"
+)
 
 T = TypeVar("T")
 
@@ -40,7 +45,7 @@ def foremost(
         left: how much a finding has left, in any unit.
     """
     worst: dict[int, T] = {}
-    for _, number in sorted(near)[:MOST_ANALYSED]:
+    for _, number in sorted(near)[:MOST_NEAR_RANKS]:
         for pace in run.ranks[number].paces:
             found = look(pace)
             known = worst.get(pace.loader.loader)

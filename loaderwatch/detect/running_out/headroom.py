@@ -22,17 +22,28 @@ from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts
 from loaderwatch.detect.measures.statistics import drift, mean, median, trend
-from loaderwatch.detect.running_out.foremost import CODE, HALVED, LATER_S, SOON_S, foremost
+from loaderwatch.detect.running_out.foremost import (
+    CODE,
+    HALVED_RATIO,
+    LATER_S,
+    SOON_S,
+    foremost,
+)
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-NEWEST: Final = 16
-"""Batches whose median is the headroom of now."""
-FEW_STEPS: Final = 2.0
-"""Headroom, in iterations, from which on nobody looks closer."""
-SLOWER_TIMES: Final = 1.1
-"""Times what a fetch took before, from which on it is called slower."""
-FALLING: Final = -0.5
-"""Rank correlation of headroom with time from which it is said to shrink; chance gives it once in thousands for 48 batches."""
+NEWEST_BATCHES: Final = threshold(16, "batches", "chosen: their median is the headroom of now")
+LOW_HEADROOM_STEPS: Final = threshold(
+    2.0, "steps", "chosen: a loader with more iterations of headroom needs no closer look"
+)
+SLOWER_FETCH_FACTOR: Final = threshold(
+    1.1, "factor", "chosen: times the fetch before; from there the message calls fetches slower"
+)
+HEADROOM_FALLS: Final = threshold(
+    -0.5,
+    "rank correlation",
+    "chance gives such a correlation of headroom with time once in thousands for 48 batches",
+)
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ def detect(run: RunEvidence) -> list[Finding]:
     near = [
         (left, rank.rank)
         for rank in run.live_ranks
-        if (left := _steps_left(rank.rows, run.limits)) < FEW_STEPS
+        if (left := _steps_left(rank.rows, run.limits)) < LOW_HEADROOM_STEPS
     ]
     worst = foremost(run, near, lambda pace: _headroom(pace, run.limits), lambda found: found.now_s)
     return [_finding(found, run.world_size) for found in worst]
@@ -69,10 +80,10 @@ def _steps_left(rank: RankWindow, limits: Limits) -> float:
     It is cheap, because most of a thousand GPUs are well, or starve all together.
     """
     steps = rank.steps
-    newest = slice(-2 * NEWEST, None)
+    newest = slice(-2 * NEWEST_BATCHES, None)
     slack_ns, wait_ns = slack_of(steps)[newest], steps["wait_ns"][newest]
     known = slack_ns != UNKNOWN
-    if int(known.sum()) < NEWEST:
+    if int(known.sum()) < NEWEST_BATCHES:
         return math.inf
     request_ns, ready = steps["request_ns"][newest], steps["ready"][newest]
     lasted_ns = int(request_ns[-1]) - int(request_ns[0])
@@ -89,18 +100,18 @@ def _headroom(pace: Pace, limits: Limits) -> Headroom | None:
         return None
     known = pace.where(np.isfinite(pace.headroom_s))
     rows = known.request_ns.size
-    if rows < 3 * NEWEST:
+    if rows < 3 * NEWEST_BATCHES:
         return None
-    first, last = known.headroom_s[: rows // 3], known.headroom_s[-NEWEST:]
+    first, last = known.headroom_s[: rows // 3], known.headroom_s[-NEWEST_BATCHES:]
     found = Headroom(
         pace=pace,
         now_s=median(last),
         before_s=median(first),
-        ago_s=(int(known.request_ns[-NEWEST // 2]) - int(known.request_ns[rows // 6])) / 1e9,
-        ready=median(known.ready[-NEWEST:].astype(np.float64)),
-        shrinks=trend(known.headroom_s) <= FALLING and median(last) <= HALVED * median(first),
+        ago_s=(int(known.request_ns[-NEWEST_BATCHES // 2]) - int(known.request_ns[rows // 6])) / 1e9,
+        ready=median(known.ready[-NEWEST_BATCHES:].astype(np.float64)),
+        shrinks=trend(known.headroom_s) <= HEADROOM_FALLS and median(last) <= HALVED_RATIO * median(first),
     )
-    if found.now_s >= FEW_STEPS * now.iteration_s:
+    if found.now_s >= LOW_HEADROOM_STEPS * now.iteration_s:
         return None
     if now.share < QUIET_RATIO:
         if found.shrinks and found.left_s < SOON_S:
@@ -119,7 +130,7 @@ def _slowly(recently: Headroom) -> Headroom | None:
     course = recently.pace.rank.courses.get(recently.pace.loader.loader)
     for slices in parts(course) if course is not None else ():
         sunk = drift(slices.t_ns, -slices.headroom_s)
-        if sunk is None or -sunk.last > HALVED * -sunk.first:
+        if sunk is None or -sunk.last > HALVED_RATIO * -sunk.first:
             continue
         found = replace(recently, now_s=-sunk.last, before_s=-sunk.first, ago_s=sunk.span_s, shrinks=True)
         if found.now_s > 0 and found.left_s < min(LATER_S, found.ago_s):
@@ -137,7 +148,9 @@ def _finding(found: Headroom, world: int) -> Finding:
         scenario="",
         severity="info",
         confidence=0.7,
-        began_ns=rank.made_ns - int(found.ago_s * 1e9) if found.shrinks else int(pace.request_ns[-NEWEST]),
+        began_ns=rank.made_ns - int(found.ago_s * 1e9)
+        if found.shrinks
+        else int(pace.request_ns[-NEWEST_BATCHES]),
         rule="gpu-work-used-up" if found.shrinks else "loader-barely-keeps-up",
         params={
             "rank": rank.rank if world > 1 else None,
@@ -145,7 +158,7 @@ def _finding(found: Headroom, world: int) -> Finding:
             "ago_s": found.ago_s,
             "before_s": found.before_s,
             "eta_s": found.left_s if found.shrinks else None,
-            "slower": now_s > SLOWER_TIMES * before_s,
+            "slower": now_s > SLOWER_FETCH_FACTOR * before_s,
             "fetch_s": now_s,
             "fetch_before_s": before_s,
             "iteration_s": pace.iteration_s,
@@ -153,7 +166,7 @@ def _finding(found: Headroom, world: int) -> Finding:
         },
         evidence=known_evidence(
             ("gpu-work-and-ready-batches-left", found.now_s, "s"),
-            ("queued-on-the-gpu", median(pace.slack_s[-2 * NEWEST :]), "s"),
+            ("queued-on-the-gpu", median(pace.slack_s[-2 * NEWEST_BATCHES :]), "s"),
             ("left-before", found.before_s, "s"),
             ("batches-ready", found.ready, "count"),
             ("iteration", pace.iteration_s, "s"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -19,14 +20,17 @@ from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.machine import limit_hits_per_s
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.running_out.rise import (
+    CRITICAL_ETA_S,
     FEW_STRETCHES,
     LOOKS_AHEAD,
     LOOKS_AHEAD_OF_STREAM,
+    WARNING_ETA_S,
     Rise,
     clear_growth,
     is_likely,
     stretches,
 )
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import (
     HostWindow,
     RankWindow,
@@ -37,14 +41,18 @@ from loaderwatch.detect.window import (
 )
 
 CODE = "running-out"
-SETTLING_NS = 4_000_000_000  # the beginning of a process's life: imports, first touches of memory
-WARNING_ETA_S = 1800.0  # sooner is worth an alert; training takes hours, and a cache levels off before
-CRITICAL_ETA_S = 300.0
-LEAST_S = 8.0
-LEAST_PSS_S = 20.0
-LEAST_GROWN = 100e6  # bytes, all processes of the host together
-LEAST_PER_SAMPLE = 100.0  # bytes; less is noise
-OLD_NS = 10_000_000_000  # the newest reading, of a process that is no longer looked at
+SETTLING_NS: Final = threshold(
+    4_000_000_000, "ns", "chosen: imports and first touches of memory fill the beginning of a process's life"
+)
+LEAST_ANONYMOUS_S: Final = threshold(8.0, "s", "chosen: anonymous memory must grow for so long")
+LEAST_PSS_S: Final = threshold(
+    20.0, "s", "chosen: longer than for anonymous memory, as PSS is read every ten seconds at most"
+)
+LEAST_GROWN_BYTES: Final = threshold(
+    100e6, "bytes", "chosen: of all processes of a host together; less is no leak worth a look"
+)
+LEAST_SAMPLE_BYTES: Final = threshold(100.0, "bytes", "chosen: less growth for each sample is noise")
+GONE_NS: Final = threshold(10_000_000_000, "ns", "chosen: a process whose newest reading is older has ended")
 
 
 @dataclass(frozen=True)
@@ -95,11 +103,11 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
     for pid in distinct(pids):
         own = np.flatnonzero(pids == pid)
         t_ns = times[own]
-        if rank.made_ns - int(t_ns[-1]) > OLD_NS:
+        if rank.made_ns - int(t_ns[-1]) > GONE_NS:
             continue  # it has ended
         settled = first_at(t_ns, int(t_ns[0]) + SETTLING_NS)
         late, t_ns = own[settled:], t_ns[settled:]
-        rise = training.rise(t_ns, anonymous[late], clear_growth(LEAST_S), FEW_STRETCHES)
+        rise = training.rise(t_ns, anonymous[late], clear_growth(LEAST_ANONYMOUS_S), FEW_STRETCHES)
         shared = training.rise(t_ns, pss[late], clear_growth(LEAST_PSS_S), FEW_STRETCHES)
         best = max(
             (one for one in (rise, shared) if one is not None),
@@ -124,7 +132,7 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
     room, what = _room(host)
     per_s = sum(leak.per_s for leak in leaks)
     grown = sum(leak.rise.growth.grown for leak in leaks)
-    if not math.isfinite(room) or grown < LEAST_GROWN:
+    if not math.isfinite(room) or grown < LEAST_GROWN_BYTES:
         return None
     eta_s = max(0.0, room) / per_s
     if eta_s > WARNING_ETA_S:
@@ -155,7 +163,7 @@ def _finding(host: HostWindow, leaks: list[_Leak]) -> Finding | None:
             "grows": "workers" if mine else "training",
             "workers": len(workers),
             "growth_bytes": per_s,
-            "sample_bytes": samples if samples >= LEAST_PER_SAMPLE else None,
+            "sample_bytes": samples if samples >= LEAST_SAMPLE_BYTES else None,
             "left_bytes": room,
             "of": what,
             "kept": "by-loop" if not mine else "copied" if copied else "by-worker",

@@ -17,27 +17,57 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Param
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import WINDOW_S, RankWindow, first_at, one_of
 
 Ints = NDArray[np.int64]
 
-STRETCH_NS: Final = 2_000_000_000
-"""Least length of a stretch of steps, in ns: two readings of a process lie in it, so one reading at a peak never counts alone."""
-PATIENCE_NS: Final = 10_000_000_000
-"""How long ago the newest stretch may have ended, in ns, beyond two usual stretches. After that the run no longer trains."""
-LOOKS_AHEAD: Final = 39.0
-"""How many times as much may be left as has been added, for an alert. At 39, 2.5 % of what was free has been used up. Growth that is
-smaller is a remark: caches and queues fill as well, and stop when they are full."""
-LOOKS_AHEAD_OF_STREAM: Final = 9.0
-"""The same for a process that reads a stream. Streams keep shuffle buffers, which hold gigabytes and take minutes to fill."""
-CLEAR: Final = 4.0
-"""Times the deviation of single stretches from a straight line by which a quantity must have grown."""
-FEW_STRETCHES: Final = 6
-"""Stretches below which chance makes such a line easily: a long step may be read first when it already holds much."""
-CLEAR_OF_FEW: Final = 12.0
-"""``CLEAR`` for fewer stretches. Noise alone makes so straight a line of four in about one case of eighty."""
-LEAST_OF_FEW_S: Final = WINDOW_S / 2
-"""Least span of so few stretches, in s: only where steps are so long that the window never holds many more."""
+STRETCH_NS: Final = threshold(
+    2_000_000_000,
+    "ns",
+    "two readings of a process lie in the shortest stretch, so that one reading at a peak never counts alone",
+)
+PATIENCE_NS: Final = threshold(
+    10_000_000_000,
+    "ns",
+    "chosen: the age of the newest stretch beyond two usual ones; after that the run no longer trains",
+)
+WARNING_ETA_S: Final = threshold(
+    1800.0, "s", "chosen: training takes hours, and a cache levels off before; sooner is worth an alert"
+)
+CRITICAL_ETA_S: Final = threshold(
+    300.0, "s", "chosen: what is used up within five minutes leaves hardly time"
+)
+LOOKS_AHEAD: Final = threshold(
+    39.0,
+    "factor",
+    "chosen: 2.5 % of what was free must have been used "
+    "up; smaller growth may be caches and queues that fill",
+)
+LOOKS_AHEAD_OF_STREAM: Final = threshold(
+    9.0,
+    "factor",
+    "chosen: 10 % must have been used up; shuffle buffers of streams hold gigabytes and take minutes to fill",
+)
+CLEAR_OF_NOISE: Final = threshold(
+    4.0,
+    "standard deviations",
+    "chosen: of single stretches from a straight line, by which a quantity must have grown",
+)
+FEW_STRETCHES: Final = threshold(
+    6,
+    "stretches",
+    "four long steps in a row looked like growth on a busy "
+    "machine, where the first reading of a step came late",
+)
+CLEAR_OF_FEW: Final = threshold(
+    12.0,
+    "standard deviations",
+    "noise alone makes so straight a line of four stretches in about one case of eighty",
+)
+LEAST_OF_FEW_S: Final = threshold(
+    WINDOW_S / 2, "s", "chosen: only steps so long that the window never holds many more stretches"
+)
 
 
 @dataclass(frozen=True)
@@ -125,7 +155,7 @@ def clear_growth(least_s: float) -> Callable[[Ints, Floats], Growth | None]:
         if found is None:
             return None
         off = values - found.per_s * (t_ns - t_ns[0]) / 1e9
-        clear = CLEAR_OF_FEW if few else CLEAR
+        clear = CLEAR_OF_FEW if few else CLEAR_OF_NOISE
         return found if found.per_s * found.span_s >= clear * float(off.std()) else None
 
     return judge

@@ -18,19 +18,33 @@ from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
-from loaderwatch.detect.running_out.rise import Ints, clear_growth, is_likely, stretches
+from loaderwatch.detect.running_out.rise import (
+    CRITICAL_ETA_S,
+    WARNING_ETA_S,
+    Ints,
+    clear_growth,
+    is_likely,
+    stretches,
+)
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 CODE: Final = "running-out"
-TIGHT_RATIO = 0.8  # of the size; from there on it is a remark
-LEAST_BYTES = 1 << 20
-ENOUGH_TIMES: Final = 1.25
-"""Times what the loaders need that is advised as the size of /dev/shm."""
-WARNING_ETA_S: Final = 1800.0
-CRITICAL_ETA_S: Final = 300.0
-HOST_READING_NS: Final = 1_000_000_000  # least stretch of steps, in ns: one reading of a host lies in it
-LEAST_S: Final = FEW_FOR_DRIFT * HOST_READING_NS / 1e9
-"""Least span in s of fewer, longer stretches: that of the fewest short ones."""
+TIGHT_RATIO: Final = threshold(0.8, "ratio", "chosen: of the size of /dev/shm; from there on it is a remark")
+LEAST_SHM_BYTES: Final = threshold(
+    1 << 20, "bytes", "chosen: loaders that need less, or growth by less, fill no /dev/shm"
+)
+ENOUGH_SHM_FACTOR: Final = threshold(
+    1.25, "factor", "chosen: the advised size over what the loaders need, so that they use 80 % of it"
+)
+HOST_READING_NS: Final = threshold(
+    1_000_000_000, "ns", "a host is read once a second, so one reading lies in the shortest stretch of steps"
+)
+LEAST_SHM_S: Final = threshold(
+    FEW_FOR_DRIFT * HOST_READING_NS / 1e9,
+    "s",
+    "chosen: few long stretches must span as much as the fewest short ones that count",
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +78,7 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
         return None
     needs = _needs(ranks)
     needed = sum(need.bytes for need in needs)
-    if needed < max(LEAST_BYTES, TIGHT_RATIO * total):
+    if needed < max(LEAST_SHM_BYTES, TIGHT_RATIO * total):
         return None
     most = max(needs, key=lambda need: need.bytes)
     loader = most.loader
@@ -97,7 +111,7 @@ def _finding(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
                 for need in sorted(needs, key=lambda need: -need.bytes)
             ],
             "used_ratio": used / total if used >= 0 else None,
-            "enough_bytes": ENOUGH_TIMES * needed,
+            "enough_bytes": ENOUGH_SHM_FACTOR * needed,
             "prefetch_factor": factor if factor < prefetched else None,
             "prefetch_factor_now": prefetched,
             "num_workers": loader.num_workers,
@@ -124,7 +138,7 @@ def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
         return None
     longest = max(training, key=lambda parts: parts.bounds_ns.size)
     found = longest.rise(host.hosts["t_ns"], host.hosts["shm_used_bytes"], _steady, FEW_FOR_DRIFT)
-    if found is None or found.growth.grown < LEAST_BYTES:
+    if found is None or found.growth.grown < LEAST_SHM_BYTES:
         return None
     rise = found.growth
     needed = sum(need.bytes for need in _needs(ranks))
@@ -165,7 +179,7 @@ def _filling(host: HostWindow, ranks: list[RankWindow]) -> Finding | None:
 
 def _steady(t_ns: Ints, used: Floats) -> Growth | None:
     """Return the growth of many readings that are noisy, or of the few stretches that long steps leave."""
-    return drift(t_ns, used) if used.size >= FEW_FOR_DRIFT else clear_growth(LEAST_S)(t_ns, used)
+    return drift(t_ns, used) if used.size >= FEW_FOR_DRIFT else clear_growth(LEAST_SHM_S)(t_ns, used)
 
 
 def _needs(ranks: list[RankWindow]) -> list[_Need]:

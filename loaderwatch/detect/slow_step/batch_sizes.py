@@ -13,13 +13,18 @@ from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.measures.statistics import Floats, median
-from loaderwatch.detect.slow_step.long_steps import FEW, Pauses
+from loaderwatch.detect.slow_step.long_steps import FEW_LONG_STEPS, Pauses
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-LARGE_FACTOR: Final = (
-    2.0  # times the usual size; a step that takes four times as long has more than a little more to do
+LARGE_BATCH_FACTOR: Final = threshold(
+    2.0, "factor", "chosen: times the usual size; a step that takes four times as long has clearly more to do"
 )
-SIZE_PART: Final = 0.6  # of the long steps have such a batch, and of such batches so many are in long steps
+SIZE_TELLS_RATIO: Final = threshold(
+    0.6,
+    "ratio",
+    "chosen: of the long steps that have such a batch, and of such batches that are in long steps",
+)
 
 
 @dataclass(frozen=True)
@@ -46,23 +51,23 @@ class BatchSizes:
 
         Sizes that change with every batch are new at every step, long or not: that proves nothing.
         """
-        return self.repeats >= FEW and self._tells(self.new, least=2)
+        return self.repeats >= FEW_LONG_STEPS and self._tells(self.new, least=2)
 
     @property
     def largeness_tells(self) -> bool:
         """Whether long steps are those of batches several times larger than usual."""
         with np.errstate(invalid="ignore"):
-            return self._tells(self.ratio >= LARGE_FACTOR, least=FEW)
+            return self._tells(self.ratio >= LARGE_BATCH_FACTOR, least=FEW_LONG_STEPS)
 
     @property
     def long_ratio(self) -> float:
         """Return how many times the usual size the batches of long steps have; their median."""
-        return median(self.ratio[self.long & (self.ratio >= LARGE_FACTOR)])
+        return median(self.ratio[self.long & (self.ratio >= LARGE_BATCH_FACTOR)])
 
     def _tells(self, mask: NDArray[np.bool_], least: int) -> bool:
         both = int((mask & self.long).sum())
-        enough = both >= max(least, SIZE_PART * int(self.long.sum()))
-        return enough and int((mask & ~self.long).sum()) <= (1 - SIZE_PART) * int(mask.sum())
+        enough = both >= max(least, SIZE_TELLS_RATIO * int(self.long.sum()))
+        return enough and int((mask & ~self.long).sum()) <= (1 - SIZE_TELLS_RATIO) * int(mask.sum())
 
 
 def sizes_of(pauses: Pauses) -> BatchSizes | None:

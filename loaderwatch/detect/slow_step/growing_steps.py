@@ -20,6 +20,7 @@ from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
+from loaderwatch.detect.input_bound.worker_causes import STEADY_RISE
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace
@@ -28,28 +29,48 @@ from loaderwatch.detect.measures.stacks import beside_model, in_model, main_fram
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, rising_fit, trend
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-GROWN_RATIO: Final = 2.0
-"""Times its first value that a part of a step takes in the end, at least."""
-HALF_RATIO: Final = 1.05
-"""By so much it must still rise within each half, from its first two stretches to its last two: what levels off at once is no growth. What each step
-adds makes the next ones come later, so that over time it grows as a square root, by 1.17 there in the second half."""
-RISES: Final = 0.9
-"""Rank correlation of such a part with its place in time."""
-LOOK_BACK_S: Final = 30.0
-ASLEEP_RATIO: Final = 0.2
-"""Of the looks at the loop: a pause that is slept through is no work, and what one is for may well grow."""
-KEPT_RATIO: Final = 0.8
-"""Of what a part came to as it grew, what it takes now at least."""
-SAME_SIZE: Final = 1.1
-"""The largest batches in terms of the smallest, of the stretches' medians, up to which they have not grown."""
-REST_RATIO: Final = 1.25
-"""Times its first value that a part takes in the end in terms of the rest of the step, at least. A host that slows down slows both alike, to within
-a tenth; beside another program that computes, a rest of 0.2 ms was measured to double where the step grew by 2.8."""
-STAGES: Final = 4
-STAGES_PART: Final = 0.6
-"""So much of a rise, and more, in so few jumps is a change at some moments, or that of a model that is made larger in stages."""
+GROWN_STEP_FACTOR: Final = threshold(
+    2.0, "factor", "chosen: the last value of a part of a step over its first"
+)
+HALF_RISE_FACTOR: Final = threshold(
+    1.05,
+    "factor",
+    "within each half; what each step adds grows as a square root of time, by 1.17 in the second half",
+)
+SLEEP_LOOK_BACK_S: Final = threshold(
+    30.0, "s", "chosen: looks come once a second, so 30 of them show how often the loop sleeps"
+)
+SLEEPING_LOOP_RATIO: Final = threshold(
+    0.2,
+    "ratio",
+    "chosen: of the looks at the loop; a pause that is "
+    "slept through is no work, and its reason may well grow",
+)
+KEPT_GROWTH_RATIO: Final = threshold(
+    0.8,
+    "ratio",
+    "chosen: of what a part came to; growth flattens in time, "
+    "and a script was called healthy at a seventh of its speed",
+)
+SAME_SIZE_FACTOR: Final = threshold(
+    1.1,
+    "factor",
+    "chosen: the largest median size of batches over the smallest; more is growth of the batches",
+)
+OF_REST_FACTOR: Final = threshold(
+    1.25,
+    "factor",
+    "a busy host slows a step and its rest alike to within a tenth; a rest of 0.2 ms doubled where the step grew by 2.8",
+)
+STAGE_JUMPS: Final = threshold(
+    4, "jumps", "chosen: a model that is made larger in stages rises in so few jumps"
+)
+STAGES_RATIO: Final = threshold(
+    0.6, "ratio", "chosen: of a rise; more in the largest jumps is a change at some moments, no steady growth"
+)
 
 
 Part: TypeAlias = Literal["script", "model", "step"]
@@ -96,7 +117,7 @@ def detect(run: RunEvidence) -> list[Finding]:
 
 def _grown(rank: RankWindow, pace: Pace) -> GrownStep | None:
     course = rank.courses.get(pace.loader.loader)
-    if course is None or pace.clock != "loop" or asleep_ratio(rank, LOOK_BACK_S) >= ASLEEP_RATIO:
+    if course is None or pace.clock != "loop" or asleep_ratio(rank, SLEEP_LOOK_BACK_S) >= SLEEPING_LOOP_RATIO:
         return None
     return next((grown for slices in parts(course) if (grown := _of(pace, slices)) is not None), None)
 
@@ -117,13 +138,13 @@ def _grown_part(pace: Pace, slices: Course, part: Part) -> GrownStep | None:
         part_s = slices.model_s if part == "model" else slices.script_s
         rest_s = slices.step_s - part_s
     first_s, last_s = ends(part_s)
-    if not 0 < first_s <= last_s / GROWN_RATIO:
+    if not 0 < first_s <= last_s / GROWN_STEP_FACTOR:
         return None
     # Other programs slow down all parts alike: beside them only the one in terms of the other tells.
     of_rest = np.divide(part_s, rest_s, out=np.full(part_s.size, np.nan), where=rest_s > 0)
     if part != "script":
         first, last = ends(of_rest)
-        if not (last >= REST_RATIO * first and _same_size(slices)):
+        if not (last >= OF_REST_FACTOR * first and _same_size(slices)):
             return None
     if not (_rose(part_s) or _rose(of_rest)):
         return None
@@ -144,7 +165,7 @@ def _rose(part: Floats) -> bool:
     """Whether it has grown steadily, up to now or up to a while ago, and is as large since: the steps themselves come later and later."""
     sizes = (part.size, 3 * part.size // 4, part.size // 2)
     return any(
-        _rises(part[:size]) and ends(part)[1] >= KEPT_RATIO * ends(part[:size])[1]
+        _rises(part[:size]) and ends(part)[1] >= KEPT_GROWTH_RATIO * ends(part[:size])[1]
         for size in sizes
         if size >= FEW_FOR_DRIFT
     )
@@ -154,17 +175,17 @@ def _rises(part: Floats) -> bool:
     """Whether it has grown steadily, nearly all the time, and not at a few moments."""
     values = blocks(part)
     pairs = values.reshape(-1, 2).mean(axis=1)
-    rising = HALF_RATIO * pairs[0] <= pairs[1] and HALF_RATIO * pairs[2] <= pairs[3]
-    if not (0 < values[0] <= values[-1] / GROWN_RATIO and rising and trend(values) >= RISES):
+    rising = HALF_RISE_FACTOR * pairs[0] <= pairs[1] and HALF_RISE_FACTOR * pairs[2] <= pairs[3]
+    if not (0 < values[0] <= values[-1] / GROWN_STEP_FACTOR and rising and trend(values) >= STEADY_RISE):
         return False
     jumps = np.sort(np.diff(rising_fit(part)))
-    return bool(jumps[-STAGES:].sum() < STAGES_PART * jumps.sum())
+    return bool(jumps[-STAGE_JUMPS:].sum() < STAGES_RATIO * jumps.sum())
 
 
 def _same_size(slices: Course) -> bool:
     """Whether the batches are known to be as large as they were."""
     sizes = blocks(slices.batch_bytes)
-    return bool(sizes.min() > 0 and sizes.max() <= SAME_SIZE * sizes.min())
+    return bool(sizes.min() > 0 and sizes.max() <= SAME_SIZE_FACTOR * sizes.min())
 
 
 def _finding(found: GrownStep, limits: Limits) -> Finding:

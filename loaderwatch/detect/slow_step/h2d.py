@@ -27,23 +27,47 @@ from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, seconds
 
-LATELY: Final = 64
-LEAST_S = 5.0  # of steps, so that a mean utilization means something
-FEW = 10  # readings of the GPU, or events
-KNOWN_PART = 0.8  # of the steps must have been measured
-SHORT_WAIT_S = 50e-6  # below it, events say nothing: recording two of them takes a few microseconds
-IDLE_PART = 0.5  # of a data wait that the GPU's own stream was idle in: it had finished before
-LARGE_RATIO = (
-    0.5  # of the time; seen by how idle the GPU is, not by the copy itself, so a critical alert needs more
+ROUGH_LOOK_STEPS: Final = threshold(
+    64, "steps", "chosen: the newest steps, for a cheap first look; most ranks of most runs copy little"
 )
-SLOWEST_COPY = (
-    0.3e9  # bytes/s; from pageable memory some 1.4 to 6 GB/s are measured (pytorch#138018, dask-cuda#98)
+LEAST_COPYING_S: Final = threshold(
+    5.0, "s", "chosen: of steps; a mean utilization of fewer seconds means little"
 )
-BUS_BOUND = 10e9  # bytes/s; beyond it pinning has little left to give
-PINNED_COPY = 11e9  # bytes/s from pinned memory on PCIe 3.0 x16 (pytorch#16901, dask-cuda#98)
-WORTH_PINNING = 0.8  # of a copy's time; what a pinned one would take is only named below it
+FEW_GPU_READINGS: Final = threshold(
+    10, "readings", "chosen: of the GPU, or CUDA events; one second of readings at ten a second"
+)
+MEASURED_COPIES_RATIO: Final = threshold(
+    0.8, "ratio", "chosen: of the steps whose copy must have been measured"
+)
+SHORT_EVENT_WAIT_S: Final = threshold(
+    50e-6, "s", "recording two CUDA events takes a few microseconds; of a shorter wait they say nothing"
+)
+IDLE_STREAM_RATIO: Final = threshold(
+    0.5,
+    "ratio",
+    "chosen: of a data wait in which the GPU's own stream was idle; then the GPU had finished before",
+)
+CRITICAL_COPY_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the time, above the usual 0.3: the GPU's idle time shows a copy only indirectly"
+)
+SLOWEST_COPY_BYTES_PER_S: Final = threshold(
+    0.3e9,
+    "bytes/s",
+    "1.4 to 6 GB/s are measured from pageable memory (pytorch#138018, "
+    "dask-cuda#98); slower is other work of the loop",
+)
+BUS_SPEED_BYTES_PER_S: Final = threshold(
+    10e9, "bytes/s", "chosen: near the 11 GB/s of pinned memory, so pinning has little left to give"
+)
+PINNED_COPY_BYTES_PER_S: Final = threshold(
+    11e9, "bytes/s", "measured from pinned memory on PCIe 3.0 x16 (pytorch#16901, dask-cuda#98)"
+)
+WORTH_PINNING_RATIO: Final = threshold(
+    0.8, "ratio", "chosen: of a copy's time; a pinned copy that takes more is not named"
+)
 
 
 @dataclass(frozen=True)
@@ -92,18 +116,18 @@ def detect(run: RunEvidence) -> list[Finding]:
 def _may_copy(rank: RankWindow, limits: Limits) -> bool:
     """Whether a rank is worth a closer look, found roughly but cheaply: most ranks of most runs are not."""
     steps = rank.table("steps")
-    before_model, whole = steps["h2d_ns"][-LATELY:], steps["step_ns"][-LATELY:]
+    before_model, whole = steps["h2d_ns"][-ROUGH_LOOK_STEPS:], steps["step_ns"][-ROUGH_LOOK_STEPS:]
     spent, of = before_model[before_model > 0].sum(), whole[whole > 0].sum()  # UNKNOWN is negative
     return bool(spent > 0.5 * limits.input_warning_ratio * of)
 
 
 def _copies(now: Pace, slowness: float, limits: Limits) -> Copies | None:
-    if now.total_s < LEAST_S:
+    if now.total_s < LEAST_COPYING_S:
         return None
     steps = now.rank.table("steps")
     mine = (steps["loader"] == now.loader.loader) & np.isin(steps["request_ns"], now.request_ns)
     taken_s = seconds(steps["h2d_ns"][mine])
-    if np.isfinite(taken_s).sum() < KNOWN_PART * now.wait_s.size:
+    if np.isfinite(taken_s).sum() < MEASURED_COPIES_RATIO * now.wait_s.size:
         return None
     # Not the mean: a pause before the model now and then is no copy. The device does not count kernels of the step before.
     before_model_s = median(taken_s)
@@ -124,7 +148,7 @@ def _copies(now: Pace, slowness: float, limits: Limits) -> Copies | None:
         and copies.copy_s >= limits.input_step_floor_s * slowness
         and copies.lost_s >= limits.input_floor_s
     )
-    if not enough or copies.rate < SLOWEST_COPY or (finished is False and not copies.proven):
+    if not enough or copies.rate < SLOWEST_COPY_BYTES_PER_S or (finished is False and not copies.proven):
         return None
     return copies
 
@@ -136,7 +160,7 @@ def _idle_s(now: Pace) -> tuple[float, float]:
     """
     gpus = now.rank.table("gpus")
     values = gpus["utilization_ratio"][gpus["t_ns"] >= now.request_ns[0]]
-    if np.isfinite(values).sum() < FEW:
+    if np.isfinite(values).sum() < FEW_GPU_READINGS:
         return math.nan, math.nan
     utilization = mean(values)
     waits = now.rank.table("gpu_waits")
@@ -154,10 +178,10 @@ def _finished_before(now: Pace) -> bool | None:
     own, rows, events = np.intersect1d(now.request_ns, waits["request_ns"][mine], return_indices=True)
     wait_s = now.loop_wait_s[rows]
     starved_s = seconds(waits["starved_ns"][mine][events])
-    long = wait_s >= SHORT_WAIT_S
-    if own.size < FEW or long.sum() < FEW:
+    long = wait_s >= SHORT_EVENT_WAIT_S
+    if own.size < FEW_GPU_READINGS or long.sum() < FEW_GPU_READINGS:
         return None
-    return median(starved_s[long] / wait_s[long]) >= IDLE_PART
+    return median(starved_s[long] / wait_s[long]) >= IDLE_STREAM_RATIO
 
 
 def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
@@ -165,8 +189,10 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
     one = world <= 1 or len(ranks) == 1
     known = math.isfinite(copies.bytes)
     sure = copies.proven and known
-    pinned_s = copies.bytes / PINNED_COPY
-    severity: Severity = "info" if not sure else "critical" if copies.share >= LARGE_RATIO else "warning"
+    pinned_s = copies.bytes / PINNED_COPY_BYTES_PER_S
+    severity: Severity = (
+        "info" if not sure else "critical" if copies.share >= CRITICAL_COPY_RATIO else "warning"
+    )
     return Finding(
         key=f"{CODE}:S17",
         code=CODE,
@@ -186,7 +212,7 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
             "iteration_s": pace.iteration_s,
             "proven": copies.proven,
             "busy_ratio": copies.utilization if copies.utilization >= 0 else None,
-            "pinned_s": pinned_s if pinned_s <= WORTH_PINNING * copies.copy_s else None,
+            "pinned_s": pinned_s if pinned_s <= WORTH_PINNING_RATIO * copies.copy_s else None,
         },
         evidence=_evidence(copies),
         rank=pace.rank.rank if one else None,
@@ -198,7 +224,7 @@ def _finding(copies: Copies, ranks: list[int], world: int) -> Finding:
 
 
 def _rule(copies: Copies) -> str:
-    if copies.rate >= BUS_BOUND:
+    if copies.rate >= BUS_SPEED_BYTES_PER_S:
         return "copies-at-bus-speed"
     return "blocking-copies" if copies.pace.loader.pin_memory else "copies-from-pageable-memory"
 

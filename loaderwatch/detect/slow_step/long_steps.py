@@ -14,19 +14,40 @@ from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import Frame, loop_over_loader, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import Floats, mean, median
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 CODE: Final = "slow-step"
 """Of all findings about steps that take longer than they need."""
-LOOK_BACK_S = 60.0
-PAUSE_FACTOR = 4.0  # times the usual step
-PAUSE_S = 0.1
-FEW = 3
-EARLY_STEPS = 3  # first steps of a run, left out: CUDA, lazy modules, the first compilation, DDP's buckets
-REMARK_RATIO = 0.03
-LEAST_EVERY = 3
-MANY = 6
-RHYTHM_PART = 0.8  # of many long steps, which come every n-th step
+STEPS_LOOK_BACK_S: Final = threshold(
+    60.0, "s", "chosen: the last minute, in which pauses of every 20 s come three times"
+)
+PAUSE_FACTOR: Final = threshold(
+    4.0, "factor", "chosen: times the usual step, so that common variation is none"
+)
+PAUSE_S: Final = threshold(0.1, "s", "chosen: a shorter step is no pause, however quick the usual step is")
+FEW_LONG_STEPS: Final = threshold(3, "steps", "chosen: fewer long steps are no habit")
+EARLY_STEPS: Final = threshold(
+    3,
+    "steps",
+    "CUDA, lazy modules, the first compilation and DDP's buckets "
+    "make the first steps of a run long (look-alike N03)",
+)
+PAUSE_REMARK_RATIO: Final = threshold(
+    0.03, "ratio", "chosen: of the time; what costs less is not worth a remark"
+)
+LEAST_RHYTHM_STEPS: Final = threshold(
+    3,
+    "steps",
+    "chosen: every second step may be long by chance; with "
+    "others among them a rhythm needs more steps in between",
+)
+FEW_IN_RHYTHM: Final = threshold(
+    6, "steps", "chosen: fewer long steps fall into a rhythm by chance when others are among them"
+)
+RHYTHM_RATIO: Final = threshold(
+    0.8, "ratio", "chosen: of the long steps; a few others may be among those that come every n-th step"
+)
 
 
 @dataclass(frozen=True)
@@ -86,10 +107,14 @@ class Pauses:
             if not gaps.size:
                 continue
             every = int(gaps[counts.argmax()])
-            if gaps.size == 1 and every > 1 and numbers.size >= FEW:
+            if gaps.size == 1 and every > 1 and numbers.size >= FEW_LONG_STEPS:
                 return every
-            fit = int(np.unique(numbers % every, return_counts=True)[1].max()) if every >= LEAST_EVERY else 0
-            if fit >= max(MANY, RHYTHM_PART * numbers.size):
+            fit = (
+                int(np.unique(numbers % every, return_counts=True)[1].max())
+                if every >= LEAST_RHYTHM_STEPS
+                else 0
+            )
+            if fit >= max(FEW_IN_RHYTHM, RHYTHM_RATIO * numbers.size):
                 return every
         return None
 
@@ -138,7 +163,7 @@ def long_from_s(usual_s: float) -> float:
 
 def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     """Return the long steps of the last minute; None when there are none."""
-    now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
+    now = pace.since(rank.made_ns - int(STEPS_LOOK_BACK_S * 1e9))
     now = now.where((now.epoch > 0) | (now.batch >= EARLY_STEPS))
     # A pause that the GPU works through costs nothing. Evaluation in a step is in its time, too: there the loop's counts.
     by_gpu = (
@@ -146,13 +171,13 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     )
     own_s = np.where(by_gpu, now.gpu_step_s, now.step_s) + now.beside_s
     usual_s = median(own_s)
-    if own_s.size < 2 * FEW or not math.isfinite(usual_s):
+    if own_s.size < 2 * FEW_LONG_STEPS or not math.isfinite(usual_s):
         return None
     rows = np.flatnonzero(own_s >= long_from_s(usual_s))
     collector_s = now.loop_collected_s
     # A collector that runs in most steps makes them all long: none stands out, but the time is lost to it.
     elapsed_s = now.elapsed_s + float(now.beside_s.sum())
-    steady = float(np.nansum(collector_s)) >= 0.5 * REMARK_RATIO * elapsed_s
+    steady = float(np.nansum(collector_s)) >= 0.5 * PAUSE_REMARK_RATIO * elapsed_s
     if steady and not rows.size:
         rows = np.flatnonzero(collector_s > 0)
         usual_s = median(own_s - collector_s)

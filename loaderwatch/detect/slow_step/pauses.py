@@ -10,6 +10,7 @@ stack. The rest is a remark: it may be meant to be so.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,20 +26,23 @@ from loaderwatch.detect.measures.statistics import known, median
 from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
     CODE,
-    FEW,
-    LOOK_BACK_S,
+    FEW_LONG_STEPS,
     PAUSE_FACTOR,
+    PAUSE_REMARK_RATIO,
     PAUSE_S,
-    REMARK_RATIO,
+    STEPS_LOOK_BACK_S,
     Pauses,
     find_pauses,
     long_from_s,
 )
 from loaderwatch.detect.slow_step.recompiling import recompiling
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, first_at
 
-ASLEEP_RATIO = 0.5  # of the looks at a long step, which find the loop asleep for a set time
+ASLEEP_IN_PAUSE_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the looks at a long step that find the loop asleep for a set time"
+)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -72,7 +76,7 @@ def detect(run: RunEvidence) -> list[Finding]:
 def _may_pause(rank: RankWindow) -> bool:
     """Whether a recent step was long or the collector was at work; cheap, as most ranks are well."""
     steps = rank.table("steps")
-    first = first_at(steps["request_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9))
+    first = first_at(steps["request_ns"], rank.made_ns - int(STEPS_LOOK_BACK_S * 1e9))
     long = bool((steps["step_ns"][first:] >= PAUSE_S * 1e9).any())
     return long or bool(rank.table("collections")["request_ns"].size)
 
@@ -103,7 +107,7 @@ def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
     """Explain S25: the garbage collector makes steps long; None if it does so rarely or costs little."""
     lost_s = float(pauses.collector_s.sum())
     share = min(1.0, lost_s / pauses.elapsed_s)
-    if pauses.rows.size < FEW or share < REMARK_RATIO:
+    if pauses.rows.size < FEW_LONG_STEPS or share < PAUSE_REMARK_RATIO:
         return None
     longest_s = float(pauses.collector_s.max())
     return _finding(
@@ -154,7 +158,7 @@ def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding 
 
     Their work may be wanted, so that it wakes nobody below what is critical elsewhere, and is never critical itself.
     """
-    if sizes is None or pauses.share < REMARK_RATIO or not sizes.largeness_tells:
+    if sizes is None or pauses.share < PAUSE_REMARK_RATIO or not sizes.largeness_tells:
         return None
     return _finding(
         pauses,
@@ -181,14 +185,14 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     checkpoint, an evaluation, an agent that acts and a throttle may be meant to be so. Gradient accumulation is left out.
     """
     pauses = pauses.only(~_accumulated(pauses))
-    if pauses.rows.size < FEW or pauses.share < REMARK_RATIO:
+    if pauses.rows.size < FEW_LONG_STEPS or pauses.share < PAUSE_REMARK_RATIO:
         return None
     every, every_s = _rhythm(pauses)
     frame, dump, reads = pauses.place
     acts = pauses.pace.loader.acts
     costs = pauses.share >= limits.input_critical_ratio and not reads and not acts
     locked = dump is not None and waits_in(FILE_LOCK_FUNCTIONS, dump.wchan)
-    polls = _polls(pauses, dump) and pauses.asleep_ratio >= ASLEEP_RATIO
+    polls = _polls(pauses, dump) and pauses.asleep_ratio >= ASLEEP_IN_PAUSE_RATIO
     there = "polling" if polls else "file-lock" if locked else "model-acts" if acts else "own-work"
     return _finding(
         pauses,
@@ -211,7 +215,7 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
 
 def _is_at_work(pauses: Pauses, dump: StackDump | None) -> bool:
     """Whether a stack shows the loop at work of the script's own, and it does not sleep there."""
-    awake = pauses.asleep_ratio < ASLEEP_RATIO  # not where nobody looked
+    awake = pauses.asleep_ratio < ASLEEP_IN_PAUSE_RATIO  # not where nobody looked
     return works_aside(main_frames(dump)) and (awake or _polls(pauses, dump))
 
 
@@ -232,7 +236,7 @@ def _accumulated(pauses: Pauses) -> NDArray[np.bool_]:
     made, own_s = pauses.pace.optimizer_steps, pauses.pace.own_s
     known, stepped = made >= 0, made > 0
     nothing = np.zeros(pauses.rows.size, dtype=bool)
-    if not FEW <= int(stepped.sum()) < 0.5 * int(known.sum()):
+    if not FEW_LONG_STEPS <= int(stepped.sum()) < 0.5 * int(known.sum()):
         return nothing
     usual_s = median(own_s[stepped])
     if usual_s < PAUSE_FACTOR * pauses.usual_s:
@@ -242,7 +246,7 @@ def _accumulated(pauses: Pauses) -> NDArray[np.bool_]:
 
 def _rhythm(pauses: Pauses) -> tuple[int | None, float | None]:
     """Return the rhythm: every how many steps they come, or else every how many seconds; None where there is none."""
-    if pauses.rows.size < FEW:
+    if pauses.rows.size < FEW_LONG_STEPS:
         return None, None
     every = pauses.every
     if every is not None:

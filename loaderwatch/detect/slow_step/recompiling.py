@@ -17,14 +17,21 @@ from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user
 from loaderwatch.detect.measures.statistics import known, median
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-FEW_STACKS: Final = 3
-"""Stacks that show the compiler, taken seconds apart: the first graphs of a model take no longer together."""
-LEAST_RATIO: Final = 0.3  # of the stacks taken since the first of them
-AS_LONG: Final = 0.5
-"""Of a step at the time of those stacks, from which on it is as long now; what was compiled runs in far less."""
-LOOK_BACK_NS: Final = 30_000_000_000
+FEW_COMPILER_STACKS: Final = threshold(
+    3,
+    "stacks",
+    "chosen: stacks are taken seconds apart, and the first graphs of a model take no longer together",
+)
+COMPILER_STACKS_RATIO: Final = threshold(
+    0.3, "ratio", "chosen: of the stacks taken since the first one that shows the compiler"
+)
+AS_LONG_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of a step at the time of those stacks; what was compiled runs in far less"
+)
+STEPS_NOW_NS: Final = threshold(30_000_000_000, "ns", "chosen: the steps of the last 30 s are those of now")
 
 
 def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
@@ -42,11 +49,11 @@ def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         key=lambda dump: dump.taken_ns,
     )
     building = [dump for dump in looks if builds_kernels(main_frames(dump))]
-    if len(building) < FEW_STACKS:
+    if len(building) < FEW_COMPILER_STACKS:
         return None
     since = [dump for dump in looks if dump.taken_ns >= building[0].taken_ns]
     share = len(building) / len(since)
-    if share < LEAST_RATIO or not _as_long(rank, pace, course, building):
+    if share < COMPILER_STACKS_RATIO or not _as_long(rank, pace, course, building):
         return None
     frame = user_frame(main_frames(building[-1]))
     lasted_s = (rank.made_ns - building[0].taken_ns) / 1e9
@@ -82,6 +89,6 @@ def _as_long(rank: RankWindow, pace: Pace, course: Course, building: list[StackD
     """Whether steps take as long now as when those stacks were taken; one that has not ended for so long does."""
     first, last = building[0].taken_ns, building[-1].taken_ns
     then = (course.t_ns >= first - course.slice_ns) & (course.t_ns <= last + course.slice_ns)
-    now_s = pace.step_s[pace.request_ns >= rank.made_ns - LOOK_BACK_NS]
+    now_s = pace.step_s[pace.request_ns >= rank.made_ns - STEPS_NOW_NS]
     then_s = known(course.step_s[then])
-    return not now_s.size or not then_s.size or median(now_s) >= AS_LONG * median(then_s)
+    return not now_s.size or not then_s.size or median(now_s) >= AS_LONG_RATIO * median(then_s)

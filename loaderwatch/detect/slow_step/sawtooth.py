@@ -22,22 +22,41 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, quantile, total
-from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
-from loaderwatch.detect.slow_step.sawtooth_parts import Seen, Steps
+from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Seen, Steps, Swing, causes
 from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import Columns, RankWindow, first_at
 
 CODE: Final = "gpu-sawtooth"
-LOOK_BACK_S = 30.0
-FEW_READINGS = 150  # half of what comes in that time, at ten a second
-MOST_ANALYSED = 16  # ranks looked at closely; the idlest first
-CYCLES = 5  # swings from which it is a habit
-CALM_RATIO = 0.05  # readings with another process on the GPU, or a throttle, from which those are to blame
-SHORT_WAIT_S = 0.05  # a lost wait shorter than this is no swing of its own
-READING_S = 1.0  # a reading is a mean of up to so long before it (nvml.h: a sixth of a second to a second)
-BLOCK_S = 5.0  # the beginning of a swing is looked for in pieces of time so long
-FEW_OF_BLOCK = 10  # readings
-GOES_ON_PART = 0.5  # of what it costs now it must cost in a piece of time, to have gone on then
+SWING_LOOK_BACK_S: Final = threshold(30.0, "s", "chosen: five swings of up to six seconds fit into it")
+FEW_SWING_READINGS: Final = threshold(150, "readings", "half of what comes in 30 s, at ten readings a second")
+MOST_IDLE_RANKS: Final = threshold(
+    16,
+    "ranks",
+    "measured: a close look took 0.33 ms a rank, and a second's "
+    "turn 26 ms instead of 350 at a thousand starving GPUs",
+)
+FEW_SWINGS: Final = threshold(5, "swings", "chosen: fewer swings are no habit")
+DISTURBED_RATIO: Final = threshold(
+    0.05,
+    "ratio",
+    "chosen: of the readings with another process on the GPU, or a throttle; those are then to blame",
+)
+SHORT_LOST_WAIT_S: Final = threshold(
+    0.05, "s", "chosen: readings come each 0.1 s, so a shorter lost wait cannot be told apart"
+)
+READING_REACH_S: Final = threshold(
+    1.0, "s", "nvml.h: a reading is a mean over the sixth of a second to a second before it"
+)
+SWING_BLOCK_S: Final = threshold(
+    5.0, "s", "chosen: the beginning of a swing is looked for in pieces of time so long"
+)
+FEW_BLOCK_READINGS: Final = threshold(
+    10, "readings", "chosen: one second of readings; with fewer, a piece of time says nothing"
+)
+GOES_ON_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the present cost; a piece of time that costs less does not belong to the swing"
+)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -53,12 +72,12 @@ def detect(run: RunEvidence) -> list[Finding]:
         (rank for rank, share in idle.items() if share >= limits.input_warning_ratio),
         key=lambda rank: -idle[rank],
     )
-    looked = [find_swing(run.ranks[rank]) for rank in loud[:MOST_ANALYSED]]
+    looked = [find_swing(run.ranks[rank]) for rank in loud[:MOST_IDLE_RANKS]]
     found = [swing for swing in looked if swing is not None]
     if not found:
         return []
     worst = max(found, key=lambda swing: swing.unexplained)
-    ranks = len(found) + len(loud[MOST_ANALYSED:])
+    ranks = len(found) + len(loud[MOST_IDLE_RANKS:])
     known = causes(worst, limits.input_warning_ratio)
     return [_finding(worst, cause, ranks, run.world_size, limits) for cause in known or (None,)]
 
@@ -66,7 +85,7 @@ def detect(run: RunEvidence) -> list[Finding]:
 def _recent(rank: RankWindow) -> tuple[Columns, slice]:
     """Return the readings of a rank's GPU, and which of them are looked at."""
     rows = rank.table("gpus")
-    return rows, slice(first_at(rows["t_ns"], rank.made_ns - int(LOOK_BACK_S * 1e9)), None)
+    return rows, slice(first_at(rows["t_ns"], rank.made_ns - int(SWING_LOOK_BACK_S * 1e9)), None)
 
 
 def _idle_with_data(rank: RankEvidence) -> float:
@@ -76,7 +95,7 @@ def _idle_with_data(rank: RankEvidence) -> float:
     """
     rows, late = _recent(rank.rows)
     used = rows["utilization_ratio"][late]
-    if used.size < FEW_READINGS:
+    if used.size < FEW_SWING_READINGS:
         return 0.0
     idle = 1.0 - float(np.nansum(used)) / used.size
     return idle - rank.wait_ratio if idle >= rank.limits.input_warning_ratio else 0.0
@@ -96,7 +115,7 @@ def find_swing(rank: RankEvidence) -> Swing | None:
     now_from = int(np.searchsorted(times, rows["t_ns"][late][:1].sum()))
     every_time, every_lost = times, lost
     used, times, lost = used[now_from:], times[now_from:], lost[now_from:]
-    if used.size < FEW_READINGS:
+    if used.size < FEW_SWING_READINGS:
         return None
     high, low = quantile(used, 0.95), quantile(used, 0.05)
     swings = high >= SWING_HIGH_RATIO and low < SWING_LOW_RATIO
@@ -106,10 +125,10 @@ def find_swing(rank: RankEvidence) -> Swing | None:
         return None
     is_low = used < (high + low) / 2
     starts = np.flatnonzero(is_low[1:] & ~is_low[:-1]) + 1
-    if swings and starts.size < CYCLES:
+    if swings and starts.size < FEW_SWINGS:
         return None
     now = pace.since(int(times[0]))
-    short = now.wait_s < SHORT_WAIT_S  # too short to be told apart by the time of a reading
+    short = now.wait_s < SHORT_LOST_WAIT_S
     starved = total(now.wait_s[short]) / max(now.total_s, 1e-9)
     unexplained = float(lost.mean()) - starved
     if unexplained < rank.limits.input_warning_ratio:
@@ -132,7 +151,9 @@ def find_swing(rank: RankEvidence) -> Swing | None:
         slack_s=median(now.slack_s),
         thread_cpu=_thread_cpu(rank.rows, int(times[0])),
         seen=Steps(pace).seen(
-            rank.passing_stacks.get(GPU_IDLE, []), began_ns, began_ns < int(every_time[0]) + BLOCK_S * 1e9
+            rank.passing_stacks.get(GPU_IDLE, []),
+            began_ns,
+            began_ns < int(every_time[0]) + SWING_BLOCK_S * 1e9,
         ),
     )
 
@@ -146,11 +167,11 @@ def _began_ns(times: NDArray[np.int64], lost: NDArray[np.float64], now: float, p
         now: that share lately.
         period_s: of the swing; NaN where it is not known.
     """
-    block_ns = int(max(BLOCK_S, 2.0 * np.nan_to_num(period_s)) * 1e9)
+    block_ns = int(max(SWING_BLOCK_S, 2.0 * np.nan_to_num(period_s)) * 1e9)
     block = (int(times[-1]) - times) // block_ns  # 0 is the newest
     count = np.bincount(block)
     mean_of = np.bincount(block, weights=lost) / np.maximum(count, 1)
-    goes_on = (mean_of >= GOES_ON_PART * now) & (count >= FEW_OF_BLOCK)
+    goes_on = (mean_of >= GOES_ON_RATIO * now) & (count >= FEW_BLOCK_READINGS)
     newest = int(np.argmax(goes_on))  # a swing may pause for a moment
     pauses = np.flatnonzero(~goes_on[newest:])
     oldest = newest + int(pauses[0]) - 1 if pauses.size else goes_on.size - 1
@@ -161,7 +182,7 @@ def _began_ns(times: NDArray[np.int64], lost: NDArray[np.float64], now: float, p
 def _is_anothers(other_pids: NDArray[np.int64], reasons: NDArray[np.int64]) -> bool:
     """Whether other processes or a throttle can explain the swings (look-alike N21)."""
     throttled = (np.where(reasons > 0, reasons, 0) & BAD_BITS) != 0
-    return bool(((other_pids > 0) | throttled).mean() >= CALM_RATIO)
+    return bool(((other_pids > 0) | throttled).mean() >= DISTURBED_RATIO)
 
 
 def _in_steps(pace: Pace, times: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -174,8 +195,9 @@ def _in_steps(pace: Pace, times: NDArray[np.int64]) -> NDArray[np.bool_]:
     delivered_ns = pace.request_ns + (np.nan_to_num(pace.loop_wait_s) * 1e9).astype(np.int64)
     ended_ns = delivered_ns + (pace.own_s * 1e9).astype(np.int64)
     lost_ns = (np.nan_to_num(pace.wait_s) * 1e9).astype(np.int64)
-    long = lost_ns >= int(SHORT_WAIT_S * 1e9)
-    over_ns = np.maximum.accumulate(np.where(long, delivered_ns + int(READING_S * 1e9), 0))  # shown no more
+    long = lost_ns >= int(SHORT_LOST_WAIT_S * 1e9)
+    shown_until_ns = np.where(long, delivered_ns + int(READING_REACH_S * 1e9), 0)
+    over_ns = np.maximum.accumulate(shown_until_ns)
     at = np.searchsorted(pace.request_ns, times, side="right") - 1
     of = np.maximum(at, 0)
     before_ns = np.where(of > 0, over_ns[np.maximum(of - 1, 0)], 0)  # of the waits before this row's
@@ -202,7 +224,7 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
         "high_ratio": swing.high,
         "idle_ratio": swing.idle,
         "share_ratio": share,
-        "elapsed_s": min(LOOK_BACK_S, pace.total_s),
+        "elapsed_s": min(SWING_LOOK_BACK_S, pace.total_s),
         "because": found.said("because") if found is not None else None,
     }
     seen = swing.seen.get(cause.place, Seen()) if cause is not None else Seen()

@@ -39,18 +39,21 @@ from loaderwatch.detect.measures.stacks import (
     works_aside,
 )
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.slow_step.long_steps import CODE, STEPS_LOOK_BACK_S
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-LOOK_BACK_S: Final = 60.0
-LEAST_S: Final = 10.0
-FEW_STEPS: Final = 8
-"""Steps of the last minute whose phases are known, at least: a loop whose steps take 7 s is judged as well."""
-FEW_STACKS: Final = 2
-STACKS_PART: Final = 0.6
-"""Of the stacks taken in the script's part of a step, those that show its work. In short steps the loop may have come to the model
-before a stack was taken; those do not count, but they are no more of all than the model's part of the time makes likely."""
+LEAST_SCRIPT_WORK_S: Final = threshold(
+    10.0, "s", "chosen: of steps; the usual step of fewer seconds is not known"
+)
+FEW_PHASED_STEPS: Final = threshold(
+    8, "steps", "chosen: of the last minute with known phases; a loop whose steps take 7 s has so many"
+)
+FEW_SCRIPT_STACKS: Final = threshold(2, "stacks", "chosen: a single stack may show something rare")
+SCRIPT_STACKS_RATIO: Final = threshold(
+    0.6, "ratio", "chosen: of the stacks taken outside the model that show the script's work"
+)
 
 
 Kind: TypeAlias = Literal["data", "work", "other"]
@@ -104,13 +107,13 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
     Without a loader, data counts from the share on that is a warning of data wait. Other work counts from the critical share on: some
     work of its own every loop has.
     """
-    now = pace.since(rank.made_ns - int(LOOK_BACK_S * 1e9))
+    now = pace.since(rank.made_ns - int(STEPS_LOOK_BACK_S * 1e9))
     script_s = now.step_s - now.phases_s
     known = np.isfinite(script_s)
     if (
         pace.clock != "loop"
-        or int(known.sum()) < max(FEW_STEPS, 0.5 * script_s.size)
-        or now.total_s < LEAST_S
+        or int(known.sum()) < max(FEW_PHASED_STEPS, 0.5 * script_s.size)
+        or now.total_s < LEAST_SCRIPT_WORK_S
     ):
         return None
     usual_s = median(script_s[known])
@@ -120,7 +123,9 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
     dumps = [dump for dump in own if collective(main_frames(dump)) in (None, "backward")]
     kinds = [_kind(rank, dump) for dump in dumps]
     others = sum(not in_model(main_frames(dump)) for dump in dumps)
-    few = max(FEW_STACKS, STACKS_PART * others, 0.5 * share * len(dumps))
+    # In a short step the loop may already be in the model when the stack is taken. Such stacks are not counted.
+    # Their share must not exceed what the model's share of the time makes likely.
+    few = max(FEW_SCRIPT_STACKS, SCRIPT_STACKS_RATIO * others, 0.5 * share * len(dumps))
     shown = len(kinds) - kinds.count(None)
     if shown < few:
         return None
@@ -132,7 +137,7 @@ def _work(rank: RankWindow, pace: Pace, limits: Limits) -> ScriptWork | None:
     starved = kind == "data" and pace.loader.between_steps
     if share < (limits.input_warning_ratio if starved else limits.input_critical_ratio):
         return None
-    if kind == "work" and asleep_ratio(rank, LOOK_BACK_S) >= 0.5 * share:
+    if kind == "work" and asleep_ratio(rank, STEPS_LOOK_BACK_S) >= 0.5 * share:
         return None
     shows = (kind,) if kind != "other" else ("data", "work", "other")
     aside = [dump for dump, each in zip(dumps, kinds, strict=True) if each in shows]

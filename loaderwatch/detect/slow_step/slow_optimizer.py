@@ -24,17 +24,30 @@ from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_f
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, known, median
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-LONGER_RATIO: Final = 2.0
-"""Times its quickest that a step of the optimizer takes in each of the newest ``LASTS`` slices."""
-LASTS: Final = 6
-QUICK_RATIO: Final = 1.3
-"""Times its quickest up to which it counts as such."""
-MODEL_PART: Final = 0.2
-"""Of what has come on top, so much may have come on top of the model's pass: a backbone that is thawed adds more there."""
-OF_MODEL_RATIO: Final = 1.5
-"""Times as much as the model's pass, by which the optimizer has become slower: other programs slow down both alike."""
+SLOWED_FACTOR: Final = threshold(
+    2.0,
+    "factor",
+    "chosen: times its quickest slice; with denormals a step of the optimizer took three times as long",
+)
+SLOWED_SLICES: Final = threshold(
+    6, "slices", "chosen: the newest slices must all be slow, so that a short disturbance is none"
+)
+QUICK_FACTOR: Final = threshold(
+    1.3, "factor", "chosen: times its quickest slice; up to there a slice counts as quick"
+)
+MODEL_GREW_RATIO: Final = threshold(
+    0.2,
+    "ratio",
+    "chosen: of the added time that may lie in the model's pass; a backbone that is unfrozen adds more there",
+)
+OVER_MODEL_FACTOR: Final = threshold(
+    1.5,
+    "factor",
+    "chosen: the optimizer's slowdown over that of the model's pass; other programs slow down both alike",
+)
 
 
 @dataclass(frozen=True)
@@ -82,19 +95,19 @@ def _is_slow(course: Course) -> bool:
     if known(took_s).size < FEW_FOR_DRIFT:
         return False
     quickest_s = _quickest_s(course)
-    if not 0 < quickest_s <= np.min(took_s[-LASTS:]) / LONGER_RATIO:
+    if not 0 < quickest_s <= np.min(took_s[-SLOWED_SLICES:]) / SLOWED_FACTOR:
         return False
-    quick = took_s <= QUICK_RATIO * quickest_s
-    quick_s, last_s = median(took_s[quick]), median(took_s[-LASTS:])
-    before_s, now_s = median(course.model_s[quick]), median(course.model_s[-LASTS:])
-    alone = now_s - before_s <= MODEL_PART * (last_s - quick_s)
-    return alone and last_s * before_s >= OF_MODEL_RATIO * now_s * quick_s
+    quick = took_s <= QUICK_FACTOR * quickest_s
+    quick_s, last_s = median(took_s[quick]), median(took_s[-SLOWED_SLICES:])
+    before_s, now_s = median(course.model_s[quick]), median(course.model_s[-SLOWED_SLICES:])
+    alone = now_s - before_s <= MODEL_GREW_RATIO * (last_s - quick_s)
+    return alone and last_s * before_s >= OVER_MODEL_FACTOR * now_s * quick_s
 
 
 def _measured(rank: RankWindow, pace: Pace, course: Course) -> SlowOptimizer:
-    quick = course.optimizer_s <= QUICK_RATIO * _quickest_s(course)
-    quick_s, last_s = median(course.optimizer_s[quick]), median(course.optimizer_s[-LASTS:])
-    step_s = median(course.step_s[-LASTS:])
+    quick = course.optimizer_s <= QUICK_FACTOR * _quickest_s(course)
+    quick_s, last_s = median(course.optimizer_s[quick]), median(course.optimizer_s[-SLOWED_SLICES:])
+    step_s = median(course.step_s[-SLOWED_SLICES:])
     return SlowOptimizer(
         rank,
         quick_s,

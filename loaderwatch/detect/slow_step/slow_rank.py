@@ -19,13 +19,20 @@ from loaderwatch.detect.measures.coupling import MOST_ITERATIONS
 from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
-LARGER_RATIO: Final = 1.3
-"""Times the batches of the others, on average, from which on a rank's own are why it works longer."""
-LASTS_RATIO: Final = 0.8
-"""Of the recent past, which the iterations must fill before somebody is woken: after a hang the first few say little. Of quick
-iterations no more are compared than ``MOST_ITERATIONS``, which are a shorter past."""
+LARGER_BATCHES_FACTOR: Final = threshold(
+    1.3,
+    "factor",
+    "chosen: times the others' mean batch; from there the size of its batches is why a rank works longer",
+)
+LASTING_RATIO: Final = threshold(
+    0.8,
+    "ratio",
+    "chosen: of the recent past that the iterations must "
+    "fill; the first ones after a hang raised a false warning",
+)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -38,8 +45,9 @@ def detect(run: RunEvidence) -> list[Finding]:
     usual_s = median(np.array([found.share(other).own_s for other in found.waiting]))
     at, limits = run.ranks[rank], run.limits
     lost_ratio = found.wait_s / own.iteration_s
+    # Of quick iterations only the newest are compared, which are a shorter past.
     past_s = min(limits.recent_s, MOST_ITERATIONS * own.iteration_s)
-    lasts = found.iterations * own.iteration_s >= LASTS_RATIO * past_s
+    lasts = found.iterations * own.iteration_s >= LASTING_RATIO * past_s
     larger = _larger_batches(at.rows, [run.ranks[other].rows for other in found.waiting])
     dump = usual_stack(beside_model(at.passing_stacks.get(SCRIPT_WORK, [])))
     frame = user_frame(main_frames(dump))
@@ -84,7 +92,7 @@ def _larger_batches(rank: RankWindow, others: Sequence[RankWindow]) -> float | N
     """Return how many times as large a rank's batches are as the others', on average; None where they are about as large, or that is not known."""
     usual = median(np.array([_batch_bytes(other) for other in others]))
     times = _batch_bytes(rank) / usual if usual > 0 else 0.0
-    return times if times >= LARGER_RATIO else None
+    return times if times >= LARGER_BATCHES_FACTOR else None
 
 
 def _batch_bytes(rank: RankWindow) -> float:

@@ -21,14 +21,17 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.words import code_line, giver
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
-from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.slow_step.long_steps import CODE, STEPS_LOOK_BACK_S
 from loaderwatch.detect.text import who
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, first_at
 
-LOOK_BACK_S: Final = 60.0
-FEW_LOOKS: Final = 8
-FEW_STEPS: Final = 5
-"""Different steps in which it was seen to wait; a single long wait is a pause or a hang."""
+FEW_STEP_LOOKS: Final = threshold(
+    8, "looks", "chosen: a share of fewer looks means little; looks come once a second"
+)
+FEW_WAITING_STEPS: Final = threshold(
+    5, "steps", "chosen: different steps that were seen waiting; a single long wait is a pause or a hang"
+)
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,10 @@ def _waits(rank: RankEvidence) -> Waits | None:
     """Return how a rank's loop waits; None where it does so seldom, or works on a device."""
     if rank.process.cuda:
         return None
-    rows, since_ns = rank.table("processes"), rank.made_ns - int(LOOK_BACK_S * 1e9)
+    rows, since_ns = rank.table("processes"), rank.made_ns - int(STEPS_LOOK_BACK_S * 1e9)
     mine = (rows["pid"] == rank.process.pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["answer_wait"])
     waits = rows["answer_wait"][mine] > 0
-    if int(waits.sum()) < FEW_STEPS:
+    if int(waits.sum()) < FEW_WAITING_STEPS:
         return None
     t_ns = rows["t_ns"][mine]
     at = _steps_at(rank.rows, t_ns)
@@ -73,7 +76,7 @@ def _waits(rank: RankEvidence) -> Waits | None:
     hit = waits & (at >= 0)
     steps = int(np.unique(at[hit]).size)
     pace = max(rank.paces, key=lambda each: each.request_ns.size, default=None)
-    if pace is None or pace.clock != "loop" or looks < FEW_LOOKS or steps < FEW_STEPS:
+    if pace is None or pace.clock != "loop" or looks < FEW_STEP_LOOKS or steps < FEW_WAITING_STEPS:
         return None
     share = int(hit.sum()) / looks
     standard_error = math.sqrt(share * (1 - share) / looks)
@@ -90,7 +93,7 @@ def _waits(rank: RankEvidence) -> Waits | None:
 def _steps_at(rank: RankWindow, t_ns: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the row of the step that each moment lies in, shape (moments,): -1 in a wait for data or elsewhere, -2 outside of all rows."""
     rows = rank.table("steps")
-    first = first_at(rows["request_ns"], int(t_ns[0]) - int(LOOK_BACK_S * 1e9)) if t_ns.size else 0
+    first = first_at(rows["request_ns"], int(t_ns[0]) - int(STEPS_LOOK_BACK_S * 1e9)) if t_ns.size else 0
     own = np.flatnonzero(rows["off_main_thread"][first:] <= 0) + first
     own = own[np.argsort(rows["request_ns"][own], kind="stable")]
     begins, loader = rows["request_ns"][own], rows["loader"][own]

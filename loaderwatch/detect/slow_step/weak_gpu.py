@@ -19,6 +19,7 @@ from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.measures.gpu import device_phase_s
 from loaderwatch.detect.measures.statistics import mean, median, quantile
 from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, first_at, seconds
 
 BAD_REASONS: Final[dict[int, str]] = {
@@ -27,14 +28,26 @@ BAD_REASONS: Final[dict[int, str]] = {
     0x40: "hardware thermal slowdown",
     0x80: "hardware power brake",
 }
-BAD_BITS = sum(BAD_REASONS)
-READINGS_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
-STEPS_NS = 15_000_000_000
-FEW = 20  # readings, at ten a second
-BUSY_RATIO = 0.3  # utilization from which a reading counts: an idle GPU clocks down, and rightly
-HELD_PART = 0.5  # of the busy readings
-SLOW_RATIO = 0.9  # of the clock of the others, or of its own best
-SHARED_SLOW_RATIO = 1.25  # its forward pass against that of the others
+BAD_BITS: Final = sum(BAD_REASONS)
+WEAK_LOOK_BACK_NS: Final = threshold(
+    8_000_000_000, "ns", "chosen: half of it must be bad readings, and an alert is due after ten seconds"
+)
+FORWARD_LOOK_BACK_NS: Final = threshold(
+    15_000_000_000, "ns", "chosen: forward passes of the last 15 s, the recent past of other rules"
+)
+FEW_BUSY_READINGS: Final = threshold(20, "readings", "chosen: two seconds of readings, at ten a second")
+BUSY_READING_RATIO: Final = threshold(
+    0.3, "ratio", "chosen: utilization from which a reading counts; an idle GPU clocks down, and rightly"
+)
+THROTTLED_READINGS_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of the busy readings that give a reason for a slower clock"
+)
+SLOW_CLOCK_RATIO: Final = threshold(
+    0.9, "ratio", "chosen: of the clock of the other GPUs, or of its own best"
+)
+SHARED_SLOW_FACTOR: Final = threshold(
+    1.25, "factor", "chosen: the forward pass on a shared GPU over that of the others"
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,7 @@ def detect(run: RunEvidence) -> list[Finding]:
             continue
         others = [other for other in gpus if other is not gpu]
         forward_s, typical_s = _against(gpu, others)
-        if forward_s >= SHARED_SLOW_RATIO * typical_s > 0:
+        if forward_s >= SHARED_SLOW_FACTOR * typical_s > 0:
             return [_shared(gpu, forward_s, typical_s)]
     return []
 
@@ -86,7 +99,7 @@ def _against(gpu: _Gpu, others: list[_Gpu]) -> tuple[float, float]:
 def _may_be_weak(rank: RankWindow) -> bool:
     """Whether a recent reading says throttled or shared; cheap, as most of a thousand GPUs are well."""
     rows = rank.table("gpus")
-    first = first_at(rows["t_ns"], rank.made_ns - READINGS_NS)
+    first = first_at(rows["t_ns"], rank.made_ns - WEAK_LOOK_BACK_NS)
     reasons = rows["throttle_reasons"][first:]
     reasons = reasons[reasons > 0]
     return bool((reasons & BAD_BITS).any()) or bool((rows["other_pids"][first:] > 0).any())
@@ -94,15 +107,17 @@ def _may_be_weak(rank: RankWindow) -> bool:
 
 def _gpu(rank: RankWindow) -> _Gpu | None:
     rows = rank.table("gpus")
-    late = (rows["t_ns"] >= rank.made_ns - READINGS_NS) & (rows["utilization_ratio"] >= BUSY_RATIO)
-    if int(late.sum()) < FEW:
+    late = (rows["t_ns"] >= rank.made_ns - WEAK_LOOK_BACK_NS) & (
+        rows["utilization_ratio"] >= BUSY_READING_RATIO
+    )
+    if int(late.sum()) < FEW_BUSY_READINGS:
         return None
     bits = np.where(rows["throttle_reasons"][late] > 0, rows["throttle_reasons"][late], 0)
     held = {bit: float(((bits & bit) != 0).mean()) for bit in BAD_REASONS}
-    reasons = sum(bit for bit, part in held.items() if part >= HELD_PART)
+    reasons = sum(bit for bit, part in held.items() if part >= THROTTLED_READINGS_RATIO)
     others = rows["other_pids"][late]
     steps = rank.table("steps")
-    newer = steps["request_ns"] >= rank.made_ns - STEPS_NS
+    newer = steps["request_ns"] >= rank.made_ns - FORWARD_LOOK_BACK_NS
     return _Gpu(
         rank=rank,
         reasons=reasons,
@@ -113,7 +128,7 @@ def _gpu(rank: RankWindow) -> _Gpu | None:
         power_ratio=mean(rows["power_w"][late] / rows["power_limit_w"][late]),
         other_pids=int(np.median(others[others >= 0])) if (others >= 0).any() else 0,
         launched_s=_forward_s(steps["forward_ns"][newer]),
-        computed_s=device_phase_s(rank, "forward", rank.made_ns - STEPS_NS),
+        computed_s=device_phase_s(rank, "forward", rank.made_ns - FORWARD_LOOK_BACK_NS),
     )
 
 
@@ -125,7 +140,7 @@ def _throttled(gpu: _Gpu, gpus: list[_Gpu]) -> Finding:
     others = [other.clock_hz for other in gpus if other is not gpu and not other.reasons]
     reference_hz = median(np.array(others)) if others else gpu.best_hz
     ratio = gpu.clock_hz / reference_hz if reference_hz > 0 else math.nan
-    slow = ratio <= SLOW_RATIO
+    slow = ratio <= SLOW_CLOCK_RATIO
     known = math.isfinite(ratio)
     # A throttle that shows in its bits only and costs no clock is a remark.
     return _finding(
@@ -176,7 +191,7 @@ def _finding(
         scenario="S48",
         severity=severity,
         confidence=confidence,
-        began_ns=rank.made_ns - READINGS_NS,
+        began_ns=rank.made_ns - WEAK_LOOK_BACK_NS,
         rule=rule,
         params={"rank": rank.rank if rank.process.world_size > 1 else None, **params},
         evidence=known_evidence(

@@ -7,7 +7,7 @@ import pytest
 from loaderwatch.core.facts import ANSWER_WAIT
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.slow_step.waiting_loops import FEW_STEPS
+from loaderwatch.detect.slow_step.waiting_loops import FEW_WAITING_STEPS
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
@@ -93,7 +93,7 @@ def test_waits_for_data_are_not_the_loops() -> None:
 def test_one_long_wait_is_no_habit() -> None:
     builder = looked(0.0, seconds=30)
     builder.step(0.002, 20.0)
-    for second in range(FEW_STEPS + 10):
+    for second in range(FEW_WAITING_STEPS + 10):
         look(builder, waits=True, ago_s=1.0 + second)
     assert all("looks" not in finding.cause for finding in detect(RunEvidence(run(builder))))
 
