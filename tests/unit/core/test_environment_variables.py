@@ -153,6 +153,18 @@ def test_python_code_reads_variables_through_their_rows(repo_root: Path) -> None
     assert other_ways - own == {("agent/launcher/site/sitecustomize.py", "LOADERWATCH_SCRIPT")}
 
 
+def test_the_hot_path_reads_no_variable(repo_root: Path) -> None:
+    """What runs with every batch and step reads no environment: only the import of ``agent.hot`` does, once."""
+    agent = repo_root / "loaderwatch" / "agent"
+    paths = [*(agent / "hot").glob("*.py"), *(agent / "model").glob("*.py"), agent / "recorder.py"]
+    assert len(paths) > 10
+    for path in paths:
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                source = ast.unparse(function)
+                assert not re.search(r"\bvariables\.|\benviron\b|\bgetenv\b", source), (path, function.name)
+
+
 def test_the_rows_load_little() -> None:
     """``import loaderwatch`` and every Python that a watched script starts import them."""
     code = (
