@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 from typing import Final, NamedTuple
 
@@ -42,19 +41,22 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps([setting._asdict() for setting in settings], indent=2))
     else:
         print("\n".join(_table(settings)))
-    errors = [setting.error for setting in settings if setting.error is not None]
+    errors = dict.fromkeys(setting.error for setting in settings if setting.error is not None)
     for error in errors:
         print(f"loaderwatch: {error}", file=sys.stderr)
     return 2 if errors else 0
 
 
 def _setting(variable: variables.Variable[object]) -> Setting:
-    source = "config.toml"
+    source = "environment" if os.environ.get(variable.name) else "default"
+    if variable.config_key is not None:
+        try:
+            is_in_file = _is_in_file()
+        except ConfigError as error:
+            return Setting(variable.name, None, "config.toml", str(error))
+        if is_in_file and source == "default":
+            return Setting(variable.name, _SET, "config.toml")
     try:
-        is_in_file = variable.config_key is not None and _is_in_file()
-        source = "environment" if os.environ.get(variable.name) else source if is_in_file else "default"
-        if source == "config.toml":
-            return Setting(variable.name, _SET, source)
         value = _default(variable) if source == "default" else variable.read()
         return Setting(variable.name, _shown(variable, value), source)
     except ConfigError as error:
@@ -84,7 +86,7 @@ def _shown(variable: variables.Variable[object], value: object) -> Value:
         return _SET if value else None
     if value is None or isinstance(value, int | float):
         return value
-    return re.sub("//[^/]*@", "//", str(value))
+    return variables.without_login(str(value))
 
 
 def _table(settings: list[Setting]) -> list[str]:

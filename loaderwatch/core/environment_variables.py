@@ -51,7 +51,7 @@ class ValueType(Generic[T_co]):
         except ValueError as error:
             reason = str(error)
             if not self.is_secret:
-                shown = repr(text[:_SHOWN_CHARACTERS])
+                shown = repr(without_login(text)[:_SHOWN_CHARACTERS])
                 reason = f"is {shown}: {reason}" if reason else f"is {shown}"
             raise ConfigError(f"{name} {reason}; use {self.allowed}") from None
 
@@ -299,7 +299,7 @@ LANGUAGE: Final = Variable[str | None](
     LANGUAGE_TAG,
     None,
     "The language of the terminal and of messages. The page asks the browser.",
-    read_by="all parts",
+    read_by="streamer, server, commands",
     default_text="the locale's, else `en`",
 )
 DISABLE: Final = Variable(
@@ -412,6 +412,11 @@ VARIABLES: Final[tuple[Variable[object], ...]] = tuple(
     value for value in list(globals().values()) if isinstance(value, Variable)
 )
 """All rows, in the order of this file."""
+
+
+def without_login(url: str) -> str:
+    """Return an address as people may see it: without the user and the password that may stand in it."""
+    return re.sub("//[^/]*@", "//", url)
 
 
 def without_ours(environ: Mapping[str, str]) -> dict[str, str]:

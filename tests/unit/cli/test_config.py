@@ -103,6 +103,15 @@ def test_a_key_of_the_file(
     assert in_json(capsys)["LOADERWATCH_NOTIFY"]["source"] == "environment"
 
 
+def test_a_wrong_directory_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LOADERWATCH_DIR", "~nobody-of-this-name/x")
+    assert main(["config"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("loaderwatch: LOADERWATCH_DIR is '~nobody-of-this-name/x': ")
+
+
 def test_a_wrong_value_hides_no_other(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,7 @@ NEVER_WRONG = {"text", "password", "file", "JSON", "flag", "language"}
 WRONG = [
     ("LOADERWATCH_SERVER", "box:8790", "is 'box:8790'; use a URL such as http://127.0.0.1:8790"),
     ("LOADERWATCH_SERVER", "http://box:99999", "is 'http://box:99999'; use a URL such as http://127.0.0.1:8790"),
+    ("LOADERWATCH_SERVER", f"ftp://me:{SECRET}@box", "is 'ftp://box'; use a URL such as http://127.0.0.1:8790"),
     ("LOADERWATCH_TOKEN", f"{SECRET}\n", "has a character that cannot be sent in a request; use letters and digits,"),
     ("LOADERWATCH_NOTIFY", SECRET, "has no scheme; use an Apprise address such as json://host/path"),
     ("LOADERWATCH_NOTIFY", f"{SECRET} json://b", "has no scheme in address 1; use an Apprise"),
