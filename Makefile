@@ -16,7 +16,7 @@ SIDE_BY_SIDE := -n 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own clickhouse frameworks gpu scenarios faults security silence soak check-python web-tools check-web pytest chromium format lint types plotly screenshots bench clean
+.PHONY: help demo test compat compat-own clickhouse frameworks gpu scenarios faults security silence soak check-python web-tools check-web pytest chromium format lint types docs plotly screenshots bench clean
 
 help:
 	@echo "make demo | test | compat | clickhouse | frameworks | gpu | scenarios | faults | security | silence | soak | format | lint | plotly | screenshots | bench | clean"
@@ -177,6 +177,10 @@ lint: check-python check-web
 # The page's types of the API's answers, from loaderwatch/core/answers/.
 types: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.web.answer_types
+
+# docs/configuration.md, from loaderwatch/core/environment_variables.py.
+docs: $(VENV)/dev.stamp
+	$(BIN)/python -m tests.docs.configuration
 
 # web/vendor/plotly.min.js anew, after a change of vendor/plotly/: its version, or a trace that a chart needs.
 plotly:

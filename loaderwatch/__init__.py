@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.errors import SampleTimeout
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def attach(
         TypeError: an argument is of the wrong type.
         ValueError: an argument has a value that cannot be used.
     """
-    if _disabled():
+    if variables.DISABLE.read():
         return loader
     # Loading our modules can make a full collection due: 0.1 s over torch's objects, and not in here.
     collects = gc.isenabled()
@@ -109,7 +109,7 @@ def detach(loader: L = None) -> L:  # type: ignore[assignment]
     Returns:
         The loader; of a wrapper, the loader inside.
     """
-    agent = None if _disabled() else _agent()
+    agent = None if variables.DISABLE.read() else _agent()
     if agent is None:
         return loader
     plain: L = agent.detach(loader)
@@ -150,7 +150,7 @@ def tune(loader: Any, step_s: float | None = None, seconds: float = 60.0) -> Tun
 
 def url() -> str:
     """The page's address; waits up to 5 seconds for the server to come up, "" when there is none."""
-    agent = None if _disabled() else _agent()
+    agent = None if variables.DISABLE.read() else _agent()
     return "" if agent is None else str(agent.url())
 
 
@@ -175,7 +175,3 @@ def _check(*arguments: Any) -> None:
     module = ask(lambda: importlib.import_module("loaderwatch.agent.arguments"))
     if module is not None:
         module.check_arguments(*arguments)
-
-
-def _disabled() -> bool:
-    return os.environ.get("LOADERWATCH_DISABLE", "") not in ("", "0")

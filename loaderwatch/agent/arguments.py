@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from loaderwatch.agent.process.identity import slugged
 from loaderwatch.agent.workers.batched import reads_at_once
-from loaderwatch.core.config import is_server_url, split_addresses
+from loaderwatch.core.environment_variables import ADDRESSES, URL
 
 ROLES: Final = ("train", "eval")
 ON_TIMEOUT: Final = ("raise", "skip")
@@ -59,9 +59,9 @@ def check_arguments(
     if run is not None and not slugged(run):
         raise ValueError(f"run is {run!r}; use a name with letters or digits, such as 'resnet-lr3'")
     if server is not None and not isinstance(server, str):
-        raise TypeError(f"server is {_shown(server)}; use a URL such as 'http://127.0.0.1:8790'")
-    if server is not None and not is_server_url(server):
-        raise ValueError(f"server is {server!r}; use a URL such as 'http://127.0.0.1:8790'")
+        raise TypeError(f"server is {_shown(server)}; use {URL.allowed}")
+    if server is not None:
+        URL.parse(server, "server")
     given_addresses(notify)
     _check_limit(loader, sample_timeout, on_timeout)
     if not isinstance(autotune, bool):
@@ -82,7 +82,7 @@ def given_addresses(notify: object) -> tuple[str, ...] | None:
     if notify is None:
         return None
     if isinstance(notify, str):
-        return split_addresses(notify, "notify")
+        return ADDRESSES.parse(notify, "notify")
     if not isinstance(notify, Sequence) or isinstance(notify, (bytes, bytearray)):
         raise TypeError(
             f"notify is a {type(notify).__name__}; use an Apprise address such as 'slack://…', or a list of them"
@@ -91,7 +91,7 @@ def given_addresses(notify: object) -> tuple[str, ...] | None:
     for number, one in enumerate(notify):
         if not isinstance(one, str):
             raise TypeError(f"notify[{number}] is a {type(one).__name__}; use an Apprise address")
-        addresses += split_addresses(one, f"notify[{number}]")
+        addresses += ADDRESSES.parse(one, f"notify[{number}]")
     return tuple(addresses)
 
 

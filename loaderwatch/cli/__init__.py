@@ -45,6 +45,7 @@ COMMANDS: Final = (
     ),
     Command("tune", "try out settings of a script's loader, without training", "loaderwatch.cli.tune"),
     Command("notify", "try out the addresses that are told of alerts", "loaderwatch.cli.notify"),
+    Command("config", "show each setting and where its value comes from", "loaderwatch.cli.config"),
     Command("token", "the tokens of a server", "loaderwatch.cli.token"),
 )
 

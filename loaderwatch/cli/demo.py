@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from loaderwatch.cli.flags import path, port
-from loaderwatch.core.config import DEFAULT_PORT
+from loaderwatch.core.environment_variables import DEFAULT_PORT
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.demo.acts import ACTS
 

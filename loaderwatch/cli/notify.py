@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from loaderwatch.cli.flags import add_data_dir
-from loaderwatch.core.config import DataDir, load_settings, split_addresses
+from loaderwatch.core import environment_variables as variables
+from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.language import say
 from loaderwatch.core.printable import one_line
@@ -57,12 +58,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _addresses(given: list[str], from_environ: tuple[str, ...], path: Path) -> tuple[str, tuple[str, ...]]:
     """Return the addresses and where they come from."""
-    named = tuple(address for one in given for address in split_addresses(one, "ADDRESS"))
+    named = tuple(address for one in given for address in variables.ADDRESSES.parse(one, "ADDRESS"))
     if named:
         return "ADDRESS", named
     config = read_config(path)  # one that cannot be used is said even where the variable takes its place
     if from_environ:
-        return "LOADERWATCH_NOTIFY", from_environ
+        return variables.NOTIFY.name, from_environ
     if config.notify.named:
         return str(path), tuple(one.address for one in config.notify.named)
     raise ConfigError(

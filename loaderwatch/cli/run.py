@@ -15,17 +15,16 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.agent.launcher.ondemand import TUNED, python_path
+from loaderwatch.agent.launcher.ondemand import python_path
 from loaderwatch.agent.launcher.unwatched import hand_on
 from loaderwatch.agent.process.identity import find_run, process_facts
-from loaderwatch.agent.process.once import JOB
 from loaderwatch.agent.tuning.setting import take
 from loaderwatch.cli.flags import duration, is_file
-from loaderwatch.core.config import CACHED_BATCHES, load_settings
+from loaderwatch.core import environment_variables as variables
+from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import OutputFile
 from loaderwatch.core.system import has_proc
-from loaderwatch.streamer.samplers.output import KEPT_OUTPUT
 
 AFTER_S: Final = 600.0
 PAUSE_S: Final = 10.0
@@ -97,25 +96,25 @@ def run(args: argparse.Namespace) -> int:
         ConfigError: there is no such script or program, or an option cannot be used.
     """
     environ = dict(os.environ)
-    os.environ[JOB] = secrets.token_hex(8)
+    os.environ[variables.JOB.name] = secrets.token_hex(8)
     if args.name is not None:
-        os.environ["LOADERWATCH_RUN"] = args.name
+        os.environ[variables.RUN.name] = args.name
     if args.cached_batches is not None:
-        os.environ[CACHED_BATCHES] = str(args.cached_batches)
+        os.environ[variables.CACHED_BATCHES.name] = str(args.cached_batches)
     if args.redact:
-        os.environ["LOADERWATCH_REDACT"] = "1"
+        os.environ[variables.REDACT.name] = "1"
     os.environ["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
     target = _target(args)
     setting = take(load_settings().tuned_path, _targets(args))
     if setting is not None:
-        os.environ[TUNED] = msgspec.json.encode(setting).decode()
+        os.environ[variables.TUNED.name] = msgspec.json.encode(setting).decode()
         print(
             f"loaderwatch: {setting.loader} ({setting.made_at}) starts with {setting}, as loaderwatch tune found; this once: write it"
             " into the script to keep it",
             file=sys.stderr,
         )
     if args.keep_output:
-        os.environ[KEPT_OUTPUT] = msgspec.json.encode(_output_files()).decode()
+        os.environ[variables.KEPT_OUTPUT.name] = msgspec.json.encode(_output_files()).decode()
     if args.restart_on_hang == 0 and (args.after, args.restart_pause) != (None, None):
         raise ConfigError("--after and --restart-pause say when to restart; --restart-on-hang N says that")
     if args.on_alert is not None or args.restart_on_hang:
@@ -205,11 +204,11 @@ def _supervise(args: argparse.Namespace, target: _Target, environ: dict[str, str
         _become(target)  # nothing is watched, so there will be no alert
     if args.restart_on_hang and settings.run is None:
         settings = replace(settings, run=_name_of(target, redact=settings.redact))
-        os.environ["LOADERWATCH_RUN"] = str(settings.run)
+        os.environ[variables.RUN.name] = str(settings.run)
     from loaderwatch.supervisor.supervise import Plan, supervise
 
     def become() -> None:
-        os.environ.pop("LOADERWATCH_PAGE_TOKEN", None)  # the job only sends
+        os.environ.pop(variables.PAGE_TOKEN.name, None)  # the job only sends
         _become(target)
 
     return supervise(

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from loaderwatch.agent.launcher.ondemand import DOCTOR, DOCTOR_FOLDER, python_path
+from loaderwatch.agent.launcher.ondemand import python_path
+from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import ScriptReport
 from loaderwatch.core.wire import decode_json
@@ -70,8 +71,8 @@ def inspect_script(
                         env={
                             **_environ(rank, ranks, port),
                             **environ,
-                            DOCTOR: f"{folder}:{leash_read}",
-                            DOCTOR_FOLDER: str(folder),
+                            variables.DOCTOR.name: f"{folder}:{leash_read}",
+                            variables.DOCTOR_FOLDER.name: str(folder),
                         },
                         pass_fds=[leash_read],
                         stdin=subprocess.DEVNULL,
@@ -122,7 +123,7 @@ def _kill_marked(folder: Path) -> None:
 
     They are known by the folder's mark in their environment.
     """
-    mark = f"{DOCTOR_FOLDER}={folder}".encode()
+    mark = f"{variables.DOCTOR_FOLDER.name}={folder}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (process / "environ").read_bytes().split(b"\0"):
@@ -160,7 +161,7 @@ def _of_script(line: str) -> bool:
 def _environ(rank: int, ranks: int | None, port: int) -> dict[str, str]:
     environ = {
         **os.environ,
-        "LOADERWATCH_DISABLE": "1",
+        variables.DISABLE.name: "1",
         "PYTHONPATH": python_path(os.environ.get("PYTHONPATH")),
     }
     if ranks is not None:

@@ -8,16 +8,14 @@ from dataclasses import replace
 from typing import Final
 
 from loaderwatch.cli.flags import add_data_dir, add_hang_after, path, port
-from loaderwatch.core.config import DEFAULT_PORT, Settings, check_token, load_settings, split_addresses
+from loaderwatch.core import environment_variables as variables
+from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import without_tokens
 from loaderwatch.server.options import ServeOptions, remembered
 from loaderwatch.server.process import serve
-from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE
 
 LEAST_TOKEN: Final = 16  # characters
-IDLE_HOURS: Final = 4.0
-"""Hours without anybody after which a server that a run started leaves; it takes 130 to 170 MB."""
 STARTERS: Final = ("run", "demo")
 """Who starts a server whose output goes to a log, and then says where the page is."""
 
@@ -31,7 +29,7 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=port,
         default=None,
-        help=f"port (default {DEFAULT_PORT}, or a free one when that is taken; 0: any free one)",
+        help=f"port (default {variables.DEFAULT_PORT}, or a free one when that is taken; 0: any free one)",
     )
     add_data_dir(parser)
     access = parser.add_mutually_exclusive_group()
@@ -82,7 +80,7 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="URL",
         help="keep runs in ClickHouse, clickhouse://user@host:8123/database (clickhouses:// for TLS), password from"
-        f" {PASSWORD_VARIABLE} or ?password_file=PATH (default: DuckDB files in DIR)",
+        f" {variables.CLICKHOUSE_PASSWORD.name} or ?password_file=PATH (default: DuckDB files in DIR)",
     )
     parser.add_argument(
         "--advertise",
@@ -111,7 +109,7 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="N",
         help="leave when no run has reported and nobody has looked for N hours (default: stay; a server that a run starts:"
-        f" LOADERWATCH_IDLE_HOURS, or {IDLE_HOURS:g}); 0: stay",
+        f" LOADERWATCH_IDLE_HOURS, or {variables.IDLE_HOURS.default:g}); 0: stay",
     )
     parser.add_argument("--started-by", choices=STARTERS, default=None, help=argparse.SUPPRESS)
 
@@ -148,7 +146,7 @@ def _options(args: argparse.Namespace) -> ServeOptions:
         host=args.host,
         port=args.port,
         token=None if args.no_auth else _usable(*_given_token(args.token, settings.token)),
-        agent_token=_usable("LOADERWATCH_AGENT_TOKEN", settings.agent_token),
+        agent_token=_usable(variables.AGENT_TOKEN.name, settings.agent_token),
         no_auth=args.no_auth,
         allow_hosts=tuple(args.allow_host),
         public_url=args.public_url,
@@ -166,23 +164,19 @@ def _options(args: argparse.Namespace) -> ServeOptions:
 
 def _notify(args: argparse.Namespace, settings: Settings) -> tuple[str, ...]:
     """Return the addresses to tell of every run. The variable of a run that starts the server is about that run alone."""
-    given = tuple(address for one in args.notify for address in split_addresses(one, "--notify"))
+    given = tuple(address for one in args.notify for address in variables.ADDRESSES.parse(one, "--notify"))
     return given or (() if args.started_by else settings.notify)
 
 
 def _idle_hours(args: argparse.Namespace) -> float | None:
     hours: float | None = args.idle_hours
     if hours is None and args.started_by == "run":
-        said = os.environ.get("LOADERWATCH_IDLE_HOURS")
-        try:
-            hours = _hours(said) if said else IDLE_HOURS
-        except argparse.ArgumentTypeError as error:
-            raise ConfigError(f"LOADERWATCH_IDLE_HOURS: {error}") from None
+        hours = variables.IDLE_HOURS.read()
     return hours or None
 
 
 def _given_token(given: str | None, from_environ: str | None) -> tuple[str, str | None]:
-    return ("--token", given) if given is not None else ("LOADERWATCH_TOKEN", from_environ)
+    return ("--token", given) if given is not None else (variables.TOKEN.name, from_environ)
 
 
 def _usable(name: str, token: str | None) -> str | None:
@@ -191,7 +185,7 @@ def _usable(name: str, token: str | None) -> str | None:
             f"{name} has {len(token)} characters, which can be guessed; use {LEAST_TOKEN} or more, such as what"
             " `openssl rand -hex 24` prints"
         )
-    return check_token(name, token)
+    return None if token is None else variables.TOKEN_TEXT.parse(token, name)
 
 
 def _url(text: str) -> str:
@@ -217,9 +211,6 @@ def _hours(text: str) -> float:
         argparse.ArgumentTypeError: the text is no number of hours.
     """
     try:
-        hours = float(text)
-    except ValueError:
-        hours = -1.0
-    if not 0 <= hours < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours; use 0 to stay for ever")
-    return hours
+        return variables.HOURS.parse(text, "it")
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

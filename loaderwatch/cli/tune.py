@@ -12,12 +12,12 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.agent.launcher.ondemand import TUNE
 from loaderwatch.agent.tuning.search import DEFAULT_PREFETCH, KNOWN_FILE
 from loaderwatch.agent.tuning.setting import TunedSetting, keep
 from loaderwatch.cli.flags import is_file, seconds
 from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.environment_variables import TUNE
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderTrial, Tuning
 from loaderwatch.core.wire import decode_json
@@ -119,7 +119,7 @@ def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
 
     command = [*(["-m"] if args.module else []), args.target, *args.arguments]
     options = json.dumps({"asked_ns": time.time_ns(), "seconds": args.seconds, "step_s": args.step_ms})
-    inspected = inspect_script(command, None, args.timeout, environ={TUNE: options}, look=look)
+    inspected = inspect_script(command, None, args.timeout, environ={TUNE.name: options}, look=look)
     for one in inspected.reports:
         if one.tuning is not None:
             return one.tuning

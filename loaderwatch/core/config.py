@@ -1,29 +1,22 @@
-"""Settings from the LOADERWATCH_* environment variables, and the paths of our files."""
+"""The settings that most parts need, as the environment variables give them, and the paths of our files."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
-import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.core.errors import ConfigError
+from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.files import check_own, temporary_folder
 from loaderwatch.core.system import HAS_OWNERS, SHM, own_user
 
-DEFAULT_PORT: Final = 8790
-CACHED_BATCHES: Final = "LOADERWATCH_CACHED_BATCHES"
-_MOST_DIGITS: Final = 9
 _NAMES: Final = 10
 """How many names are tried for a substitute directory: other users may have taken some before."""
-_BETWEEN_ADDRESSES: Final = re.compile(r"[\s,;]+(?=[a-z0-9]+://)", re.IGNORECASE)
-_ADDRESS: Final = re.compile(r"[a-z0-9]+://\S", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,105 +111,55 @@ class DataDir:
 
 @dataclass(frozen=True, slots=True)
 class Settings(DataDir):
-    """The settings that the environment variables give."""
+    """The settings that most parts need. A field has the name of its environment variable."""
 
-    server: str | None  # LOADERWATCH_SERVER
-    token: str | None  # LOADERWATCH_TOKEN
-    run: str | None  # LOADERWATCH_RUN
-    disabled: bool  # LOADERWATCH_DISABLE
-    redact: bool = False  # LOADERWATCH_REDACT
-    notify: tuple[str, ...] = ()  # LOADERWATCH_NOTIFY: secrets
-    page_token: str | None = None  # LOADERWATCH_PAGE_TOKEN, for what reads; else the token
-    agent_token: str | None = None  # LOADERWATCH_AGENT_TOKEN: what a server lets agents send with, too
-    cached_batches: int = 0  # LOADERWATCH_CACHED_BATCHES; 0: loaders are read
+    server: str | None
+    token: str | None
+    run: str | None
+    disabled: bool
+    redact: bool = False
+    notify: tuple[str, ...] = ()  # they hold secrets
+    page_token: str | None = None  # for what reads; else the token
+    agent_token: str | None = None  # what a server lets agents send with, too
+    cached_batches: int = 0  # 0: loaders are read
+    outbox_bytes: int = variables.OUTBOX_BYTES.default
     substitute: bool = False  # data_dir takes the place of the user's own, which cannot be written
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the LOADERWATCH_* variables.
+    """Read the environment variables that most parts need.
 
     Raises:
-        ConfigError: LOADERWATCH_SERVER is not an http(s) URL, LOADERWATCH_NOTIFY has no addresses' form, or
-            LOADERWATCH_CACHED_BATCHES is no number of batches, a token cannot be put into a request, or
-            LOADERWATCH_DIR cannot be found from here.
+        ConfigError: a variable has a value that cannot be used.
     """
-    env = os.environ if environ is None else environ
-    server = env.get("LOADERWATCH_SERVER") or None
-    if server is not None and not is_server_url(server):
-        raise ConfigError(
-            f"LOADERWATCH_SERVER is {server!r}; use a URL such as http://127.0.0.1:{DEFAULT_PORT}"
-        )
-    cached = env.get(CACHED_BATCHES, "") or "0"
-    if not cached.isdecimal() or len(cached) > _MOST_DIGITS:
-        raise ConfigError(f"{CACHED_BATCHES} is {cached[:40]!r}; use a number of batches, such as 50")
-    for name in ("LOADERWATCH_TOKEN", "LOADERWATCH_PAGE_TOKEN", "LOADERWATCH_AGENT_TOKEN"):
-        check_token(name, env.get(name) or None)
-    directory = env.get("LOADERWATCH_DIR")
-    data_dir = _given_dir(directory) if directory else _default_dir()
-    substitute = not directory and not _may_write(data_dir)
+    data_dir, substitute = find_data_dir(environ)
     return Settings(
-        server=server.rstrip("/") if server else None,
-        token=env.get("LOADERWATCH_TOKEN") or None,
-        run=env.get("LOADERWATCH_RUN") or None,
-        data_dir=substitute_dir() if substitute else data_dir,
-        disabled=env.get("LOADERWATCH_DISABLE", "") not in ("", "0"),
-        redact=env.get("LOADERWATCH_REDACT", "") not in ("", "0"),
-        notify=split_addresses(env.get("LOADERWATCH_NOTIFY", ""), "LOADERWATCH_NOTIFY"),
-        page_token=env.get("LOADERWATCH_PAGE_TOKEN") or None,
-        agent_token=env.get("LOADERWATCH_AGENT_TOKEN") or None,
-        cached_batches=int(cached),
+        server=variables.SERVER.read(environ),
+        token=variables.TOKEN.read(environ),
+        run=variables.RUN.read(environ),
+        data_dir=data_dir,
+        disabled=variables.DISABLE.read(environ),
+        redact=variables.REDACT.read(environ),
+        notify=variables.NOTIFY.read(environ),
+        page_token=variables.PAGE_TOKEN.read(environ),
+        agent_token=variables.AGENT_TOKEN.read(environ),
+        cached_batches=variables.CACHED_BATCHES.read(environ),
+        outbox_bytes=variables.OUTBOX_BYTES.read(environ),
         substitute=substitute,
     )
 
 
-def _given_dir(directory: str) -> Path:
-    try:
-        return Path(directory).expanduser().absolute()
-    except (OSError, RuntimeError) as error:  # the working folder was removed, or there is no such user
-        why = getattr(error, "strerror", None) or error
-        raise ConfigError(f"LOADERWATCH_DIR is {directory!r}: {why}; use an absolute path") from None
-
-
-def check_token(name: str, token: str | None) -> str | None:
-    """Return a token that a request can carry, which are visible characters of Latin-1 and spaces between them.
+def find_data_dir(environ: Mapping[str, str] | None = None) -> tuple[Path, bool]:
+    """Return the data directory, and whether it takes the place of the user's own, which cannot be written.
 
     Raises:
-        ConfigError: the token of ``name`` has others, or begins or ends with a space.
+        ConfigError: LOADERWATCH_DIR cannot be used.
     """
-    if token is None or (token.isprintable() and token == token.strip() and max(token, default="") <= "\xff"):
-        return token
-    raise ConfigError(
-        f"{name} has a character that cannot be sent in a request; use letters and digits, such as what `openssl rand -hex 24` prints"
-    )
-
-
-def split_addresses(text: str, name: str) -> tuple[str, ...]:
-    """Return the Apprise addresses of a text, which stand apart by spaces, commas or semicolons, as Apprise itself reads them.
-
-    Whether Apprise knows an address is asked where messages are sent: to import it takes a quarter of a second.
-
-    Raises:
-        ConfigError: a part of ``name`` is not of the form ``scheme://…``. What it is instead is not said: it may be a secret.
-    """
-    text = text.strip(" \t\r\n,;")
-    addresses = tuple(_BETWEEN_ADDRESSES.split(text)) if text else ()
-    for number, address in enumerate(addresses, 1):
-        if not _ADDRESS.match(address):
-            which = name if len(addresses) == 1 else f"address {number} of {name}"
-            raise ConfigError(
-                f"{which} has no scheme; use an Apprise address such as json://host/path or slack://…"
-                " (https://github.com/caronc/apprise/wiki lists them)"
-            )
-    return addresses
-
-
-def is_server_url(text: str) -> bool:
-    """Whether the text is an http(s) URL with a host and a valid port."""
-    try:
-        parts = urllib.parse.urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port above 65535 or no number
-        return False
+    given = variables.DIR.read(environ)
+    if given is not None:
+        return given, False
+    own = _default_dir()
+    return (own, False) if _may_write(own) else (substitute_dir(), True)
 
 
 def is_loopback(host: str) -> bool:

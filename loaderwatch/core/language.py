@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, TextIO
 
+from loaderwatch.core.environment_variables import LANGUAGE, LANGUAGE_TAG
 from loaderwatch.core.printable import Printable
 
 HOLES: Final = {
@@ -253,8 +254,11 @@ def say(text: str) -> str:
 
 def asks_for_chinese(environ: Mapping[str, str]) -> bool:
     """Whether LOADERWATCH_LANGUAGE ("zh" or "en"), else the locale of messages, asks for Chinese."""
-    names = ("LOADERWATCH_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
-    return next((environ[name] for name in names if environ.get(name)), "").lower().startswith("zh")
+    chosen = LANGUAGE.read(environ)
+    if chosen is None:
+        names = ("LC_ALL", "LC_MESSAGES", "LANG")
+        chosen = LANGUAGE_TAG.parse(next((environ[name] for name in names if environ.get(name)), ""), "LANG")
+    return chosen == "zh"
 
 
 def own_language() -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import http.client
-import os
 import secrets
 import socket
 import ssl
@@ -23,9 +22,9 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.environment_variables import CA_FILE
 from loaderwatch.core.wire import UNDECODABLE, decode_json
 
-CA_FILE: Final = "LOADERWATCH_CA_FILE"
 IDENTITY_PATH: Final = "/api/v1/identity"
 CHALLENGE_PATTERN: Final = r"^[0-9a-f]{32,128}$"
 MAX_PROOF_BYTES: Final = 65536
@@ -281,12 +280,12 @@ def client_context(certificate: str | None = None) -> ssl.SSLContext:
         context.load_verify_locations(cadata=certificate)
         return context
     context = ssl.create_default_context()
-    ca_file = os.environ.get(CA_FILE)
+    ca_file = CA_FILE.read()
     if ca_file:
         try:
             context.load_verify_locations(ca_file)
         except OSError as error:  # ssl.SSLError is one
-            raise OSError(f"{CA_FILE}={ca_file} cannot be used: {error}") from error
+            raise OSError(f"{CA_FILE.name}={ca_file} cannot be used: {error}") from error
     return context
 
 
@@ -295,7 +294,7 @@ def explain(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"its certificate is not trusted here: {error.verify_message}; put the CA that signed it into a file and its"
-            f" path into {CA_FILE}"
+            f" path into {CA_FILE.name}"
         )
     return str(error)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from loaderwatch.core import environment_variables as variables
 from loaderwatch.demo.stand_in import (
     BusyFile,
     NoCompiler,
@@ -17,9 +17,6 @@ from loaderwatch.demo.stand_in import (
     write_script,
 )
 from loaderwatch.demo.virtual_gpu import VirtualGpu
-
-FOLDER_VARIABLE = "LOADERWATCH_DEMO_GPUS"
-"""The environment variable that names the folder with the ranks' busy files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ def prepare(folder: Path, ranks: int) -> Simulation:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("rank*"):
         old.unlink()
-    environ = {FOLDER_VARIABLE: str(folder)}
+    environ = {variables.DEMO_GPUS.name: str(folder)}
     try:
         library = build(folder)
     except NoCompiler as error:
@@ -68,8 +65,8 @@ def virtual_gpu(local_rank: int) -> VirtualGpu:
 
 def busy_file(local_rank: int) -> BusyFile | None:
     """Return the file in which this rank says what its GPU does; None outside the demo."""
-    folder = os.environ.get(FOLDER_VARIABLE)
-    return BusyFile(_busy_path(Path(folder), local_rank)) if folder else None
+    folder = variables.DEMO_GPUS.read()
+    return None if folder is None else BusyFile(_busy_path(folder, local_rank))
 
 
 def registered_pids(folder: Path) -> list[int]:

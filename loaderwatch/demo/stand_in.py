@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core.environment_variables import NVML_SCRIPT
 from loaderwatch.core.files import write_atomically
 
 LIBRARY_NAME: Final = "libnvidia-ml.so.1"
-SCRIPT_VARIABLE: Final = "LOADERWATCH_NVML_SCRIPT"
 SOURCE: Final = Path(__file__).with_name("nvml_stand_in.c")
 _BUSY_BYTES: Final = 24
 _COMPILE_WITHIN_S: Final = 120
@@ -138,7 +138,7 @@ def environment(library: Path, script: Path) -> dict[str, str]:
     """Return the environment with which a process sees the simulated GPUs instead of real ones."""
     older = os.environ.get("LD_LIBRARY_PATH")
     folders = [str(library.parent), older] if older else [str(library.parent)]
-    return {"LD_LIBRARY_PATH": os.pathsep.join(folders), SCRIPT_VARIABLE: str(script)}
+    return {"LD_LIBRARY_PATH": os.pathsep.join(folders), NVML_SCRIPT.name: str(script)}
 
 
 class BusyFile:

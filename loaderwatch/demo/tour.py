@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.client import Client, find_own_server
-from loaderwatch.core.config import DEFAULT_PORT, DataDir
+from loaderwatch.core.config import DataDir
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.files import private_folder
 from loaderwatch.core.language import own_language
@@ -116,7 +117,7 @@ class Tour:
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         command += [str(TRAINING_SCRIPT), "--images", str(images), "--report", str(self._report)]
         command += ["--fast"] * fast + ["--acts", *(act.key for act in played)]
-        environ = {**self._environ, **simulation.environ, "LOADERWATCH_RUN": RUN, "OMP_NUM_THREADS": "1"}
+        environ = {**self._environ, **simulation.environ, variables.RUN.name: RUN, "OMP_NUM_THREADS": "1"}
         self._training = processes.Group(command, environ)
         code = self._training.wait()
         if code != 0:
@@ -183,14 +184,13 @@ def _as_interrupt(signum: int, frame: FrameType | None) -> None:
 
 
 def _default_folder() -> Path | None:
-    directory = os.environ.get("LOADERWATCH_DIR")
-    return Path(directory).expanduser().absolute() / "demo" if directory else None
+    directory = variables.DIR.read()
+    return None if directory is None else directory / "demo"
 
 
 def _environ(folder: Path) -> dict[str, str]:
     """Return this environment with the demo's own data folder and nothing of another server or run."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
-    return {**environ, "LOADERWATCH_DIR": str(folder)}
+    return {**variables.without_ours(os.environ), variables.DIR.name: str(folder)}
 
 
 def _free_port() -> int:
@@ -199,7 +199,7 @@ def _free_port() -> int:
     Raises:
         DemoError: no port is free.
     """
-    for port in (DEFAULT_PORT, 0):
+    for port in (variables.DEFAULT_PORT, 0):
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -8,7 +8,6 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
@@ -18,7 +17,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from loaderwatch import __version__
-from loaderwatch.core.clock import SteadyClock
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.files import read_own, write_atomically
 from loaderwatch.core.wire import RUN_ID_PATTERN
@@ -37,6 +35,7 @@ from loaderwatch.server.http import (
     identity,
     ingest,
     labels,
+    metrics,
     recording,
     runs,
     server,
@@ -44,7 +43,7 @@ from loaderwatch.server.http import (
 from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.ingest import Ingest
 from loaderwatch.server.lifetime import Lifetime
-from loaderwatch.server.live.events import Hub
+from loaderwatch.server.live.event_stream import Hub
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
@@ -60,6 +59,7 @@ from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
+from loaderwatch.server.retention import retain
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.placement import Server
@@ -67,10 +67,6 @@ from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, StoreError
 
 _log = logging.getLogger(__name__)
-
-_RETAIN_INTERVAL_S: Final = 3600.0
-_FIRST_RETAIN_S: Final = 600.0
-"""How long after a start retention begins: the clock of a machine that was just switched on may be wrong at first."""
 
 
 def create_app(
@@ -162,6 +158,7 @@ def create_app(
     app.include_router(recording.router)
     app.include_router(arrival.router)
     app.include_router(alerts.router)
+    app.include_router(metrics.router)
     app.include_router(server.router)
     allow_hosts = (*options.allow_hosts, listens_at)
     if parts.peers is not None:
@@ -218,7 +215,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     parts.live.start(go_on=parts.handover is None)
     if parts.handover is not None:
         parts.handover.start()
-    retention = asyncio.create_task(_retain(parts), name="loaderwatch-retain")
+    retention = asyncio.create_task(
+        retain(parts.store, parts.options.retain_days, parts.live.drop), name="loaderwatch-retention"
+    )
     recovery = asyncio.create_task(recover_runs(parts.options, parts.store), name="loaderwatch-recovery")
     parts.ready = True
     try:
@@ -238,22 +237,6 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await parts.live.stop()
         await asyncio.to_thread(parts.store.close)
         await asyncio.to_thread(parts.notifier.close)
-
-
-async def _retain(parts: Parts) -> None:
-    days = parts.options.retain_days
-    if days is None:
-        return
-    clock = SteadyClock()  # a clock that is set a month ahead must not cost a month of runs
-    await asyncio.sleep(_FIRST_RETAIN_S)
-    while True:
-        try:
-            for run_id in await asyncio.to_thread(parts.store.retain, days, None, clock.now_ns()):
-                _log.info("run %s is older than %g days: deleted", run_id, days)
-                parts.live.drop(run_id)
-        except (LoaderwatchError, OSError) as error:
-            _log.warning("retention: %s", error)
-        await asyncio.sleep(_RETAIN_INTERVAL_S)
 
 
 def _add_pages(app: FastAPI, parts: Parts) -> None:

@@ -1,4 +1,4 @@
-"""Answers and live events compressed for clients that accept it.
+"""Answers and event streams, compressed for clients that accept it.
 
 Texts of our own are compressed: JSON, Prometheus' text, events. Files of the page are packed already. No answer
 holds a secret beside what a stranger may write, which compression could reveal by its length.

@@ -10,7 +10,7 @@ from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.ingest import Ingest, IngestCounts
 from loaderwatch.server.lifetime import Lifetime
-from loaderwatch.server.live.events import Hub
+from loaderwatch.server.live.event_stream import Hub
 from loaderwatch.server.live.runs import LiveRuns
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles

@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import uvicorn
 
-from loaderwatch.core.config import DEFAULT_PORT, is_loopback
+from loaderwatch.core.config import is_loopback
+from loaderwatch.core.environment_variables import DEFAULT_PORT
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.files import NotPrivate, opener, private_folder, read_own, write_atomically
 from loaderwatch.core.lock import HELD_FILES_STAY, try_lock

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.files import NotPrivate, check_own
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
@@ -53,7 +54,6 @@ def _unread_runs(rings_dir: Path) -> set[str]:
 
 def _start(options: ServeOptions, run_id: str, name: str) -> subprocess.Popen[bytes]:
     _log.info("run %s lies unread in shared memory: starting a streamer for it", run_id)
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
-    environ["LOADERWATCH_DIR"] = str(options.data_dir)
+    environ = {**variables.without_ours(os.environ), variables.DIR.name: str(options.data_dir)}
     arguments = ("-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", name, "--adopt")
     return spawn_detached(arguments, options.logs_dir / f"streamer-{run_id}.log", environ)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.config import Settings, is_loopback
 from loaderwatch.core.files import private_folder
 from loaderwatch.core.gentle import machine_is_full
@@ -100,7 +101,7 @@ class ServerFinder:
         # With --resume, a server that was killed comes back with its limits and the addresses that it notifies.
         serve = ("-m", "loaderwatch", "serve", "--data-dir", str(self._settings.data_dir))
         arguments = (*serve, "--resume", "--started-by", "run")
-        environ = {k: v for k, v in os.environ.items() if k != "LOADERWATCH_SERVER"}
+        environ = {k: v for k, v in os.environ.items() if k != variables.SERVER.name}
         try:
             process = spawn_detached(arguments, log_path, environ)
         except OSError as error:

@@ -25,7 +25,7 @@ from loaderwatch.streamer.outbox.files import (
     new_stream_name,
     ring_folder,
 )
-from loaderwatch.streamer.outbox.outbox import Outbox, outbox_limit
+from loaderwatch.streamer.outbox.outbox import Outbox
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
@@ -85,7 +85,7 @@ class Streamer:
         )
         folder = settings.outbox_dir / run_id / host
         rings = ring_folder(settings, run_id, host)
-        self._outbox = Outbox(folder, fresh, fresh.boot_id, outbox_limit(), spare=rings)
+        self._outbox = Outbox(folder, fresh, fresh.boot_id, settings.outbox_bytes, spare=rings)
         self._state = self._outbox.state
         self._rings = RingFolder(rings, self._outbox.cursors, settings.data_dir / "set-aside" / run_id)
         self._roster = Roster(self._rings)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from loaderwatch.server.live import events, run, summary
+from loaderwatch.server.live import event_stream, run, summary
 from tests.browser.conftest import Watched
 from tests.browser.drawing import until
 from tests.fakes.feed import Feed
@@ -44,7 +44,7 @@ def stale_after_s() -> float:
 
 
 def test_the_page_waits_for_two_heartbeats() -> None:
-    assert stale_after_s() >= 2 * events.HEARTBEAT_S + 1
+    assert stale_after_s() >= 2 * event_stream.HEARTBEAT_S + 1
 
 
 def test_an_ended_run_stays_up_to_date(access: Access, watched: Watched) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from loaderwatch.server.live.events import Hub, RunState
+from loaderwatch.server.live.event_stream import Hub, RunState
 from tests.fakes.page_answers import summary
 from tests.fakes.page_data import FakeRun
 from tests.waiting import PATIENCE_S

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loaderwatch.core.answers import Severity
-from loaderwatch.demo.gpu import FOLDER_VARIABLE
+from loaderwatch.core.environment_variables import DEMO_GPUS
 from loaderwatch.demo.stand_in import SimulatedGpu, build, environment, write_script
 from loaderwatch.detect.limits import Limits
 from tests.fakes.serving import Access, wait_until
@@ -162,7 +162,7 @@ class Stage:
                     for rank in range(run.ranks)
                 ],
             )
-            environ |= environment(self.library, script) | {FOLDER_VARIABLE: str(gpus)}
+            environ |= environment(self.library, script) | {DEMO_GPUS.name: str(gpus)}
         command = [
             sys.executable,
             "-m",

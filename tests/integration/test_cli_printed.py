@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from loaderwatch.agent.process.once import JOB
 from loaderwatch.cli import main
 from loaderwatch.core import language, wire
+from loaderwatch.core.environment_variables import JOB
 from loaderwatch.server.recordings.recording import Recording, pack
 from tests.fakes.feed import Feed
 
@@ -48,7 +48,7 @@ def test_no_command_prints_what_moves_a_cursor(
 ) -> None:
     monkeypatch.setenv("LOADERWATCH_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("LOADERWATCH_LANGUAGE", spoken)
-    for name in (JOB, "PYTHONPATH"):  # `run` sets them for the script that it becomes
+    for name in (JOB.name, "PYTHONPATH"):  # `run` sets them for the script that it becomes
         monkeypatch.setenv(name, "")
     language.spoken.cache_clear()
     one, two = file_of(tmp_path, "run-1"), file_of(tmp_path, "run-2")

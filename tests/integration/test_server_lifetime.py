@@ -110,7 +110,7 @@ def test_one_that_a_person_started_stays(data_dir: Path, monkeypatch: pytest.Mon
     wrong = loaderwatch("serve", "--started-by", "run", data_dir=data_dir, LOADERWATCH_IDLE_HOURS="soon")
     assert (wrong.returncode, wrong.stderr) == (
         2,
-        "loaderwatch: LOADERWATCH_IDLE_HOURS: 'soon' is not a number of hours; use 0 to stay for ever\n",
+        "loaderwatch: LOADERWATCH_IDLE_HOURS is 'soon'; use a number of hours, such as 4, or 0 for never\n",
     )
     assert loaderwatch("serve", "--idle-hours", "-1", data_dir=data_dir).returncode == 2
 

@@ -18,7 +18,7 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import GpuInfo, GpuProcess, GpuState, SpanInfo, StackDump
 from loaderwatch.core.wire import encode
 from loaderwatch.detect.finding import Finding
-from loaderwatch.server.live import events
+from loaderwatch.server.live import event_stream
 from tests.fakes.feed import SECOND, Feed
 from tests.fakes.findings import finding_of
 from tests.fakes.serving import Access, EventReader, ScriptedDetector, ServeProcess, serving, wait_until
@@ -278,7 +278,7 @@ def test_every_second_is_judged_however_envelopes_fall_in_time(tmp_path: Path) -
 
 
 def test_an_idle_stream_is_kept_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(event_stream, "HEARTBEAT_S", 0.1)
     with serving(tmp_path) as access:
         access.send(Feed().envelope())
         with EventReader(access, "run-1") as reader:

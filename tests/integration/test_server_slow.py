@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES
 from loaderwatch.server.access.connection import LEAST_READ, Connection, Server, uvicorn_options
-from loaderwatch.server.live.events import Hub, RunState
+from loaderwatch.server.live.event_stream import Hub, RunState
 from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, serving
 from tests.waiting import PATIENCE_S, wait_until

@@ -20,6 +20,7 @@ from loaderwatch.core.answers import Labels
 from loaderwatch.core.facts import Loss, StackDump
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.detect.window import LEARNED_FROM
+from loaderwatch.server.retention import delete_old_runs
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
@@ -282,8 +283,8 @@ def test_old_runs_are_deleted_and_pinned_ones_stay(store: Store) -> None:
         store.append([envelope(1, run_id=run_id)])
     store.label("pinned", Labels(pinned=True))
     now_ns = store.run("old").received_ns
-    assert store.retain(1.0, None, now_ns + 1800 * SECOND) == []
-    assert store.retain(1.0, None, now_ns + 2 * 86400 * SECOND) == ["old"]
+    assert delete_old_runs(store, 1.0, now_ns + 1800 * SECOND) == []
+    assert delete_old_runs(store, 1.0, now_ns + 2 * 86400 * SECOND) == ["old"]
     assert [run.run_id for run in store.runs()] == ["pinned"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -325,26 +324,6 @@ def test_deleting_removes_every_trace(store: DuckDBStore, tmp_path: Path) -> Non
         store.alerts("run-1")
     store.append([envelope(1, tables=_one_step(9))])  # the same id begins anew
     assert _waits(store) == [9]
-
-
-def test_retention_spares_what_was_heard_of_lately(tmp_path: Path) -> None:
-    store = DuckDBStore(tmp_path)
-    for name in ("old", "older", "young"):
-        store.append([envelope(1, run_id=name, tables=_one_step(1))])
-    store.close()
-    now = wall_ns()
-    for name, age_h in (("old", 30), ("older", 50), ("young", 0)):
-        card = tmp_path / f"{name}.json"
-        facts = json.loads(card.read_bytes())
-        facts["received_ns"] = now - age_h * 3600 * SECOND
-        card.write_text(json.dumps(facts))
-    store = DuckDBStore(tmp_path)
-    assert store.retain(None, None, now) == []
-    assert store.retain(2, None, now) == ["older"]
-    assert store.retain(2, 10**12, now) == []
-    assert store.retain(None, 1, now) == ["old"]
-    assert [run.run_id for run in store.runs()] == ["young"]
-    store.close()
 
 
 def test_a_fault_while_storing_costs_no_envelope(store: DuckDBStore, monkeypatch: pytest.MonkeyPatch) -> None:

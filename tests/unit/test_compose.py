@@ -12,7 +12,8 @@ import pytest
 
 from loaderwatch.cli import build_parser
 from loaderwatch.core.config import load_settings
-from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE, parse_address
+from loaderwatch.core.environment_variables import CLICKHOUSE_PASSWORD
+from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.clickhouse.database import LEAST_VERSION
 
 yaml = pytest.importorskip("yaml", reason="PyYAML reads the file")
@@ -49,7 +50,7 @@ def test_a_profile_has_clickhouse_and_a_server_that_uses_it(services: dict[str, 
         database["environment"]["CLICKHOUSE_USER"],
         database["environment"]["CLICKHOUSE_DB"],
     )
-    assert server["environment"][PASSWORD_VARIABLE] == database["environment"]["CLICKHOUSE_PASSWORD"]
+    assert server["environment"][CLICKHOUSE_PASSWORD.name] == database["environment"]["CLICKHOUSE_PASSWORD"]
     assert "LOADERWATCH_TOKEN" not in database["environment"]["CLICKHOUSE_PASSWORD"], "it has its own"
     assert "ports" not in database
     assert server["ports"][0] not in services["server"]["ports"]

@@ -13,7 +13,6 @@ computed later are left to ``Epoch.settle`` and to the reader of the ring; unusu
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +21,7 @@ from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard
 from loaderwatch.agent.hot import calls, collector, device_clock, fetches, nexts, passes, phases, samples
 from loaderwatch.agent.hot.layout import LAYOUT
+from loaderwatch.core import environment_variables as variables
 
 in_python: Final = SimpleNamespace(
     CallsOf=calls.CallsOf,
@@ -42,7 +42,7 @@ in_python: Final = SimpleNamespace(
 )
 """The hot path in Python, under the names of ``_hot``."""
 _chosen: Any = in_python
-if not os.environ.get("LOADERWATCH_PLAIN"):
+if not variables.PLAIN.read():
     try:
         from loaderwatch.agent.hot import _hot
     except ImportError:

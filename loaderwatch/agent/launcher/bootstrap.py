@@ -20,8 +20,8 @@ from pathlib import Path
 from types import ModuleType
 
 from loaderwatch.agent.doctor.inspection import Inspection
-from loaderwatch.agent.launcher.ondemand import DOCTOR, TUNE
 from loaderwatch.agent.tuning.script import tuner
+from loaderwatch.core import environment_variables as variables
 
 try:
     import resource
@@ -34,8 +34,8 @@ def main(argv: Sequence[str]) -> None:
     as_module = argv[0] == "-m"
     target, arguments = (argv[1], argv[2:]) if as_module else (argv[0], argv[1:])
     sys.argv = [target, *arguments]
-    folder, _, leash = os.environ.pop(DOCTOR).rpartition(":")
-    wanted = os.environ.pop(TUNE, None)
+    folder, _, leash = variables.DOCTOR.take().rpartition(":")
+    wanted = variables.TUNE.take()
     inspection = Inspection(target, Path(folder), int(leash), tuner(wanted, Path(folder)) if wanted else None)
     inspection.install()
     faulthandler.enable()  # prints the stack when the doctor stops the script for taking too long

@@ -22,19 +22,12 @@ from loaderwatch.agent.launcher.rank_start import begin_rank, mark_rank, watch_j
 from loaderwatch.agent.launcher.unwatched import await_end, found
 from loaderwatch.agent.loaders import construction
 from loaderwatch.agent.loaders.class_hook import IterHook
+from loaderwatch.core import environment_variables as variables
 
 MODULE: Final = "torch.utils.data.dataloader"
 OPTIMIZERS: Final = "torch.optim.optimizer"
 STEPS: Final = 3
 """Steps of optimizers after which a process without a DataLoader trains."""
-DOCTOR: Final = "LOADERWATCH_DOCTOR"
-"""Variable for the process that the doctor starts, ``FOLDER:FD``: where its report goes, and the leash's descriptor."""
-DOCTOR_FOLDER: Final = "LOADERWATCH_DOCTOR_FOLDER"
-"""Variable with the folder alone, for processes that the script starts: spawned ranks, launchers, daemons."""
-TUNE: Final = "LOADERWATCH_TUNE"
-"""Variable with ``TuneOptions`` as JSON: the process tries settings of its training loader in place of the doctor's look."""
-TUNED: Final = "LOADERWATCH_TUNED"
-"""Variable with a ``TunedSetting`` as JSON, for the loader that is made at its line."""
 SITE: Final = Path(__file__).parent / "site"
 """The folder that, on PYTHONPATH, makes every Python call ``start``."""
 
@@ -48,13 +41,13 @@ def python_path(now: str | None) -> str:
 
 def start() -> None:
     """Prepare a Python that ``loaderwatch run`` or the doctor's script started: attach on demand, or report to the doctor."""
-    folder = os.environ.get(DOCTOR_FOLDER)
+    folder = variables.DOCTOR_FOLDER.read()
     if folder is None:
         install()
         if mark_rank():
             _import_hooks({"torch": begin_rank})
         await_end()
-    elif DOCTOR not in os.environ:  # the bootstrap, which has that variable, inspects by itself
+    elif not variables.DOCTOR.read():  # the bootstrap, which has that variable, inspects by itself
         install(_inspecting(folder))
 
 
@@ -120,8 +113,9 @@ def _hook(module: Any) -> None:
 
     hook = IterHook(module.DataLoader, attach_first)
     hook.install()
-    if os.environ.get(TUNED):
-        shield(_apply_tuned)(module.DataLoader)
+    tuned = variables.TUNED.read()
+    if tuned is not None:
+        shield(_apply_tuned)(module.DataLoader, tuned)
     construction.install(module.DataLoader)
     shield(watch_joining)()
 
@@ -155,10 +149,10 @@ def _await_steps(optimizers: Any, attach: Callable[[], None]) -> None:
     hooks.aim(lambda *_: None, shield(stepped))
 
 
-def _apply_tuned(kind: Any) -> None:
+def _apply_tuned(kind: Any, setting: str) -> None:
     from loaderwatch.agent.tuning.setting import apply_tuned
 
-    apply_tuned(kind, os.environ[TUNED])
+    apply_tuned(kind, setting)
 
 
 def _hide_from_compile() -> None:
@@ -167,7 +161,7 @@ def _hide_from_compile() -> None:
     hide_from_compile()
 
 
-def _inspecting(folder: str) -> Hook:
+def _inspecting(folder: Path) -> Hook:
     def hook(module: Any) -> None:
         kind = module.DataLoader
         own = kind.__init__
@@ -176,7 +170,7 @@ def _inspecting(folder: str) -> Hook:
             kind.__init__ = own
             from loaderwatch.agent.doctor.inspection import Inspection
 
-            Inspection(sys.argv[0], Path(folder), None).install()
+            Inspection(sys.argv[0], folder, None).install()
             kind.__init__(self, *args, **kwargs)
 
         kind.__init__ = __init__

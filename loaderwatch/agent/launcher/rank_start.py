@@ -14,9 +14,7 @@ from typing import Any, Final
 
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import guard, shield
-
-RANK: Final = "LOADERWATCH_RANK"
-"""Variable with the pid of the process that a launcher started as a rank, which the processes it starts inherit."""
+from loaderwatch.core import environment_variables as variables
 
 JOIN: Final = "init_process_group"
 
@@ -30,12 +28,12 @@ def mark_rank() -> bool:
     world = os.environ.get("WORLD_SIZE", "")
     if not {"RANK", "LOCAL_RANK"} <= os.environ.keys() or not world.isdecimal() or int(world) < 2:
         return False
-    return os.environ.setdefault(RANK, str(os.getpid())) == str(os.getpid())
+    return os.environ.setdefault(variables.RANK.name, str(os.getpid())) == str(os.getpid())
 
 
 def begin_rank(torch: Any) -> None:
     """Open the session of a rank, once torch has been imported."""
-    if os.environ.get(RANK) == str(os.getpid()):  # not a child that was forked before
+    if variables.RANK.read() == str(os.getpid()):  # not a child that was forked before
         shield(_open)()
 
 

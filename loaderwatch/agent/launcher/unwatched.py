@@ -12,12 +12,9 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from loaderwatch.agent.guard import has_stderr, shield
-
-SCRIPT: Final = "LOADERWATCH_SCRIPT"
-"""Variable with ``PID:NAME`` of the script that ``loaderwatch run`` became, which the processes it starts inherit."""
+from loaderwatch.core import environment_variables as variables
 
 _found = False
 _stderr: tuple[int, int] | None = None  # which file it was as the script began
@@ -25,7 +22,7 @@ _stderr: tuple[int, int] | None = None  # which file it was as the script began
 
 def hand_on(name: str) -> None:
     """Say that this process is about to become a script of this name."""
-    os.environ[SCRIPT] = f"{os.getpid()}:{name}"
+    os.environ[variables.SCRIPT.name] = f"{os.getpid()}:{name}"
 
 
 def await_end() -> None:
@@ -42,7 +39,7 @@ def found() -> None:
     if _found:
         return
     _found = True
-    if os.environ.get(SCRIPT) and not _is_script():
+    if variables.SCRIPT.read() and not _is_script():
         shield(_leave_mark)()
 
 
@@ -52,7 +49,7 @@ def _is_script() -> bool:
 
 
 def _script() -> tuple[str, str]:
-    pid, _, name = os.environ.get(SCRIPT, "").partition(":")
+    pid, _, name = variables.SCRIPT.read().partition(":")
     return pid, name
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from loaderwatch.agent.guard import has_stderr
 from loaderwatch.agent.process.identity import RunName
+from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.files import private_folder
@@ -23,9 +24,6 @@ try:
     import fcntl
 except ImportError:  # Windows: the streamer writes to our own descriptor there
     fcntl = None  # type: ignore[assignment]
-
-NO_STREAMER: Final = "LOADERWATCH_NO_STREAMER"
-"""An internal variable, set by tests that read the rings themselves: no streamer is started."""
 
 JOB_STDERR: Final = "--job-stderr"
 """The streamer's option for a descriptor that is the job's stderr."""
@@ -43,7 +41,7 @@ def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
         NotPrivate: a folder of the data directory is somebody else's or writable by others.
         OSError: the log cannot be written or the process cannot be started.
     """
-    if os.environ.get(NO_STREAMER) or not sys.executable:
+    if variables.NO_STREAMER.read() or not sys.executable:
         return
     private_folder(settings.logs_dir)
     settings.check_own()  # what has just been made is ours, unless somebody was quicker
@@ -106,13 +104,10 @@ def keep_streamer(settings: Settings, run: RunName, looked_ns: int) -> int:
 
 def _environment(settings: Settings) -> dict[str, str]:
     env = dict(os.environ)
-    env["LOADERWATCH_DIR"] = str(settings.data_dir)
-    for name, value in (
-        ("LOADERWATCH_SERVER", settings.server),
-        ("LOADERWATCH_TOKEN", settings.token),
-    ):
+    env[variables.DIR.name] = str(settings.data_dir)
+    for variable, value in ((variables.SERVER, settings.server), (variables.TOKEN, settings.token)):
         if value is not None:
-            env[name] = value
+            env[variable.name] = value
     home = Path(__file__).resolve().parents[3]
     if home.name not in ("site-packages", "dist-packages"):  # loaderwatch runs from a checkout
         env["PYTHONPATH"] = os.pathsep.join(part for part in (env.get("PYTHONPATH"), str(home)) if part)

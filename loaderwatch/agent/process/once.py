@@ -11,12 +11,11 @@ from typing import Final
 
 from loaderwatch.agent.guard import say, shield
 from loaderwatch.agent.process.identity import facts_on_host
+from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.files import opener, own_folder, temporary_folder
 
-JOB: Final = "LOADERWATCH_JOB"
-"""Variable with a word that ``loaderwatch run`` made up for its job, which all processes of the job inherit."""
 KEPT_S: Final = 86_400.0
 """After so many seconds the mark of a line is removed: no job starts its ranks over a longer time."""
 _PREFIX: Final = "said-"
@@ -29,7 +28,7 @@ def say_once(line: str) -> None:
 
 
 def _was_said(line: str) -> bool:
-    job = os.environ.get(JOB) or "\0".join(facts_on_host(os.environ))
+    job = variables.JOB.read() or "\0".join(facts_on_host(os.environ))
     name = _PREFIX + hashlib.sha256(f"{job}\0{line}".encode(errors="replace")).hexdigest()[:24]
     for folder in _folders():
         with suppress(OSError):  # it is full, or somebody else's

@@ -22,7 +22,7 @@ from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, calle
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
 from loaderwatch.server.encoding import body_of, error_answer, too_large
 from loaderwatch.server.lifetime import SERVER_PATH
-from loaderwatch.server.live.events import MAX_CLIENTS, MAX_CLIENTS_OF_ONE
+from loaderwatch.server.live.event_stream import MAX_CLIENTS, MAX_CLIENTS_OF_ONE
 from loaderwatch.server.store.deadline import Deadline
 
 _log = logging.getLogger(__name__)

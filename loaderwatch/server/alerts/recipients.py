@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import time
 from typing import Any, Final, Literal
 
-from loaderwatch.core.config import split_addresses
+from loaderwatch.core.environment_variables import ADDRESSES
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.texts import LANGUAGES
 
@@ -89,7 +89,7 @@ def parse_notify(value: object, source: str) -> Recipients:
             entry, where = entry.get("address"), f"{where}.address"
         if not isinstance(entry, str) or not entry.strip():
             raise ConfigError(f"{where} is {_kind(entry)}; use an Apprise address such as 'slack://…'")
-        for address in split_addresses(entry, where):
+        for address in ADDRESSES.parse(entry, where):
             named[address] = Recipient(address, terms)
     return Recipients(tuple(named.values()), general)
 

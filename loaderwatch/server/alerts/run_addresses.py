@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.core.config import split_addresses
+from loaderwatch.core.environment_variables import ADDRESSES
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.files import NotPrivate, read_own
 from loaderwatch.core.wire import UNDECODABLE
@@ -60,7 +60,7 @@ def _addresses(path: Path, found: os.stat_result) -> tuple[str, ...]:
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
             raise NotPrivate
         given = _decode(read_own(path))
-        return tuple(address for one in given for address in split_addresses(one, path.name))
+        return tuple(address for one in given for address in ADDRESSES.parse(one, path.name))
     except FileNotFoundError:
         return ()
     except NotPrivate:

@@ -1,4 +1,4 @@
-"""The routes that acknowledge and silence alerts, and those of live events and Prometheus."""
+"""The routes that acknowledge and silence alerts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from loaderwatch.server.access.request_gate import ACCESS_KEY
-from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.alerts.book import MAX_SILENCE_S, Alert, AlertBook, run_of
-from loaderwatch.server.encoding import json_answer, reader_language
-from loaderwatch.server.http import prometheus as metrics
+from loaderwatch.server.encoding import json_answer
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries import live_answers
 from loaderwatch.server.queries.parameters import finite_number, json_body
@@ -42,27 +39,6 @@ async def silence(request: Request, id: str) -> Response:
         return book.silence(id, seconds, time.time_ns())
 
     return await _change(parts, id, action)
-
-
-@router.get("/api/v1/runs/{run}/events")
-async def events(request: Request, run: str, changes: bool = False) -> Response:
-    """Stream a run's server-sent events: a snapshot, then whole summaries, or with ``changes`` what is new in them."""
-    parts: Parts = request.app.state.parts
-    parts.hub.publish(run, await live_answers.run_state(parts, run))
-    may_change = Access.CHANGE in request.scope[ACCESS_KEY]
-    last_id, language = request.headers.get("last-event-id"), reader_language.get()
-    return StreamingResponse(
-        parts.hub.stream(run, last_id, may_change=may_change, changes=changes, language=language),
-        media_type="text/event-stream",
-        headers={"x-accel-buffering": "no"},
-    )
-
-
-@router.get("/metrics")
-def prometheus(request: Request) -> Response:
-    """Return the metrics as Prometheus text."""
-    parts: Parts = request.app.state.parts
-    return Response(metrics.text(parts), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 async def _change(parts: Parts, id: str, action: Callable[[AlertBook], Alert]) -> Response:

@@ -1,4 +1,4 @@
-"""The routes that the page and scripts read: runs, summaries, charts' columns, findings, stacks.
+"""The routes that the page and scripts read: runs, summaries, the event stream, charts' columns, findings, stacks.
 
 Routes that ask the store are plain functions, because FastAPI runs those in threads.
 """
@@ -9,11 +9,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from loaderwatch.core.facts import MAX_NAME
 from loaderwatch.detect.translation import in_language
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
+from loaderwatch.server.access.request_gate import ACCESS_KEY
+from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.encoding import json_answer, reader_language
 from loaderwatch.server.live.groups import in_group
 from loaderwatch.server.live.ranks import page_of
@@ -64,6 +66,20 @@ async def summary(request: Request, run: str, attempt: Attempt = None) -> Respon
     """Return the state of the run, or of an earlier attempt when it ended."""
     state = await live_answers.run_state(_parts(request), run, attempt)
     return Response(state.summary_in(reader_language.get()), media_type="application/json")
+
+
+@router.get("/{run}/events")
+async def events(request: Request, run: str, changes: bool = False) -> Response:
+    """Stream the run's server-sent events: a snapshot, then whole summaries, or with ``changes`` what is new in them."""
+    parts = _parts(request)
+    parts.hub.publish(run, await live_answers.run_state(parts, run))
+    may_change = Access.CHANGE in request.scope[ACCESS_KEY]
+    last_id, language = request.headers.get("last-event-id"), reader_language.get()
+    return StreamingResponse(
+        parts.hub.stream(run, last_id, may_change=may_change, changes=changes, language=language),
+        media_type="text/event-stream",
+        headers={"x-accel-buffering": "no"},
+    )
 
 
 @router.get("/{run}/ranks")

@@ -26,7 +26,7 @@ from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
 from loaderwatch.server.cadence import envelope_s
 from loaderwatch.server.live.commands import Claims, Commands, Process
-from loaderwatch.server.live.events import RunState
+from loaderwatch.server.live.event_stream import RunState
 from loaderwatch.server.live.heartbeat import Heartbeats
 from loaderwatch.server.live.judge import Judge, stands, with_its_end
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of

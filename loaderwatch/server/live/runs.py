@@ -24,7 +24,7 @@ from loaderwatch.server.alerts.end_summary import summary_message
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.cadence import envelope_s
-from loaderwatch.server.live.events import Hub, RunState
+from loaderwatch.server.live.event_stream import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 

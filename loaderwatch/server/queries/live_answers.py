@@ -18,7 +18,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.window import Columns, RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
-from loaderwatch.server.live.events import RunState
+from loaderwatch.server.live.event_stream import RunState
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.summary import MOST_HOSTS, state_now
 from loaderwatch.server.parts import Parts

@@ -291,8 +291,8 @@ class Store(Protocol):
     def delete(self, run_id: str) -> None:
         """Remove a run and its files."""
 
-    def retain(self, max_age_days: float | None, max_bytes: int | None, now_ns: int) -> list[str]:
-        """Delete the oldest runs until limits hold; never one that is pinned or was heard of within the last hour."""
+    def owns(self, run_id: str) -> bool:
+        """Whether this server writes the run: of several servers on one database, the one that owns the run does."""
 
     def tidy(self) -> None:
         """Do the housekeeping; the thread that appends calls this about once a second."""

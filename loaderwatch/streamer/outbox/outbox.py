@@ -8,7 +8,6 @@ or rejected envelope leaves a gap: a server needs numbers that grow, not dense o
 from __future__ import annotations
 
 import logging
-import os
 import struct
 import threading
 import time
@@ -30,7 +29,6 @@ from loaderwatch.streamer.outbox.files import OutboxFiles, StreamState, set_asid
 
 log = logging.getLogger(__name__)
 
-DEFAULT_MAX_BYTES: Final = 256 * 2**20
 MAX_REJECTED: Final = 20  # rejected files kept for a person to look at
 SAY_AGAIN_S: Final = 60.0
 _HEAD: Final = struct.Struct("<4sIII")  # magic, length of the cursors, length of the payload, crc32 of both
@@ -365,15 +363,3 @@ def count_ring_rows(payload: bytes) -> int:
     except WireError:
         return 0
     return sum(row_count(tables[name]) for name in KIND_TABLE.values() if name in tables)
-
-
-def outbox_limit() -> int:
-    """Return LOADERWATCH_OUTBOX_BYTES, else 256 MB; a value that is not a number is logged and ignored."""
-    text = os.environ.get("LOADERWATCH_OUTBOX_BYTES", "")
-    try:
-        return max(int(text), 1) if text else DEFAULT_MAX_BYTES
-    except ValueError:
-        log.warning(
-            "LOADERWATCH_OUTBOX_BYTES is %r; use a number of bytes. Using %d", text, DEFAULT_MAX_BYTES
-        )
-        return DEFAULT_MAX_BYTES

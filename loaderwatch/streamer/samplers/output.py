@@ -8,12 +8,11 @@ from typing import Final
 
 import msgspec
 
+from loaderwatch.core.environment_variables import KEPT_OUTPUT
 from loaderwatch.core.facts import OutputFile
 from loaderwatch.core.printable import printable
 from loaderwatch.core.wire import decode_json
 
-KEPT_OUTPUT: Final = "LOADERWATCH_KEPT_OUTPUT"
-"""An internal variable with the files, as JSON, which ``loaderwatch run`` hands to the job and so to its streamer."""
 MOST_LINES: Final = 20
 MOST_CHARACTERS: Final = 500  # of a line
 _TAIL_BYTES: Final = 64 * 1024
@@ -22,7 +21,7 @@ _TAIL_BYTES: Final = 64 * 1024
 def last_lines(environ: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the last lines of each file, without control characters; empty where none is named or readable."""
     try:
-        files = decode_json(environ.get(KEPT_OUTPUT, "[]"), list[OutputFile])
+        files = decode_json(KEPT_OUTPUT.read(environ), list[OutputFile])
     except (msgspec.DecodeError, msgspec.ValidationError):
         return {}
     found = {file.name: _lines(_tail(file)) for file in files}

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from loaderwatch.core.environment_variables import DEMO_GPUS
 from loaderwatch.demo import gpu
 from tests.waiting import PATIENCE_S
 
@@ -22,9 +23,9 @@ def test_without_a_compiler_the_ranks_go_on_and_gpu_charts_are_off(
     assert simulation.notice.startswith("GPU charts are off: ")
     assert "no C compiler" in simulation.notice
     # No library takes NVML's place, and nothing is listed as a GPU; a rank still has somewhere to say that it computes.
-    assert dict(simulation.environ) == {gpu.FOLDER_VARIABLE: str(tmp_path / "gpus")}
+    assert dict(simulation.environ) == {DEMO_GPUS.name: str(tmp_path / "gpus")}
     assert list((tmp_path / "gpus").iterdir()) == []
-    monkeypatch.setenv(gpu.FOLDER_VARIABLE, simulation.environ[gpu.FOLDER_VARIABLE])
+    monkeypatch.setenv(DEMO_GPUS.name, simulation.environ[DEMO_GPUS.name])
     busy = gpu.busy_file(1)
     assert busy is not None
     with busy:
@@ -34,7 +35,7 @@ def test_without_a_compiler_the_ranks_go_on_and_gpu_charts_are_off(
 def test_a_rank_s_gpu_is_the_one_that_nvml_shows_and_as_busy_as_what_was_launched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(gpu.FOLDER_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(DEMO_GPUS.name, str(tmp_path))
     device = gpu.virtual_gpu(1)
     installed: dict[str, Any] = {}
     device.install(installed.__setitem__)
@@ -54,7 +55,7 @@ def told_s(folder: Path) -> float:
 
 
 def test_outside_of_the_demo_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(gpu.FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(DEMO_GPUS.name, raising=False)
     assert gpu.busy_file(0) is None
     device = gpu.virtual_gpu(0)
     device.launch(0.01)

@@ -269,9 +269,6 @@ class ClickHouseStore(SqlStore):
                 if index < spare or now_s - run.used_s > IDLE_S:
                     del self._runs[run.run_id]
 
-    def _may_delete(self, run_id: str) -> bool:
-        return self.owns(run_id)
-
     def delete(self, run_id: str) -> None:
         """Remove a run."""
         with self._lock:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from loaderwatch.core.environment_variables import CLICKHOUSE_PASSWORD
 from loaderwatch.core.errors import ConfigError
 
 SCHEMES: Final = {"clickhouse": ("http", 8123), "clickhouses": ("https", 8443)}
-PASSWORD_VARIABLE: Final = "LOADERWATCH_CLICKHOUSE_PASSWORD"
 _EXAMPLE: Final = "clickhouse://user@host:8123/database"
 _PARTS: Final = re.compile(
     r"(?P<scheme>\w+)://((?P<login>[^/?#]*)@)?(?P<hosts>[^/?#@]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?"
@@ -103,4 +102,4 @@ def _password(query: str, written: str | None) -> str:
             raise ConfigError(f"the password_file of --store, {path}, cannot be read: {error}") from None
     if written is not None:
         return written
-    return os.environ.get(PASSWORD_VARIABLE, "")
+    return CLICKHOUSE_PASSWORD.read()

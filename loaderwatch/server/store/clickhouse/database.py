@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from numpy.typing import NDArray
 
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.environment_variables import CLICKHOUSE_PASSWORD
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.store.clickhouse import native
-from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE, Address
+from loaderwatch.server.store.clickhouse.address import Address
 from loaderwatch.server.store.deadline import CURRENT, Stopped
 from loaderwatch.server.store.protocol import StoreError
 
@@ -276,7 +277,7 @@ class Database:
         if code in _NO_AUTHENTICATION:
             return ConfigError(
                 f"ClickHouse at {at} does not let the user {at.user!r} in: check the user and password of --store"
-                f" (also in its password_file, or {PASSWORD_VARIABLE})"
+                f" (also in its password_file, or {CLICKHOUSE_PASSWORD.name})"
             )
         if code == _NO_RIGHT:
             return StoreError(f"{at.user!r} lacks rights in ClickHouse: {self.grant()}")

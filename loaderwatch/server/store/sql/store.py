@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -26,22 +25,19 @@ from loaderwatch.server.store.protocol import (
     StoredAlert,
     StoredEvent,
     StoredRun,
-    UnknownRun,
 )
 from loaderwatch.server.store.sql import charts, row_queries, sums
 from loaderwatch.server.store.sql.open_run import OpenRun
 from loaderwatch.server.store.sql.snapshot import Snapshot
 
-_log: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
-SPARE_S: Final = 3600.0
 NEWEST_NS: Final = 10 * 10**9
 """How far back ``recall`` gives events of a run whose rows it leaves out: each host sends its open spans once a second."""
 
 
 class SqlStore(ABC):
-    """What stores that are asked in SQL have in common: their answers, and retention. ``store.protocol.Store`` describes the methods."""
+    """What stores that are asked in SQL have in common: their answers. ``store.protocol.Store`` describes the methods."""
 
     @abstractmethod
     def _reading(self, run_id: str) -> AbstractContextManager[tuple[Snapshot, OpenRun]]:
@@ -64,31 +60,9 @@ class SqlStore(ABC):
     def delete(self, run_id: str) -> None:
         """Remove a run."""
 
-    def _may_delete(self, run_id: str) -> bool:
-        """Whether retention may delete a run: of several servers, the one that owns it does."""
+    def owns(self, run_id: str) -> bool:
+        """Whether this server writes the run: of several servers on one database, the one that owns the run does."""
         return True
-
-    def retain(self, max_age_days: float | None, max_bytes: int | None, now_ns: int) -> list[str]:
-        """Delete the oldest runs until limits hold; never one that is pinned or was heard of within the last hour."""
-        runs = sorted(self.runs(), key=lambda run: run.received_ns)
-        total = sum(run.bytes for run in runs)
-        deleted = []
-        for run in runs:
-            age_s = (now_ns - run.received_ns) / 1e9
-            too_old = max_age_days is not None and age_s > max_age_days * 86400
-            too_much = max_bytes is not None and total > max_bytes
-            if run.labels.pinned or age_s < SPARE_S or not (too_old or too_much):
-                continue
-            if not self._may_delete(run.run_id):
-                continue
-            try:
-                self.delete(run.run_id)
-            except UnknownRun:
-                continue  # somebody else deleted it meanwhile
-            total -= run.bytes
-            deleted.append(run.run_id)
-            _log.info("run %s deleted: %s", run.run_id, "too old" if too_old else "over the size limit")
-        return deleted
 
     def alerts(self, run_id: str) -> list[StoredAlert]:
         """Return every alert of a run, newest first."""

@@ -17,6 +17,7 @@ from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_
 from loaderwatch.core import spawn
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.environment_variables import NO_STREAMER
 from loaderwatch.core.lock import STREAMER_LOCK
 from loaderwatch.streamer.election import FileLock
 from tests.fakes.streaming import wait_for
@@ -57,7 +58,7 @@ def test_streamer_is_nobodys_child(data_dir: Path, tmp_path: Path, monkeypatch: 
 def test_tests_can_do_without(data_dir: Path) -> None:
     start_streamer(load_settings(), "run-1", "my run")
     assert not data_dir.exists()
-    assert launch.NO_STREAMER in os.environ
+    assert NO_STREAMER.name in os.environ
 
 
 def test_a_streamer_is_brought_when_both_were_killed(

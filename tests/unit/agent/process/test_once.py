@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.agent.guard import guard
-from loaderwatch.agent.process.once import JOB, KEPT_S, say_once
+from loaderwatch.agent.process.once import KEPT_S, say_once
 from loaderwatch.core.config import load_settings
+from loaderwatch.core.environment_variables import JOB
 from tests.waiting import PATIENCE_S
 
 SAY = "from loaderwatch.agent.process.once import say_once; say_once('cannot do it')"
@@ -25,7 +26,9 @@ SAY = "from loaderwatch.agent.process.once import say_once; say_once('cannot do 
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("LOADERWATCH_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.delenv(JOB, raising=False)  # of a command that a test before this one ran in this process
+    monkeypatch.delenv(
+        JOB.name, raising=False
+    )  # of a command that a test before this one ran in this process
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     place = load_settings().rings_dir
     yield place
@@ -45,9 +48,9 @@ def said(**environ: str) -> str:
 
 def test_one_process_of_a_job_says_it_and_so_does_the_next_job() -> None:
     line = "loaderwatch: cannot do it\n"
-    assert said(**{JOB: "one"}) == line
-    assert said(**{JOB: "one"}) == ""
-    assert said(**{JOB: "two"}) == line
+    assert said(**{JOB.name: "one"}) == line
+    assert said(**{JOB.name: "one"}) == ""
+    assert said(**{JOB.name: "two"}) == line
 
 
 def test_ranks_of_one_launcher_are_one_job() -> None:
@@ -104,7 +107,7 @@ def test_the_next_job_that_meets_at_the_same_address_says_it_too(script: str) ->
 def test_other_lines_are_said_and_old_marks_go(
     place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(JOB, "mine")
+    monkeypatch.setenv(JOB.name, "mine")
     say_once("one")
     (mark,) = place.glob("said-*")
     long_ago = time.time() - KEPT_S - 1
@@ -123,7 +126,7 @@ def test_a_folder_that_is_not_ours_takes_no_mark(
     monkeypatch: pytest.MonkeyPatch,
     trap: str,
 ) -> None:
-    monkeypatch.setenv(JOB, "mine")
+    monkeypatch.setenv(JOB.name, "mine")
     place.parent.mkdir(parents=True, exist_ok=True)
     if trap == "a file":
         place.touch()
@@ -140,7 +143,7 @@ def test_a_folder_that_is_not_ours_takes_no_mark(
 def test_a_fault_on_the_way_costs_no_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(JOB, "mine")
+    monkeypatch.setenv(JOB.name, "mine")
     monkeypatch.setenv("LOADERWATCH_DIR", "~nobody-of-this-name/data")
     say_once("one")
     assert capsys.readouterr().err == "loaderwatch: one\n"

@@ -13,7 +13,7 @@ import pytest
 from loaderwatch.detect.finding import Finding
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.alerts.recipients import Recipient, Terms
-from loaderwatch.server.live.events import Hub, RunState
+from loaderwatch.server.live.event_stream import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, _Times
 from loaderwatch.server.store.duckdb import DuckDBStore

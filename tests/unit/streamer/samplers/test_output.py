@@ -8,14 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from loaderwatch.core.environment_variables import KEPT_OUTPUT
 from loaderwatch.core.facts import OutputFile
-from loaderwatch.streamer.samplers.output import KEPT_OUTPUT, MOST_CHARACTERS, last_lines
+from loaderwatch.streamer.samplers.output import MOST_CHARACTERS, last_lines
 
 
 def named(path: Path, name: str = "stderr", size: int = 0) -> dict[str, str]:
     found = path.stat()
     file = OutputFile(name=name, path=str(path), device=found.st_dev, inode=found.st_ino, size=size)
-    return {KEPT_OUTPUT: msgspec.json.encode([file]).decode()}
+    return {KEPT_OUTPUT.name: msgspec.json.encode([file]).decode()}
 
 
 def test_the_last_twenty_of_what_the_job_wrote(tmp_path: Path) -> None:
@@ -51,5 +52,5 @@ def test_another_file_of_that_name_is_not_read(tmp_path: Path, becomes: str) -> 
 
 @pytest.mark.parametrize("said", ["", "[", "{}", '[{"name": 1}]'])
 def test_what_names_no_file_gives_nothing(said: str) -> None:
-    assert last_lines({KEPT_OUTPUT: said}) == {}
+    assert last_lines({KEPT_OUTPUT.name: said}) == {}
     assert last_lines({}) == {}

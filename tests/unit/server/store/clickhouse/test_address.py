@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from loaderwatch.core.environment_variables import CLICKHOUSE_PASSWORD
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.server.store.clickhouse.address import PASSWORD_VARIABLE, parse_address
+from loaderwatch.server.store.clickhouse.address import parse_address
 
 
 def test_an_address_says_where_and_as_whom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(PASSWORD_VARIABLE, raising=False)
+    monkeypatch.delenv(CLICKHOUSE_PASSWORD.name, raising=False)
     plain = parse_address("clickhouse://ann:p%40ss@db.example:9000/watch")
     assert (plain.interface, plain.hosts) == ("http", (("db.example", 9000),))
     assert (plain.user, plain.password, plain.database) == ("ann", "p@ss", "watch")
@@ -21,7 +22,7 @@ def test_an_address_says_where_and_as_whom(monkeypatch: pytest.MonkeyPatch, tmp_
     several = parse_address("clickhouse://ann:a%2Cb@db1,db2:9000,[::1]:9001/watch")
     assert several.hosts == (("db1", 8123), ("db2", 9000), ("::1", 9001))
     assert (several.password, str(several)) == ("a,b", "db1:8123,db2:9000,[::1]:9001/watch")
-    monkeypatch.setenv(PASSWORD_VARIABLE, "of the environment")
+    monkeypatch.setenv(CLICKHOUSE_PASSWORD.name, "of the environment")
     assert parse_address("clickhouse://ann@db").password == "of the environment"
     kept = tmp_path / "password"
     kept.write_text("of the file\n")

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from loaderwatch.core.answers import Labels
+from loaderwatch.server.retention import delete_old_runs
 from loaderwatch.server.store.duckdb import DuckDBStore
 from tests.fakes.runs import SECOND, T0, envelope
 
@@ -52,8 +53,8 @@ def test_what_is_pinned_outlives_retention(tmp_path: Path) -> None:
     store.append([envelope(1), envelope(1, run_id="run-2", stream="two")])
     store.label("run-1", SAID)
     later = store.run("run-1").received_ns + 100 * 86400 * SECOND
-    assert store.retain(30.0, None, later) == ["run-2"]
+    assert delete_old_runs(store, 30.0, later) == ["run-2"]
     store.label("run-1", Labels())
-    assert store.retain(30.0, None, later) == ["run-1"]
+    assert delete_old_runs(store, 30.0, later) == ["run-1"]
     assert later > T0
     store.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loaderwatch.server.http.prometheus import _labels
+from loaderwatch.server.http.metrics import _labels
 
 
 def test_a_name_cannot_end_its_line_nor_its_label() -> None:

@@ -1,4 +1,4 @@
-"""Live events for browsers (server-sent events).
+"""The event stream: what is new in a live run, for browsers (server-sent events).
 
 There is no queue for each client: the hub keeps each run's newest state, and a client that is ready gets that. A slow client
 skips states and never delays others. It still learns of every change of the findings, because its stream remembers which

@@ -1,17 +1,28 @@
-"""The Prometheus text, with metrics of the live runs and of this server."""
+"""``/metrics`` for Prometheus: metrics of the live runs and of this server."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
 from loaderwatch.core.answers import RankRow
 from loaderwatch.core.printable import printable
 from loaderwatch.server.parts import Parts
 
+router = APIRouter()
+
 _Rows = list[tuple[Mapping[str, str], float | None]]
 
 
-def text(parts: Parts) -> str:
+@router.get("/metrics")
+def metrics(request: Request) -> Response:
+    """Return the metrics as Prometheus text."""
+    return Response(_text(request.app.state.parts), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _text(parts: Parts) -> str:
     """Return every metric in the text exposition format."""
     lines: list[str] = []
     for name, kind, what, rows in (*_of_runs(parts), *_of_server(parts)):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from loaderwatch.server.live.events import Hub, RunState
+from loaderwatch.server.live.event_stream import Hub, RunState
 from tests.fakes.summaries import rank_row, summary_with
 
 RUN = "run-1"
