@@ -10,11 +10,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from loaderwatch.detect.window import Columns
+from loaderwatch.core.columns import Columns, Ints
 
-Ints = NDArray[np.int64]
 VALUES_AT_ONCE: Final = 8_000
 """Values in an array at most. More neither fit a core's cache nor below the 64 KiB from which on the server's allocator takes
 each array anew from the system, a page fault for every 4 KiB."""

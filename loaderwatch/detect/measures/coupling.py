@@ -25,21 +25,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import CouplingState, Share
+from loaderwatch.core.columns import Columns
+from loaderwatch.core.wait_rules import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
 from loaderwatch.detect.device_clock import gpu_step_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean
 from loaderwatch.detect.stacking import columns_from, grouped, stacked
 from loaderwatch.detect.text import ranks_phrase
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at, one_of, seconds
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at, one_of, seconds
 from loaderwatch.texts.formats import duration
 
-LEAST_ITERATIONS: Final = 8
 STRETCHED_TO: Final = 32  # slow iterations: look further back until there are so many
 MOST_ITERATIONS: Final = 400
-EQUAL_RATIO: Final = 0.2  # mean iterations that differ less than this are the same
 WAIT_RATIO: Final = 0.1  # share of an iteration below which a wait for others is noise
 WAIT_FLOOR_S: Final = 0.002
-MIRRORED_RATIO: Final = 0.5  # so much of one rank's data wait must be found in the others' steps
 BLAMED_RATIO: Final = 0.75  # share of all waiting that one rank, or few, must have caused to be named
 LATE_RATIO: Final = (
     0.1  # a rank that waits less than this share of the longest wait of an iteration came late

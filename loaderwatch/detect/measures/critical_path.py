@@ -10,10 +10,9 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Clock, Share
+from loaderwatch.core.wait_rules import EQUAL_RATIO, MIRRORED_RATIO
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import (
-    EQUAL_RATIO,
-    MIRRORED_RATIO,
     WAIT_RATIO,
     Coupling,
     coupling,

@@ -10,9 +10,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.columns import Columns
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
-from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow, distinct, first_at
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow, distinct, first_at
 
 _T = TypeVar("_T")
 

@@ -7,11 +7,12 @@ from typing import Final
 
 import numpy as np
 
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.records import TIME_COLUMN
 from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, history_s
 from loaderwatch.detect.measures.shares import open_wait_s
 from loaderwatch.detect.measures.statistics import high
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 LONG_S: Final = 3.0
 """Least age in s of a span that goes on for longer than usual: below that it is a pause that people need not know of."""

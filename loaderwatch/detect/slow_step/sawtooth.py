@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Param, Severity, Text
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
+from loaderwatch.core.records import BAD_BITS
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import coupling
@@ -25,8 +27,7 @@ from loaderwatch.detect.measures.shares import wait_share
 from loaderwatch.detect.measures.statistics import mean, median, quantile, total
 from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Swing, causes
 from loaderwatch.detect.slow_step.sawtooth_parts import Seen, Steps
-from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 CODE: Final = "gpu-sawtooth"
 LOOK_BACK_S = 30.0

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Param, Text
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.measures.gpu import FEW_TIMED
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import Frame, main_frames, saving, user_frame
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import PAUSE_FACTOR, PAUSE_S
-from loaderwatch.detect.window import Columns, first_at, seconds
+from loaderwatch.detect.window import first_at, seconds
 
 PHASES: Final = ("h2d", "forward", "backward", "optimizer")
 MAIN_PART: Final = 0.5  # of what the loop does itself, from which a phase of the user's names it

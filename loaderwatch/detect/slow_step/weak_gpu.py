@@ -1,19 +1,17 @@
 """A GPU that computes slower than it should: S48, code ``slow-step``.
 
-The bits in ``BAD_REASONS`` are those of NVML's clocks event reasons (nvml.h). A software power cap is benign
-as a rule and is excluded by health checks of clusters (azurehpc#595); hardware slowdowns and thermal ones are
-not.
+Which of NVML's reasons for a low clock are faults: ``core.records.BAD_REASONS``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from loaderwatch.core.answers import Param, Severity, Text
+from loaderwatch.core.records import BAD_BITS, BAD_REASONS
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.gpu import device_phase_s
@@ -21,13 +19,6 @@ from loaderwatch.detect.measures.statistics import mean, median, quantile
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
 
-BAD_REASONS: Final[dict[int, str]] = {
-    0x08: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "hardware power brake",
-}
-BAD_BITS = sum(BAD_REASONS)
 READINGS_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
 STEPS_NS = 15_000_000_000
 FEW = 20  # readings, at ten a second

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from loaderwatch.core import answers
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.detect.measures.boundaries import usual_wait_s
 from loaderwatch.detect.measures.rebuilt_loaders import joined_rank
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow
 
 MOST_EPOCHS: Final = 1000
 """How many epochs of a loader one answer has at most."""

@@ -8,7 +8,7 @@ import msgspec
 
 from loaderwatch.core import answers
 from loaderwatch.core.facts import GpuState
-from loaderwatch.detect.slow_step.weak_gpu import BAD_REASONS
+from loaderwatch.core.records import BAD_REASONS
 from loaderwatch.detect.window import HostWindow, RunWindow
 
 

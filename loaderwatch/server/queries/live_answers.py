@@ -13,9 +13,10 @@ from loaderwatch.advise.audit import audit, not_told
 from loaderwatch.advise.facts import facts_of
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Text, Verdict
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.live.events import RunState
 from loaderwatch.server.live.judge import limits_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.detect.measures.coupling import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
+from loaderwatch.core.wait_rules import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
 from loaderwatch.server.store.metrics import SOURCES
 from loaderwatch.server.store.sql import rollup
 from loaderwatch.server.store.sql.snapshot import Snapshot

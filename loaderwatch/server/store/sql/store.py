@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import Loss
-from loaderwatch.core.records import TABLES, WHOLE_TABLES
-from loaderwatch.detect.window import LEARNED_FROM, Columns
+from loaderwatch.core.records import LEARNED_FROM, TABLES, WHOLE_TABLES
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import METRICS, SOURCES
 from loaderwatch.server.store.protocol import (
