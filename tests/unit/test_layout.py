@@ -262,7 +262,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("server/store", "integration/test_store_charts.py"): "metrics",
     ("server/store", "integration/test_store_duckdb.py"): "protocol rows schema",
     ("server/store/sql", "integration/test_store_charts.py"): "charts snapshot store",
-    ("server/store/sql", "integration/test_store_duckdb.py"): "open_run row_queries sums",
+    ("server/store/sql", "integration/test_store_duckdb.py"): "row_queries sums",
     (
         "server/store/clickhouse",
         "integration/test_store_clickhouse.py",

@@ -39,7 +39,7 @@ def test_a_file_of_before_says_nothing(tmp_path: Path) -> None:
     store = DuckDBStore(tmp_path / "runs")
     store.append([envelope(1)])
     with store._files.open("run-1") as file:
-        file.write([("DROP TABLE labels", [])])
+        file._connection.execute("DROP TABLE labels")
     store.close()
     (tmp_path / "runs" / "run-1.json").unlink()
     there = DuckDBStore(tmp_path / "runs", read_only=True)
