@@ -10,6 +10,7 @@ import msgspec
 
 from loaderwatch.core import answers
 from loaderwatch.core.answers import AlertState
+from loaderwatch.core.answers.of_records import answer_of
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding, text_of, with_texts
@@ -309,59 +310,18 @@ def _finding_of(kept: Any) -> Finding:
 def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
     """Return the alert as ``GET /runs/{run}/findings`` gives it."""
     finding = alert.finding
-    return answers.Finding(
-        id=alert.id,
-        key=finding.key,
-        code=finding.code,
-        scenario=finding.scenario,
-        severity=finding.severity,
-        state=alert.state,
-        confidence=finding.confidence,
-        rank=finding.rank,
-        host=finding.host,
-        worker=finding.worker,
-        pid=finding.pid,
-        sample_indices=finding.sample_indices,
-        began_at=finding.began_ns / 1e9,
-        ended_at=None if finding.ended_ns is None else finding.ended_ns / 1e9,
-        title=finding.title,
-        cause=finding.cause,
-        advice=finding.advice,
-        evidence=finding.evidence,
-        lost_s=finding.lost_s,
-        gain_ceiling_ratio=finding.gain_ceiling_ratio,
-        gain_of=finding.gain_of,
+    return answer_of(
+        answers.Finding,
+        alert,
+        finding,
         stacks=[stack_of(dump, text=stack_texts) for dump in finding.stacks],
         folded=[
-            answers.Folded(
-                key=folded.key,
-                code=folded.code,
-                scenario=folded.scenario,
-                severity=folded.severity,
-                title=folded.title,
-                evidence=folded.evidence,
-                began_at=folded.began_ns / 1e9,
-                warned_s=folded.warned_s,
-                title_text=text_of(folded, "title"),
-            )
-            for folded in finding.folded
+            answer_of(answers.Folded, each, title_text=text_of(each, "title")) for each in finding.folded
         ],
-        rule=finding.rule,
-        params=finding.params,
-        frame=finding.frame,
-        also=finding.also,
         silenced_until=None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
-        recovering=alert.recovering,
     )
 
 
 def stack_of(dump: StackDump, *, text: bool = True) -> answers.Stack:
     """Return a stack as the API gives it, with its text or without."""
-    return answers.Stack(
-        rank=dump.rank,
-        worker=dump.worker,
-        pid=dump.pid,
-        taken_at=dump.taken_ns / 1e9,
-        text=dump.text if text else "",
-        why=dump.why,
-    )
+    return answer_of(answers.Stack, dump, **{} if text else {"text": ""})

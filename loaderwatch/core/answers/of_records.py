@@ -1,0 +1,47 @@
+"""Answers from records, so that a field that both have is written down once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def answer_of(kind: type[T], *records: Any, **more: Any) -> T:
+    """Return an answer whose fields have the records' values of the same names.
+
+    ``more`` gives fields that differ from the records. Of several records the first one that has the field gives its value.
+    A record is an object, or a dictionary for a row of the store. Records have nanoseconds, answers have seconds: ``began_at`` is
+    ``began_ns``, and ``iter_s`` is ``iter_ns``.
+    """
+    for record in records:
+        is_row = isinstance(record, dict)
+        has: Any = tuple(record) if is_row else type(record)
+        for field, source, is_ns in _sources(kind, has):
+            if field not in more:
+                value = record[source] if is_row else getattr(record, source)
+                more[field] = value / 1e9 if is_ns and value is not None else value
+    return kind(**more)
+
+
+@lru_cache
+def _sources(kind: type[msgspec.Struct], record: Hashable) -> list[tuple[str, str, bool]]:
+    """Return each field of an answer that a record has: the field, the record's name for it, whether that is in nanoseconds.
+
+    ``record`` is the record's type, or for a row of the store the names of its columns.
+    """
+    fields = getattr(record, "__dataclass_fields__", ())
+    names = {*record} if isinstance(record, tuple) else {*dir(record), *fields}
+    found = []
+    for field in kind.__struct_fields__:
+        stem, _, unit = field.rpartition("_")
+        in_ns = f"{stem}_ns"
+        if field in names:
+            found.append((field, field, False))
+        elif unit in ("at", "s") and in_ns in names:
+            found.append((field, in_ns, True))
+    return found
