@@ -10,9 +10,9 @@ import msgspec
 
 from loaderwatch.core import answers
 from loaderwatch.core.answers import AlertState
-from loaderwatch.core.answers.of_records import answer_of
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import StackDump
+from loaderwatch.core.from_records import from_records
 from loaderwatch.detect.finding import Finding, text_of, with_texts
 from loaderwatch.detect.incidents.tracker import Changes, Incident
 from loaderwatch.server.store.protocol import StoredAlert
@@ -31,8 +31,7 @@ class UnknownAlert(LoaderwatchError):
         )
 
 
-@dataclass(slots=True)
-class Alert:
+class Alert(msgspec.Struct):
     """One incident of a run. ``told`` is its severity when people were last told outside the page, None if never."""
 
     id: str
@@ -57,15 +56,7 @@ class Alert:
 
     def stored(self) -> StoredAlert:
         """Return the alert in the form that the store keeps."""
-        return StoredAlert(
-            id=self.id,
-            finding=_kept(self.finding),
-            state=self.state,
-            opened_ns=self.opened_ns,
-            updated_ns=self.updated_ns,
-            closed_ns=self.closed_ns,
-            silenced_until_ns=self.silenced_until_ns,
-        )
+        return from_records(StoredAlert, self, finding=_kept(self.finding))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +137,7 @@ class AlertBook:
     def incidents(self) -> list[Incident]:
         """Return the open incidents of an earlier server, for this server's tracker to continue."""
         return [
-            Incident(
-                id=alert.id.rpartition(_ID_SEPARATOR)[2],
-                key=alert.finding.key,
-                finding=alert.finding,
-                opened_ns=alert.opened_ns,
-                updated_ns=alert.updated_ns,
-                closed_ns=alert.closed_ns,
-            )
+            from_records(Incident, alert, id=alert.id.rpartition(_ID_SEPARATOR)[2], key=alert.finding.key)
             for alert in self._alerts.values()
         ]
 
@@ -274,14 +258,11 @@ def run_of(alert_id: str) -> str:
 def alert_of(stored: StoredAlert) -> Alert:
     """Make an alert of one from the store. People were told of it before, if it pages."""
     finding = _finding_of(msgspec.json.decode(stored.finding))
-    return Alert(
-        id=stored.id,
+    return from_records(
+        Alert,
+        stored,
         finding=finding,
-        state=stored.state if stored.state in ("firing", "acknowledged", "silenced") else "resolved",  # type: ignore[arg-type]
-        opened_ns=stored.opened_ns,
-        updated_ns=stored.updated_ns,
-        closed_ns=stored.closed_ns,
-        silenced_until_ns=stored.silenced_until_ns,
+        state=stored.state if stored.state in ("firing", "acknowledged", "silenced") else "resolved",
         told=finding.severity if finding.severity != "info" and stored.state != "silenced" else None,
     )
 
@@ -310,13 +291,13 @@ def _finding_of(kept: Any) -> Finding:
 def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
     """Return the alert as ``GET /runs/{run}/findings`` gives it."""
     finding = alert.finding
-    return answer_of(
+    return from_records(
         answers.Finding,
         alert,
         finding,
         stacks=[stack_of(dump, text=stack_texts) for dump in finding.stacks],
         folded=[
-            answer_of(answers.Folded, each, title_text=text_of(each, "title")) for each in finding.folded
+            from_records(answers.Folded, each, title_text=text_of(each, "title")) for each in finding.folded
         ],
         silenced_until=None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
     )
@@ -324,4 +305,4 @@ def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
 
 def stack_of(dump: StackDump, *, text: bool = True) -> answers.Stack:
     """Return a stack as the API gives it, with its text or without."""
-    return answer_of(answers.Stack, dump, **{} if text else {"text": ""})
+    return from_records(answers.Stack, dump, **{} if text else {"text": ""})

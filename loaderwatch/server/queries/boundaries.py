@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from loaderwatch.core import answers
-from loaderwatch.core.answers.of_records import answer_of
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.measures.boundaries import usual_wait_s
 from loaderwatch.detect.measures.rebuilt_loaders import joined_rank
@@ -43,7 +43,7 @@ def _epochs_of(rank: RankWindow, loader: LoaderInfo, limit: int) -> answers.Load
         _parts(begin, ends.get(begin["epoch"], {}), begins[at + 1] if at + 1 < len(begins) else {}, usual_s)
         for at, begin in enumerate(begins)
     ]
-    return answer_of(
+    return from_records(
         answers.LoaderEpochs,
         loader,
         rank=rank.rank,
@@ -72,7 +72,7 @@ def _parts(
     steady_s = None
     if epoch.ended_at is not None and iter_s is not None and first_s is not None:
         steady_s = max(0.0, (end["request_ns"] - begin["request_ns"]) / _S - iter_s - first_s)
-    return answer_of(
+    return from_records(
         answers.EpochParts,
         epoch,
         start_s=None if iter_s is None else max(0.0, iter_s - (epoch.sampler_s or 0.0)),

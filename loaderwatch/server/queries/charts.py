@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from loaderwatch.core import answers
 from loaderwatch.core.answers import Verdict
-from loaderwatch.core.answers.of_records import answer_of
 from loaderwatch.core.clock import SECOND_NS, wall_ns
+from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.server.encoding import significant
 from loaderwatch.server.live.summary import state_now, summary_of
@@ -104,7 +104,7 @@ def epochs(
 
 def epoch_of(row: dict[str, Any]) -> answers.Epoch:
     """Return an epoch from a row of ``Store.epochs``."""
-    return answer_of(
+    return from_records(
         answers.Epoch,
         row,
         began_at=row["request_ns"] / 1e9,
@@ -147,7 +147,7 @@ def slow_samples(
     """Answer ``GET /runs/{run}/slow-samples``."""
     check_count("limit", limit, 1, MAX_LIMIT)
     return [
-        answer_of(answers.SlowSample, row, index=row["slow_index"], at=row["request_ns"] / 1e9)
+        from_records(answers.SlowSample, row, index=row["slow_index"], at=row["request_ns"] / 1e9)
         for row in store.slow_samples(run_id, rank, limit)
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from loaderwatch.core import answers
-from loaderwatch.core.answers.of_records import answer_of
+from loaderwatch.core.from_records import from_records
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling
@@ -22,7 +22,7 @@ def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
     found = recent_coupling(window) or Coupling("unknown", "the run has a single rank")
     found = with_open_iteration(window, found)
     standing = places(window, limits)
-    going = answer_of(
+    going = from_records(
         answers.Coupling,
         found,
         waiting=list(found.waiting),
@@ -52,7 +52,7 @@ def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
 
 
 def _place(place: Place) -> answers.Place:
-    return answer_of(
+    return from_records(
         answers.Place,
         place,
         for_s=place.position.age_s if place.state == "stands" else None,

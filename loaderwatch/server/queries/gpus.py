@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 from loaderwatch.core import answers
-from loaderwatch.core.answers.of_records import answer_of
 from loaderwatch.core.facts import GpuState
+from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import BAD_REASONS
 from loaderwatch.detect.window import HostWindow, RunWindow
 
@@ -34,7 +34,7 @@ def gpus_of(host: HostWindow) -> list[answers.Gpu]:
     for info in host.gpus[: len(ranks)]:  # further entries are of further ranks on the same GPUs
         state = states.get(info.gpu) or GpuState(gpu=info.gpu)
         found.append(
-            answer_of(
+            from_records(
                 answers.Gpu,
                 info,
                 state,
@@ -42,7 +42,7 @@ def gpus_of(host: HostWindow) -> list[answers.Gpu]:
                 host=host.info.name,
                 ranks=ranks[info.gpu],
                 slowed_by=[name for bit, name in BAD_REASONS.items() if (state.throttle_reasons or 0) & bit],
-                processes=[answer_of(answers.GpuProcess, process) for process in state.processes],
+                processes=[from_records(answers.GpuProcess, process) for process in state.processes],
             )
         )
     return found

@@ -13,9 +13,9 @@ from loaderwatch.advise.audit import audit, not_told
 from loaderwatch.advise.facts import facts_of
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Text, Verdict
-from loaderwatch.core.answers.of_records import answer_of
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.window import RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
@@ -66,7 +66,7 @@ def stored_row(run: StoredRun, store: Store, now_ns: int) -> answers.RunRow:
 
 
 def _row_with(run: StoredRun, state: RunStatus, verdict: Verdict | None, steps: int | None) -> answers.RunRow:
-    return answer_of(
+    return from_records(
         answers.RunRow,
         run,
         run.labels,
@@ -217,7 +217,7 @@ def _rank_rows(rank: RankWindow) -> list[answers.Worker]:
 
 def _row_of(span: SpanInfo, made_ns: int, sample: dict[str, float | None]) -> answers.Worker:
     state = sample.get("state")
-    return answer_of(
+    return from_records(
         answers.Worker,
         span,
         sample or dict.fromkeys(_SAMPLED),

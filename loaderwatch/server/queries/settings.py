@@ -7,8 +7,8 @@ import math
 from loaderwatch.advise.other_options import Estimate, estimates_of
 from loaderwatch.advise.whatif import Option, WhatIf, what_if
 from loaderwatch.core import answers
-from loaderwatch.core.answers.of_records import answer_of
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.from_records import from_records
 from loaderwatch.detect.measures.critical_path import recent_coupling
 from loaderwatch.detect.measures.statistics import last
 from loaderwatch.detect.window import RunWindow
@@ -38,7 +38,7 @@ def what_if_of(window: RunWindow, rank: int | None) -> list[answers.WhatIf]:
 def _answer(window: RunWindow, rank: int, loader: LoaderInfo, found: WhatIf) -> answers.WhatIf:
     cpus = found.pipeline.cpus
     free_bytes, free_in = _free(window, rank)
-    return answer_of(
+    return from_records(
         answers.WhatIf,
         found,
         loader,
@@ -68,11 +68,11 @@ def _free(window: RunWindow, rank: int) -> tuple[float, str]:
 
 
 def _option(estimate: Estimate) -> answers.LoaderOption:
-    return answer_of(answers.LoaderOption, estimate, rests_on_text=estimate.basis)
+    return from_records(answers.LoaderOption, estimate, rests_on_text=estimate.basis)
 
 
 def _setting(option: Option) -> answers.LoaderSetting:
-    return answer_of(
+    return from_records(
         answers.LoaderSetting,
         option,
         option.setting,
