@@ -1,4 +1,4 @@
-"""Structs made from records, so that a field that both have is written down once: answers of the API, rows of the store."""
+"""Structs made from records: answers of the API, rows of the store. No field is written down twice."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 def from_records(kind: type[T], *records: Any, **more: Any) -> T:
     """Return a struct whose fields have the records' values of the same names.
 
-    ``more`` gives fields that differ from the records. Of several records the first one that has the field gives its value.
-    A record is an object, or a dictionary for a row of the store. Where a field in seconds is in nanoseconds in the record, it is
-    converted: ``began_at`` is ``began_ns``, and ``iter_s`` is ``iter_ns``.
+    ``more`` gives fields that differ from the records. Of several records the first with the field counts.
+    A record is an object, or a dictionary for a row of the store. Nanoseconds of a record become seconds:
+    ``began_ns`` gives ``began_at``, and ``iter_ns`` gives ``iter_s``.
     """
     for record in records:
         is_row = isinstance(record, dict)
@@ -30,7 +30,7 @@ def from_records(kind: type[T], *records: Any, **more: Any) -> T:
 
 @lru_cache
 def _sources(kind: type[msgspec.Struct], record: Hashable) -> list[tuple[str, str, bool]]:
-    """Return each field of a struct that a record has: the field, the record's name for it, whether that is in nanoseconds.
+    """Return each field of a struct that a record has, the record's name for it, and whether that is in ns.
 
     ``record`` is the record's type, or for a row of the store the names of its columns.
     """

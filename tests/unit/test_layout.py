@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 """Which parts a part may import, besides itself. "" is the package's own ``__init__``."""
 
 FOLDER_MAY_IMPORT: dict[str, set[str]] = {"server/store": {"core", "server/store", "server/times"}}
-"""Folders that may import less than their part. A store keeps rows and answers questions about them: it judges nothing."""
+"""Folders that may import less than their part. A store keeps rows and judges nothing."""
 
 HEAVY: dict[str, set[str]] = {
     "torch": {"agent", "demo"},

@@ -11,7 +11,7 @@ from loaderwatch.core.answers.comparison import Judgement
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields that every finding has: as a rule makes it, as a store keeps it, as HTTP answers it, and folded under another one."""
+    """The fields that every finding has: made by a rule, kept by a store, answered by HTTP, or folded."""
 
     key: str
     code: str  # the heading in docs/detectors.md: "input-bound", "epoch-boundary", "hung"

@@ -82,7 +82,7 @@ _OTHERS: Final[dict[str, dict[str, str]]] = {
 }
 
 REPLACED: Final[dict[str, str | None]] = {"alerts": "id", "labels": None}
-"""Tables whose rows are replaced: each with the column that a new row shares with the row it replaces, None where there is one row."""
+"""Tables whose rows are replaced, each with its key. None means that the table has one row."""
 
 
 def all_tables() -> dict[str, dict[str, str]]:

@@ -102,7 +102,7 @@ class ClickHouseRun(OpenRun):
         yield self._inserter(self._arriving(), self._blocks)
 
     def _inserter(self, commit: int, block: int = 0) -> Insert:
-        """Return what inserts a block of a commit into each table; the block of ``acked`` makes the commit count."""
+        """Return what inserts blocks of a commit into tables; the block of ``acked`` makes it count."""
 
         def insert(table: str, columns: Columns) -> None:
             if table == "dirty":

@@ -40,10 +40,11 @@ Insert: TypeAlias = Callable[[str, Columns], None]
 
 
 class OpenRun(ABC):
-    """Facts, sequence numbers and open waits of a run: what is new in an envelope, and what lists of runs show.
+    """Facts, sequence numbers and open waits of a run. They tell which parts of an envelope are new.
 
-    Its methods store envelopes, alerts and labels in either database. A subclass says how rows are inserted so that all of
-    them count or none. After an error in storing, the object may know more than the database does: drop it and read the run again.
+    Its methods store envelopes, alerts and labels in either database. A subclass says how rows are inserted
+    so that all of them count or none. After an error in storing, the object may know more than the database.
+    Drop the object then, and read the run again.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -96,12 +97,12 @@ class OpenRun(ABC):
         """Give what inserts rows: all of them count when the block ends, or none."""
 
     def _part(self) -> AbstractContextManager[Insert]:
-        """Give what inserts rows of a run that comes from elsewhere. Nobody sees the run before all of it is there."""
+        """Give what inserts rows of a run that comes from elsewhere, which nobody sees before it is whole."""
         return self._commit()
 
     @abstractmethod
     def _replace(self, table: str, columns: Columns) -> None:
-        """Store rows of a table of ``schema.REPLACED`` in place of those that they replace."""
+        """Store rows of a table of ``schema.REPLACED``. Older rows with the same key are replaced."""
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
         """Store the envelopes that are new, all of them or none; return them."""
@@ -311,7 +312,7 @@ def objects(values: Sequence[Any]) -> NDArray[Any]:
 def acked_columns(
     sequences: Mapping[str, Iterable[tuple[int, int]]], newest_ns: int, received_ns: int, first_ns: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns of the table ``acked`` for all envelopes of a run, whose times are known together only."""
+    """Return the columns of the table ``acked`` for all envelopes of a run, which share their times."""
     every = [(stream, low, high) for stream, each in sequences.items() for low, high in each]
     streams, lows, highs = zip(*every, strict=True)
     times = {"made_ns": newest_ns, "received_ns": received_ns, "first_ns": first_ns}

@@ -3,8 +3,8 @@
 The rules are those of that module, iteration by iteration, in SQL: what DDP's own collectives took beyond the rank that
 came last, else what the rank that waits longest for data waits longer. It is known only where the ranks go in step.
 
-One case differs. Ranks that read and work independently may have equal means by chance. This module compares each iteration, and says
-nothing of such ranks. Detectors compare the means, and may count waits.
+One case differs. Ranks that read and work independently may have equal means by chance. This module compares
+each iteration, and says nothing of such ranks. Detectors compare the means, and may count waits.
 """
 
 from __future__ import annotations

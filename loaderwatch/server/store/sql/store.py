@@ -68,7 +68,7 @@ class SqlStore(ABC):
         """
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store envelopes of any runs, which are on disk on return. Return those that were not stored before."""
+        """Store envelopes of any runs; they are on disk on return. Return those that were not stored yet."""
         by_run: dict[str, list[Envelope]] = {}
         for envelope in envelopes:
             by_run.setdefault(envelope.run_id, []).append(envelope)
