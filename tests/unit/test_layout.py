@@ -266,7 +266,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     (
         "server/store/clickhouse",
         "integration/test_store_clickhouse.py",
-    ): "cards claims database partitions run schema",
+    ): "cards claims database partitions schema",
     ("server/recordings", "integration/test_import.py"): "arrivals moving",
     ("server/store/sql", "integration/test_import.py"): "transfer",
     ("server/store/clickhouse", "integration/test_import.py"): "arrival",
