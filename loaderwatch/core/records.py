@@ -392,8 +392,23 @@ KIND_TABLE: Final[dict[RecordKind, str]] = {
 WHOLE_TABLES: Final = ("epoch_begins", "epoch_ends", "sample_timeouts")
 """Tables of which detectors see all rows, not only the recent ones: an epoch is long, and what was left out stays so."""
 
+LEARNED_FROM: Final = ("steps", "fetches", "phases")
+"""Tables from which the limits of a hang are learned."""
+
 TIME_COLUMN: Final[dict[str, str]] = {
     name: "t_ns" if any(c.name == "t_ns" for c in columns) else "request_ns"
     for name, columns in TABLES.items()
 }
 """The column of each table that places a row in time."""
+
+BAD_REASONS: Final[dict[int, str]] = {
+    0x08: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+"""Bits of ``throttle_reasons``, which are NVML's clocks event reasons (nvml.h), that mean a fault.
+
+A software power cap is benign as a rule. Health checks of clusters leave it out, too (azurehpc#595).
+"""
+BAD_BITS: Final = sum(BAD_REASONS)

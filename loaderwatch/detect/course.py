@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.threshold import threshold
+from loaderwatch.core.threshold import threshold
 
 MOST_COURSE_SLICES: Final = threshold(
     64, "slices", "chosen: what changes slowly shows within an hour; bounds the memory of a course"

@@ -8,24 +8,20 @@ wait belongs to the step, in which the GPU worked on. An iteration takes as long
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.threshold import threshold
+from loaderwatch.core.wait_rules import KNOWN_RATIO
 
 RankClock: TypeAlias = Literal["device", "nvml", "loop"]
-Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
 TOLD: Final = ("slack_ns", "gpu_step_ns", "starved_ns")
 """What is taken over from the events as it is."""
-KNOWN_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: events miss the batches of CUDA graphs and the newest; half of them are believed"
-)
 
 
 def by_device(steps: Columns, gpu_waits: Columns) -> Columns:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.boundaries import Boundary, boundaries
@@ -23,7 +24,7 @@ from loaderwatch.detect.measures.progress import Stuck, stuck, wait_limit_s
 from loaderwatch.detect.measures.shares import RECENT_S, quiet_since_ns, share_of, wait_share
 from loaderwatch.detect.measures.standstill import goes_on
 from loaderwatch.detect.measures.uses import uses_of
-from loaderwatch.detect.window import Columns, HostWindow, RankWindow, RunWindow
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 DEFAULT_LIMITS: Final = Limits()
 

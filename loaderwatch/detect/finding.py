@@ -10,7 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from loaderwatch.core import answers
-from loaderwatch.core.answers import Evidence, GainOf, Param, Severity, Text, Unit, Verdict, VerdictSeverity
+from loaderwatch.core.answers import Evidence, Param, Text, Unit, Verdict, VerdictSeverity
+from loaderwatch.core.answers.findings import Concluded, Named
 from loaderwatch.core.facts import StackDump
 from loaderwatch.texts import SOURCE, is_sayable, say
 
@@ -51,19 +52,14 @@ class Texts(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-class Folded(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Folded(Named, frozen=True, kw_only=True, dict=True):
     """A finding that another one explains: it is shown under that one and raises no alert of its own."""
 
-    key: str
-    code: str
-    scenario: str
-    severity: Severity
     rule: str = ""
-    params: dict[str, Param] = {}
+    params: dict[str, Param] = msgspec.field(default_factory=dict)
     frame: Text | None = None
     texts: Texts = Texts()
     began_ns: int  # UTC
-    evidence: list[Evidence] = []
     warned_s: float | None = None  # seconds as an alert before the finding above took over; None: it was none
 
     @cached_property
@@ -72,7 +68,7 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return title_of(self)
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Finding(Concluded, frozen=True, kw_only=True, dict=True):
     """One conclusion of a detector over one window: the rule that fits, with the numbers and names that its message needs.
 
     The sentences stand in the catalogues of ``loaderwatch.texts`` under the rule's id, as its parts ``title``, ``cause`` and ``advice``.
@@ -83,29 +79,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     are alerted once.
     """
 
-    key: str
-    code: str  # the heading in docs/detectors.md: "input-bound", "epoch-boundary", "hung"
-    scenario: str  # the scenario's id, "S02"
-    severity: Severity  # "info" never alerts
-    confidence: float  # 0 to 1
     began_ns: int  # UTC
     ended_ns: int | None = None  # None while it goes on
-    rule: str = ""  # the id that names the cause: "too-few-workers"
-    params: dict[str, Param] = {}
-    frame: Text | None = None
-    also: list[Text] = []
     texts: Texts = Texts()
-    evidence: list[Evidence] = []
-    rank: int | None = None
-    host: str | None = None
-    worker: int | None = None
-    pid: int | None = None
-    sample_indices: list[int] = []
-    lost_s: float | None = None  # training time lost within [began, now]
-    gain_ceiling_ratio: float | None = None  # at most this share of the time in ``gain_of`` comes back
-    gain_of: GainOf = "finding"  # the time while the finding lasts, or the whole run
-    stacks: list[StackDump] = []
-    folded: list[Folded] = []  # the findings that this one explains, see incidents/folding.py
+    stacks: list[StackDump] = msgspec.field(default_factory=list)
+    folded: list[Folded] = msgspec.field(
+        default_factory=list
+    )  # the findings that this one explains, see incidents/folding.py
     is_past: bool = False  # its rank may stand still since: it keeps an incident as it is, and opens none
 
     @cached_property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.detect.threshold import threshold
+from loaderwatch.core.threshold import threshold
 
 LATENCY_CPU_RATIO: Final = threshold(
     0.3, "ratio", "chosen: a worker that computes for less of its fetch waits for storage or network"

@@ -7,17 +7,14 @@ work in one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.columns import Columns, Ints, known_ns
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
-
-Ints = NDArray[np.int64]
-Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 def steps_apart(
@@ -125,8 +122,3 @@ def _of(numbers: Ints, loaders: Sequence[int]) -> NDArray[np.bool_]:
     for loader in loaders:
         found |= numbers == loader
     return found
-
-
-def known_ns(durations: Ints) -> Ints:
-    """Return durations with 0 where one is not known, for sums."""
-    return np.where(durations == UNKNOWN, 0, durations)

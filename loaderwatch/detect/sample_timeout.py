@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.records import UNKNOWN, Outcome
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.evidence import loader_of
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct
 
 CODE = "sample-timeout"

@@ -10,12 +10,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from loaderwatch.detect.threshold import threshold
-from loaderwatch.detect.window import Columns
+from loaderwatch.core.columns import Columns, Ints
+from loaderwatch.core.threshold import threshold
 
-Ints = NDArray[np.int64]
 VALUES_AT_ONCE: Final = threshold(
     8_000, "values", "64 KiB: a larger array leaves a core's cache and costs a page fault for every 4 KiB"
 )

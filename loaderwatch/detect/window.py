@@ -10,27 +10,22 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import GpuInfo, GpuState, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.device_clock import by_device
 from loaderwatch.detect.nesting import steps_apart
-from loaderwatch.detect.threshold import threshold
 
 WINDOW_S: Final = threshold(
     120.0, "s", "chosen: the recent past that detectors look at, and from which limits of a hang are learned"
 )
-
-LEARNED_FROM: Final = ("steps", "fetches", "phases")
-"""Tables from which the limits of a hang are learned."""
-
-Columns: TypeAlias = Mapping[str, NDArray[Any]]
-"""A table as arrays of equal length, ordered by time: int64 with ``UNKNOWN``, or float64 with NaN."""
 
 
 def empty_columns(table: str) -> dict[str, NDArray[Any]]:

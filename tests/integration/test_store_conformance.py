@@ -18,8 +18,7 @@ import pytest
 
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.facts import Loss, StackDump
-from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
-from loaderwatch.detect.window import LEARNED_FROM
+from loaderwatch.core.records import LEARNED_FROM, TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.server.retention import delete_old_runs
 from loaderwatch.server.store.attempts import UnknownAttempt
 from loaderwatch.server.store.duckdb import DuckDBStore

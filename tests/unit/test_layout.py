@@ -46,6 +46,9 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Which parts a part may import, besides itself. "" is the package's own ``__init__``."""
 
+FOLDER_MAY_IMPORT: dict[str, set[str]] = {"server/store": {"core", "server/store", "server/times"}}
+"""Folders that may import less than their part. A store keeps rows and judges nothing."""
+
 HEAVY: dict[str, set[str]] = {
     "torch": {"agent", "demo"},
     "pynvml": {"streamer/samplers"},
@@ -187,12 +190,14 @@ TESTED_BY: dict[str, str] = {
     "detect/streams.py": "unit/detect/input_bound/test_worker_causes.py",
     "detect/input_bound/words.py": "unit/detect/input_bound/test_rules.py",
     "core/clock.py": "faults/test_clocks.py",
+    "core/columns.py": "unit/detect/test_nesting.py",
     "core/language.py": "language/test_spoken.py",
     "core/errors.py": "unit/core/test_config.py",
     "core/facts.py": "unit/core/test_wire.py",
     "core/kept_files.py": "integration/test_agent_descriptors.py",
     "core/ring/span.py": "unit/core/test_ring.py",
     "core/spawn.py": "unit/agent/process/test_launch.py",
+    "core/wait_rules.py": "unit/server/store/sql/test_others_wait.py",
     "demo/processes.py": "integration/test_demo_acts.py",
     "demo/tour.py": "integration/test_demo_acts.py",
     "demo/train.py": "integration/test_demo_acts.py",
@@ -257,11 +262,11 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("server/store", "integration/test_store_charts.py"): "metrics",
     ("server/store", "integration/test_store_duckdb.py"): "protocol rows schema",
     ("server/store/sql", "integration/test_store_charts.py"): "charts snapshot store",
-    ("server/store/sql", "integration/test_store_duckdb.py"): "open_run row_queries sums",
+    ("server/store/sql", "integration/test_store_duckdb.py"): "row_queries sums",
     (
         "server/store/clickhouse",
         "integration/test_store_clickhouse.py",
-    ): "cards claims database partitions run schema",
+    ): "cards claims database partitions schema",
     ("server/recordings", "integration/test_import.py"): "arrivals moving",
     ("server/store/sql", "integration/test_import.py"): "transfer",
     ("server/store/clickhouse", "integration/test_import.py"): "arrival",
@@ -355,6 +360,15 @@ def test_imports_point_one_way(path: Path) -> None:
         ):  # where it lies and what it is: nothing of its parts
             continue
         assert target in allowed, f"{part or 'loaderwatch/__init__'} imports {name}"
+
+
+@pytest.mark.parametrize("folder", FOLDER_MAY_IMPORT)
+def test_a_folder_imports_no_more_than_its_row_says(folder: str) -> None:
+    for path in (PACKAGE / folder).rglob("*.py"):
+        for _, name in our_imports(ast.parse(path.read_text())):
+            target = NAMES[name].relative_to(PACKAGE).with_suffix("").as_posix()
+            allowed = FOLDER_MAY_IMPORT[folder]
+            assert any(f"{target}/".startswith(f"{each}/") for each in allowed), f"{path} imports {name}"
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -45,13 +45,13 @@
  * @typedef {{mean: number, low: number|null, high: number|null, values: number}} Estimate
  * @typedef {"better"|"worse"|"changed"|"noise"|"unknown"} Judgement
  * @typedef {{where: string, what: string, a: string|null, b: string|null}} Setting
- * @typedef {{id: string, key: string, code: string, scenario: string, severity: Severity, state: AlertState,
- *   confidence: number, rank: number|null, host: string|null, worker: number|null, pid: number|null,
- *   sample_indices: number[], began_at: number, ended_at: number|null, title: string, cause: string, advice: string,
- *   evidence: Evidence[], lost_s: number|null, gain_ceiling_ratio: number|null, gain_of: GainOf, stacks: Stack[],
- *   folded: Folded[], rule: string, params: Object<string, Param>, frame: Text|null, also: Text[],
+ * @typedef {{key: string, code: string, scenario: string, severity: Severity, evidence: Evidence[], confidence: number,
+ *   rule: string, params: Object<string, Param>, frame: Text|null, also: Text[], rank: number|null, host: string|null,
+ *   worker: number|null, pid: number|null, sample_indices: number[], lost_s: number|null,
+ *   gain_ceiling_ratio: number|null, gain_of: GainOf, id: string, state: AlertState, began_at: number,
+ *   ended_at: number|null, title: string, cause: string, advice: string, stacks: Stack[], folded: Folded[],
  *   silenced_until: number|null, recovering: boolean, followed: Followed|null}} Finding
- * @typedef {{key: string, code: string, scenario: string, severity: Severity, title: string, evidence: Evidence[],
+ * @typedef {{key: string, code: string, scenario: string, severity: Severity, evidence: Evidence[], title: string,
  *   began_at: number, warned_s: number|null, title_text: Text|null}} Folded
  * @typedef {{run_id: string, name: string, measure: "steps_per_s"|"samples_per_s", before_per_s: number,
  *   after_per_s: number, promised_per_s: number|null, judgement: Judgement, sentence: string,

@@ -10,15 +10,38 @@ from loaderwatch.core.answers.basics import AlertState, Evidence, GainOf, Param,
 from loaderwatch.core.answers.comparison import Judgement
 
 
-class Folded(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding that another one explains. ``warned_s``: how long it had been an alert before."""
+class Named(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that every finding has: made by a rule, kept by a store, answered by HTTP, or folded."""
 
     key: str
-    code: str
-    scenario: str
-    severity: Severity
+    code: str  # the heading in docs/detectors.md: "input-bound", "epoch-boundary", "hung"
+    scenario: str  # the scenario's id, "S02"
+    severity: Severity  # "info" never alerts
+    evidence: list[Evidence] = []
+
+
+class Concluded(Named, frozen=True, kw_only=True):
+    """The fields of a finding that is not folded under another one."""
+
+    confidence: float  # 0 to 1
+    rule: str = ""  # the id that names the cause: "too-few-workers"
+    params: dict[str, Param] = {}
+    frame: Text | None = None
+    also: list[Text] = []
+    rank: int | None = None
+    host: str | None = None
+    worker: int | None = None
+    pid: int | None = None
+    sample_indices: list[int] = []
+    lost_s: float | None = None  # training time lost since it began
+    gain_ceiling_ratio: float | None = None  # at most this share of the time in ``gain_of`` comes back
+    gain_of: GainOf = "finding"  # the time while the finding lasts, or the whole run
+
+
+class Folded(Named, frozen=True, kw_only=True):
+    """A finding that another one explains. ``warned_s``: how long it had been an alert before."""
+
     title: str  # ``title_text`` in English
-    evidence: list[Evidence]
     began_at: float
     warned_s: float | None
     title_text: Text | None = None  # None from a server of an older version
@@ -38,39 +61,21 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
     sentence_text: Text | None = None  # None from a server of an older version
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(Concluded, frozen=True, kw_only=True):
     """A finding and its alert, in ``GET /runs/{run}/findings``.
 
     ``recovering``: the detectors' last pass did not find it any more, and the alert is about to be resolved. ``followed``: only of runs that are over, and not in live events.
     """
 
     id: str
-    key: str
-    code: str
-    scenario: str
-    severity: Severity
     state: AlertState
-    confidence: float
-    rank: int | None
-    host: str | None
-    worker: int | None
-    pid: int | None
-    sample_indices: list[int]
     began_at: float
     ended_at: float | None
     title: str
     cause: str
     advice: str
-    evidence: list[Evidence]
-    lost_s: float | None
-    gain_ceiling_ratio: float | None
-    gain_of: GainOf = "finding"
     stacks: list[Stack]
     folded: list[Folded] = []
-    rule: str = ""  # the id of the cause
-    params: dict[str, Param] = {}
-    frame: Text | None = None
-    also: list[Text] = []
     silenced_until: float | None = None
     recovering: bool = False
     followed: Followed | None = None

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.records import EndedBy
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.evidence import dead_worker
 from loaderwatch.detect.crash.killed import killed_worker
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
 
 CODE: Final = "caught-error"

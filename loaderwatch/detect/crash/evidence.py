@@ -10,9 +10,9 @@ from loaderwatch.core.answers import Evidence
 from loaderwatch.core.ending import stopped_by
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo
 from loaderwatch.core.records import EndedBy
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.measures.progress import WORKER_IDLE
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 MOMENT_NS: Final = threshold(

@@ -7,9 +7,9 @@ from typing import Final
 
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.facts import Call, FailedSample
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import observed
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 MOST_FAILED_SAMPLES_NAMED: Final = threshold(

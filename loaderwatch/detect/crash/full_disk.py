@@ -6,8 +6,8 @@ import math
 import re
 from typing import Final
 
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)

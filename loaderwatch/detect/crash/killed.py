@@ -7,10 +7,10 @@ from typing import Final, Literal
 import numpy as np
 
 from loaderwatch.core.answers import Param
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.evidence import loader_of, sample_at_death, worker_of
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.statistics import known
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 _SENT: Final = ("terminated", "hangup", "interrupt", "quit", "user defined signal 1", "user defined signal 2")

@@ -18,6 +18,7 @@ from loaderwatch.core.answers import Param, Text, Verdict
 from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.evidence import (
     MOMENT_NS,
     last_sign_ns,
@@ -28,7 +29,6 @@ from loaderwatch.detect.crash.evidence import (
     uncaught,
 )
 from loaderwatch.detect.finding import Finding, Occurrence, observed, text_of, verdict, warned_s
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "crashed"

@@ -12,10 +12,10 @@ import numpy as np
 from loaderwatch.core.answers import Param
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import EndedBy, IterKind
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.threshold import threshold
 
 JOIN_TIMEOUT_S: Final = threshold(
     5.0, "s", "PyTorch: a DataLoader joins each worker for 5 s, one after the other (pytorch#39570)"

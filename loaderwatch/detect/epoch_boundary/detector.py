@@ -14,6 +14,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.epoch_boundary.causes import (
     dropped_early,
     explain,
@@ -29,7 +30,6 @@ from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import median
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 CODE = "epoch-boundary"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, observed
@@ -22,7 +23,6 @@ from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import ratio
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import one_of
 
 CODE: Final = "slow-evaluation"

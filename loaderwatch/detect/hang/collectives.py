@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.answers import Param, Text
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.evidence import stopped
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.hang.across_ranks import finding_of, waits_for
@@ -25,7 +26,6 @@ from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stands_still, still_stands_there
 from loaderwatch.detect.measures.stacks import main_frames, saving, user_frame
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RunWindow
 
 STAYS_NS: Final = threshold(

@@ -15,6 +15,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence, Param, Severity, Text
 from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.explanation import Explanation
@@ -48,7 +49,6 @@ from loaderwatch.detect.measures.stacks import (
     waits_for_thread,
     waits_on_queue,
 )
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"

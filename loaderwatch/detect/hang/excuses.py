@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Final
 
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO
 from loaderwatch.detect.measures.children import children_work
 from loaderwatch.detect.measures.gpu import spins_in_collective
@@ -31,7 +32,6 @@ from loaderwatch.detect.measures.stacks import (
     threads,
     waits_for_thread,
 )
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RunWindow
 
 AT_WORK_FACTOR: Final = threshold(

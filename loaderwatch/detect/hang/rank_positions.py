@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from loaderwatch.core.answers import Evidence, Param, PlaceState, Text
 from loaderwatch.core.facts import OPEN_SPAN, StackDump
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.hang.awaited import call_of, loader_name
@@ -29,7 +30,6 @@ from loaderwatch.detect.measures.stacks import (
     runs_program,
     user_frame,
 )
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 from loaderwatch.texts import say
 

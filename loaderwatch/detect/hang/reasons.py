@@ -15,11 +15,11 @@ from loaderwatch.core.system import (
     SOCKET_FUNCTIONS,
     waits_in,
 )
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.hang.awaited import workers_of
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, main_frames, thread_places, waits_on_queue
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 _WAITERS: Final = threshold(

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.progress import MAPPED_BYTES, Stuck, cpu_ratio, grown_lately
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RunWindow
 
 COMPUTING_RATIO: Final = threshold(

@@ -13,8 +13,9 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.answers import Severity
+from loaderwatch.core.from_records import from_records
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import SEVERITIES, Finding, Folded, Texts
-from loaderwatch.detect.threshold import threshold
 
 MOST_FOLDED: Final = threshold(8, "findings", "chosen: bounds what lies under one alert")
 STANDSTILLS: Final = frozenset(("S26", "S52", "S53"))
@@ -99,19 +100,7 @@ def graver(one: Severity, other: Severity) -> Severity:
 
 
 def _folded(finding: Finding, warned_s: float | None) -> Folded:
-    return Folded(
-        key=finding.key,
-        code=finding.code,
-        scenario=finding.scenario,
-        severity=finding.severity,
-        rule=finding.rule,
-        params=finding.params,
-        frame=finding.frame,
-        texts=Texts(title=finding.texts.title),
-        began_ns=finding.began_ns,
-        evidence=finding.evidence,
-        warned_s=warned_s,
-    )
+    return from_records(Folded, finding, texts=Texts(title=finding.texts.title), warned_s=warned_s)
 
 
 # ---- the rules: (what explains, what is explained)

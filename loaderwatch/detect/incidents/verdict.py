@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from loaderwatch.core.answers import RunStatus, Text, Verdict, VerdictSeverity
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence, text_of, verdict
@@ -16,7 +17,6 @@ from loaderwatch.detect.measures.progress import (
 )
 from loaderwatch.detect.measures.shares import RECENT_S, Use, shares_of
 from loaderwatch.detect.measures.standstill import FEW_KNOWN_STEPS
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 UNMEASURED_S: Final = threshold(

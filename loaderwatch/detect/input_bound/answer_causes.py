@@ -8,6 +8,7 @@ import numpy as np
 
 from loaderwatch.core.facts import LOCK_WAIT
 from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
@@ -15,7 +16,6 @@ from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.input_bound.words import code_line, giver
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import MANY_TICKS, by_a_clock, median, quantile, spread, total
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import distinct
 
 LIMITED_S: Final = threshold(0.3, "s", "chosen: a shorter fetch has hardly run into a time limit")

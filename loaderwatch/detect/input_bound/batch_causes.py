@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from loaderwatch.core.facts import AT_WORK
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
@@ -19,7 +20,6 @@ from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.limits import COLLECTOR_PART
 from loaderwatch.detect.measures.stacks import chooses_samples, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, ratio, total
-from loaderwatch.detect.threshold import threshold
 
 COLLATE_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of a fetch; joining the samples costs more than reading all of them"

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.symptoms import Symptoms
@@ -20,7 +21,6 @@ from loaderwatch.detect.limits import STARVED_PART
 from loaderwatch.detect.measures.children import interpreter_held
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.statistics import quantile, ratio
-from loaderwatch.detect.threshold import threshold
 
 THROTTLED_RATIO: Final = threshold(
     0.25,

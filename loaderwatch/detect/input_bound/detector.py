@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.answers import Text
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.epoch_boundary.fast_forward import only_reads
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
@@ -19,7 +20,6 @@ from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
 from loaderwatch.detect.limits import QUIET_RATIO
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 
 CODE = "input-bound"
 MOST_WAITING_RANKS: Final = threshold(

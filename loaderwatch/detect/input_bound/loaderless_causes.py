@@ -7,6 +7,7 @@ from typing import Final
 
 from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, TIMER_FUNCTIONS, waits_in
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.input_bound.words import code_line, giver
@@ -21,7 +22,6 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
 )
 from loaderwatch.detect.measures.statistics import MANY_TICKS, by_a_clock, median
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import seconds
 
 FEW_ACTING_STACKS: Final = threshold(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.facts import LOCK_WAIT, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, TIMER_FUNCTIONS, waits_in
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
@@ -27,7 +28,6 @@ from loaderwatch.detect.input_bound.turns import Turns, turns_of
 from loaderwatch.detect.input_bound.words import code_line
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack, waits_for_lock
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.threshold import threshold
 
 LOCK_WAIT_RATIO: Final = threshold(
     0.35, "ratio", "chosen: of the time that a worker waits for a lock; of two that take turns it is half"

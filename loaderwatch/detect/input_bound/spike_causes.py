@@ -14,6 +14,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.input_bound.spikes import Spike
@@ -21,7 +22,6 @@ from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES
 from loaderwatch.detect.measures.gain import prefetch_needed
 from loaderwatch.detect.measures.statistics import median
-from loaderwatch.detect.threshold import threshold
 
 RECURRING_RATIO: Final = threshold(
     0.5,

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Severity
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound.loaderless_causes import is_meant
@@ -18,7 +19,6 @@ from loaderwatch.detect.input_bound.symptoms import FEW_LATER_STEPS, Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.statistics import ratio
-from loaderwatch.detect.threshold import threshold
 
 SPIKY_RATIO: Final = threshold(
     0.6, "ratio", "chosen: of the waiting time in long waits; from there those are the trouble"

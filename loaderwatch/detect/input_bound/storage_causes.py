@@ -14,6 +14,7 @@ import numpy as np
 
 from loaderwatch.core.facts import AT_WORK, LOCK_WAIT, StackDump
 from loaderwatch.core.system import SOCKET_FUNCTIONS, waits_in
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
@@ -23,7 +24,6 @@ from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.machine import RECENT_NS, written_per_s
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
-from loaderwatch.detect.threshold import threshold
 
 AMPLIFIED_FACTOR: Final = threshold(
     10.0, "factor", "a decoded JPEG is larger than its file, and a large photo for a small crop reaches eight"

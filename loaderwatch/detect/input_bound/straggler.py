@@ -9,13 +9,13 @@ import msgspec
 import numpy as np
 
 from loaderwatch.core.answers import Text
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.coupling import Coupling
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.threshold import threshold
 
 AS_SLOW_RATIO: Final = threshold(
     0.9,

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, LoaderInfo, StackDump
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
@@ -38,7 +39,6 @@ from loaderwatch.detect.measures.stacks import (
     usual_stack,
 )
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
-from loaderwatch.detect.threshold import threshold
 
 FEW_LATER_STEPS: Final = threshold(
     3, "steps", "chosen: of the later epochs, below which nothing is known of them"

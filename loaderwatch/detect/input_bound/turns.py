@@ -17,9 +17,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.fetches import Fetches
 from loaderwatch.detect.measures.statistics import mean
-from loaderwatch.detect.threshold import threshold
 
 FETCHES_A_SLICE: Final = threshold(
     2.0, "fetches", "chosen: of one worker, on average; within one fetch nobody sees when it got on"

@@ -10,6 +10,7 @@ import math
 from typing import Final, NamedTuple
 
 from loaderwatch.core.answers import Param
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
@@ -21,7 +22,6 @@ from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.slices import FEW_ROWS, parts
 from loaderwatch.detect.measures.statistics import median, ratio, trend
 from loaderwatch.detect.streams import split
-from loaderwatch.detect.threshold import threshold
 
 WORTH_RATIO: Final = threshold(
     0.1,

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.facts import HELD_RATIO, WOKEN_PER_S, StackDump
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
 from loaderwatch.detect.measures.progress import FEW_PROCESS_READINGS, STILL_SWITCHES_PER_S
 from loaderwatch.detect.measures.stacks import (
@@ -23,7 +24,6 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
     working_thread,
 )
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 HELD_LOOK_BACK_S: Final = threshold(

@@ -26,30 +26,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import CouplingState, Share
+from loaderwatch.core.columns import Columns
+from loaderwatch.core.threshold import threshold
+from loaderwatch.core.wait_rules import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
 from loaderwatch.detect.device_clock import gpu_step_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean
 from loaderwatch.detect.stacking import columns_from, grouped, stacked
 from loaderwatch.detect.text import ranks_phrase
-from loaderwatch.detect.threshold import threshold
-from loaderwatch.detect.window import Columns, RankWindow, first_at, one_of, seconds
+from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
 from loaderwatch.texts.formats import duration
 
-LEAST_ITERATIONS: Final = threshold(8, "iterations", "chosen: fewer do not tell which rank waits for which")
 STRETCHED_TO: Final = threshold(
     32, "iterations", "chosen: where iterations are slow, the look back is stretched to so many"
 )
 MOST_ITERATIONS: Final = threshold(
     400, "iterations", "chosen: bounds what is compared where iterations are quick"
 )
-EQUAL_RATIO: Final = threshold(0.2, "ratio", "chosen: ranks whose mean iterations differ by less go in step")
 WAIT_RATIO: Final = threshold(
     0.1, "ratio", "chosen: a wait for others below this share of an iteration is noise"
 )
 WAIT_FLOOR_S: Final = threshold(0.002, "s", "chosen: as WAIT_RATIO, where iterations are short")
-MIRRORED_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: half of one rank's data wait must be found in the others' steps"
-)
 BLAMED_RATIO: Final = threshold(
     0.75, "ratio", "chosen: a rank, or a few, are named if they caused three quarters of all waiting"
 )

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Clock, Share
+from loaderwatch.core.threshold import threshold
+from loaderwatch.core.wait_rules import EQUAL_RATIO, MIRRORED_RATIO
 from loaderwatch.detect.measures.coupling import (
-    EQUAL_RATIO,
-    MIRRORED_RATIO,
     WAIT_RATIO,
     Coupling,
 )
@@ -25,7 +25,6 @@ from loaderwatch.detect.measures.shares import (
     waits_for_training,
 )
 from loaderwatch.detect.measures.uses import uses_of
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 COUNTS_S: Final = threshold(

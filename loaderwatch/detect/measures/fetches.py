@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.statistics import Floats, mean, median, ratio, total
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, seconds
 
 Ints = NDArray[np.int64]

@@ -9,10 +9,10 @@ import numpy as np
 
 from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.facts import SWING_HIGH_RATIO, SWING_LOW_RATIO
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, quantile
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, seconds
 
 SPINNING_RATIO: Final = threshold(

@@ -11,10 +11,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.columns import Columns
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
-from loaderwatch.detect.threshold import threshold
-from loaderwatch.detect.window import Columns, HostWindow, RankWindow, distinct, first_at
+from loaderwatch.detect.window import HostWindow, RankWindow, distinct, first_at
 
 RECENT_NS: Final = threshold(
     10_000_000_000, "ns", "chosen: ten readings of a host and its processes, which are taken once a second"

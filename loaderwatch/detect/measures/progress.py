@@ -9,8 +9,10 @@ from typing import Final
 
 import numpy as np
 
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.stacks import (
     Frame,
@@ -23,8 +25,7 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
 )
 from loaderwatch.detect.measures.statistics import Floats, high, known, mean
-from loaderwatch.detect.threshold import threshold
-from loaderwatch.detect.window import Columns, RankWindow, between_s, seconds
+from loaderwatch.detect.window import RankWindow, between_s, seconds
 
 WORKER_IDLE = "idle"
 LOADER_PHASES = ("iter", "wait", "teardown")

@@ -16,9 +16,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import LoaderInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow
 
 _NUMBER = re.compile(r"-\d+$")  # what is appended to a name that another loader has already
 

@@ -8,15 +8,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.columns import Columns, known_ns
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.device_clock import RankClock, clock_of, hidden_of, slack_of, told_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.progress import STEP_PHASES
 from loaderwatch.detect.measures.statistics import total
-from loaderwatch.detect.nesting import known_ns
-from loaderwatch.detect.threshold import threshold
-from loaderwatch.detect.window import Columns, RankWindow, between_s, first_at, one_of, seconds
+from loaderwatch.detect.window import RankWindow, between_s, first_at, one_of, seconds
 
 _TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
 QUIET_ROWS: Final = threshold(

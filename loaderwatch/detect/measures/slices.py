@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, known, mean, median
-from loaderwatch.detect.threshold import threshold
 
 FEW_ROWS: Final = threshold(3, "rows", "chosen: of fewer batches or fetches no typical value is taken")
 OUTLIER_FACTOR: Final = threshold(

@@ -14,7 +14,7 @@ from typing import Final
 from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import Call, StackDump
 from loaderwatch.core.system import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
-from loaderwatch.detect.threshold import threshold
+from loaderwatch.core.threshold import threshold
 
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')

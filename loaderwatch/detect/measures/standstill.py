@@ -7,12 +7,13 @@ from typing import Final
 
 import numpy as np
 
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.records import TIME_COLUMN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, history_s
 from loaderwatch.detect.measures.shares import open_wait_s
 from loaderwatch.detect.measures.statistics import high
-from loaderwatch.detect.threshold import threshold
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow, first_at
+from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 LONG_S: Final = threshold(
     3.0, "s", "chosen: a pause that lasts for less is nothing that people need to know of"

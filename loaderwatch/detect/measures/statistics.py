@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.detect.threshold import threshold
+from loaderwatch.core.threshold import threshold
 
 Floats = NDArray[np.float64]
 MIN_PERIODS: Final = threshold(3, "periods", "chosen: a comb of waits must repeat so often")

@@ -13,7 +13,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.columns import known_ns
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.device_clock import RankClock
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.shares import (
@@ -27,9 +29,7 @@ from loaderwatch.detect.measures.shares import (
     waits_for_training,
     within_s,
 )
-from loaderwatch.detect.nesting import known_ns
 from loaderwatch.detect.stacking import columns_from, grouped, stacked
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, first_at, seconds
 
 Ints = NDArray[np.int64]

@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.pace import Pace, recent, warm_batches
 from loaderwatch.detect.measures.statistics import Floats, known, mean, median, trend
 from loaderwatch.detect.running_out.foremost import CODE, HALVED_RATIO, SOON_S, foremost
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 NEWEST_REQUESTS: Final = threshold(

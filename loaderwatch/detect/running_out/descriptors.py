@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
 from loaderwatch.detect.running_out.rise import Ints, stretches
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 from loaderwatch.texts.formats import rate
 

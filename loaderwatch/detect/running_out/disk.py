@@ -6,10 +6,10 @@ import math
 from typing import Final
 
 from loaderwatch.core.answers import Severity
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import known
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 CODE: Final = "running-out"

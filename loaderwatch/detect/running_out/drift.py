@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.course import FIRST_SLICE_NS, Course
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
@@ -18,7 +19,6 @@ from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.slices import parts, slices_of
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Growth, drift
 from loaderwatch.detect.running_out.foremost import CODE, LATER_S, foremost
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import WINDOW_S, RankWindow
 
 DRIFTED_FETCH_FACTOR: Final = threshold(

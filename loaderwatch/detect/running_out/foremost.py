@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.threshold import threshold
 
 CODE: Final = "headroom"
 MOST_NEAR_RANKS: Final = threshold(

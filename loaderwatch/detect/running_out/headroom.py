@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.device_clock import slack_of
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
@@ -29,7 +30,6 @@ from loaderwatch.detect.running_out.foremost import (
     SOON_S,
     foremost,
 )
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 NEWEST_BATCHES: Final = threshold(16, "batches", "chosen: their median is the headroom of now")

@@ -15,6 +15,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Param, Severity
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.machine import limit_hits_per_s
@@ -30,7 +31,6 @@ from loaderwatch.detect.running_out.rise import (
     is_likely,
     stretches,
 )
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import (
     HostWindow,
     RankWindow,

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Param
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import WINDOW_S, RankWindow, first_at, one_of
 
 Ints = NDArray[np.int64]

@@ -15,6 +15,7 @@ import numpy as np
 
 from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
@@ -26,7 +27,6 @@ from loaderwatch.detect.running_out.rise import (
     is_likely,
     stretches,
 )
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 CODE: Final = "running-out"

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.statistics import Floats, median
 from loaderwatch.detect.slow_step.long_steps import FEW_LONG_STEPS, Pauses
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 LARGE_BATCH_FACTOR: Final = threshold(

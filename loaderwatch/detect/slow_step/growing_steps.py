@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
@@ -29,7 +30,6 @@ from loaderwatch.detect.measures.stacks import beside_model, in_model, main_fram
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, rising_fit, trend
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 GROWN_STEP_FACTOR: Final = threshold(

@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Evidence, Severity
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
@@ -27,7 +28,6 @@ from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, seconds
 
 ROUGH_LOOK_STEPS: Final = threshold(

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import LONG_STEP, StackDump
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import Frame, loop_over_loader, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import Floats, mean, median
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 CODE: Final = "slow-step"

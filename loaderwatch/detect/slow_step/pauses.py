@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Evidence, Param, Severity
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.limits import COLLECTOR_PART, Limits
@@ -37,7 +38,6 @@ from loaderwatch.detect.slow_step.long_steps import (
 )
 from loaderwatch.detect.slow_step.recompiling import recompiling
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, first_at
 
 ASLEEP_IN_PAUSE_RATIO: Final = threshold(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
@@ -17,7 +18,6 @@ from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user
 from loaderwatch.detect.measures.statistics import known, median
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 FEW_COMPILER_STACKS: Final = threshold(

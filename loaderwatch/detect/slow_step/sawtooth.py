@@ -16,16 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Param, Severity, Text
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
+from loaderwatch.core.records import BAD_BITS
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, quantile, total
 from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Seen, Steps, Swing, causes
-from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS
-from loaderwatch.detect.threshold import threshold
-from loaderwatch.detect.window import Columns, RankWindow, first_at
+from loaderwatch.detect.window import RankWindow, first_at
 
 CODE: Final = "gpu-sawtooth"
 SWING_LOOK_BACK_S: Final = threshold(30.0, "s", "chosen: five swings of up to six seconds fit into it")

@@ -25,15 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Param, Text
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import StackDump
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.gpu import FEW_TIMED
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import Frame, main_frames, saving, user_frame
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import PAUSE_FACTOR, PAUSE_S
-from loaderwatch.detect.threshold import threshold
-from loaderwatch.detect.window import Columns, RankWindow, first_at, seconds
+from loaderwatch.detect.window import RankWindow, first_at, seconds
 
 PHASES: Final = ("h2d", "forward", "backward", "optimizer")
 """The timed parts of a step, in which the loop launches kernels. The rest is the loop's own work."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from loaderwatch.core.facts import BETWEEN_STEPS, SCRIPT_WORK, StackDump
 from loaderwatch.core.system import TIMER_FUNCTIONS, waits_in
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.detector import CODE as INPUT_BOUND
@@ -41,7 +42,6 @@ from loaderwatch.detect.measures.stacks import (
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import CODE, STEPS_LOOK_BACK_S
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 LEAST_SCRIPT_WORK_S: Final = threshold(

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, StackDump
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.course import Course
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
@@ -24,7 +25,6 @@ from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_f
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, known, median
 from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.text import who
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 SLOWED_FACTOR: Final = threshold(

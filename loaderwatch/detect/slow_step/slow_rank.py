@@ -13,13 +13,13 @@ import numpy as np
 
 from loaderwatch.core.facts import SCRIPT_WORK
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS
 from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import mean, median
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow
 
 LARGER_BATCHES_FACTOR: Final = threshold(

@@ -1,8 +1,6 @@
 """A GPU that computes slower than it should: S48, code ``slow-step``.
 
-The bits in ``BAD_REASONS`` are those of NVML's clocks event reasons (nvml.h). A software power cap is benign
-as a rule and is excluded by health checks of clusters (azurehpc#595); hardware slowdowns and thermal ones are
-not.
+Which of NVML's reasons for a low clock are faults: ``core.records.BAD_REASONS``.
 """
 
 from __future__ import annotations
@@ -14,21 +12,15 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.answers import Param, Severity, Text
+from loaderwatch.core.records import BAD_BITS, BAD_REASONS
+from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.measures.gpu import device_phase_s
 from loaderwatch.detect.measures.statistics import mean, median, quantile
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.threshold import threshold
 from loaderwatch.detect.window import RankWindow, first_at, seconds
 
-BAD_REASONS: Final[dict[int, str]] = {
-    0x08: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "hardware power brake",
-}
-BAD_BITS: Final = sum(BAD_REASONS)
 WEAK_LOOK_BACK_NS: Final = threshold(
     8_000_000_000, "ns", "chosen: half of it must be bad readings, and an alert is due after ten seconds"
 )

@@ -12,6 +12,7 @@ from loaderwatch.core import answers
 from loaderwatch.core.answers import AlertState
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import StackDump
+from loaderwatch.core.from_records import from_records
 from loaderwatch.detect.finding import Finding, text_of, with_texts
 from loaderwatch.detect.incidents.tracker import Changes, Incident
 from loaderwatch.server.store.protocol import StoredAlert
@@ -30,8 +31,7 @@ class UnknownAlert(LoaderwatchError):
         )
 
 
-@dataclass(slots=True)
-class Alert:
+class Alert(msgspec.Struct):
     """One incident of a run. ``told`` is its severity when people were last told outside the page, None if never."""
 
     id: str
@@ -56,15 +56,7 @@ class Alert:
 
     def stored(self) -> StoredAlert:
         """Return the alert in the form that the store keeps."""
-        return StoredAlert(
-            id=self.id,
-            finding=_kept(self.finding),
-            state=self.state,
-            opened_ns=self.opened_ns,
-            updated_ns=self.updated_ns,
-            closed_ns=self.closed_ns,
-            silenced_until_ns=self.silenced_until_ns,
-        )
+        return from_records(StoredAlert, self, finding=_kept(self.finding))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +137,7 @@ class AlertBook:
     def incidents(self) -> list[Incident]:
         """Return the open incidents of an earlier server, for this server's tracker to continue."""
         return [
-            Incident(
-                id=alert.id.rpartition(_ID_SEPARATOR)[2],
-                key=alert.finding.key,
-                finding=alert.finding,
-                opened_ns=alert.opened_ns,
-                updated_ns=alert.updated_ns,
-                closed_ns=alert.closed_ns,
-            )
+            from_records(Incident, alert, id=alert.id.rpartition(_ID_SEPARATOR)[2], key=alert.finding.key)
             for alert in self._alerts.values()
         ]
 
@@ -273,14 +258,11 @@ def run_of(alert_id: str) -> str:
 def alert_of(stored: StoredAlert) -> Alert:
     """Make an alert of one from the store. People were told of it before, if it pages."""
     finding = _finding_of(msgspec.json.decode(stored.finding))
-    return Alert(
-        id=stored.id,
+    return from_records(
+        Alert,
+        stored,
         finding=finding,
-        state=stored.state if stored.state in ("firing", "acknowledged", "silenced") else "resolved",  # type: ignore[arg-type]
-        opened_ns=stored.opened_ns,
-        updated_ns=stored.updated_ns,
-        closed_ns=stored.closed_ns,
-        silenced_until_ns=stored.silenced_until_ns,
+        state=stored.state if stored.state in ("firing", "acknowledged", "silenced") else "resolved",
         told=finding.severity if finding.severity != "info" and stored.state != "silenced" else None,
     )
 
@@ -309,59 +291,18 @@ def _finding_of(kept: Any) -> Finding:
 def shape(alert: Alert, *, stack_texts: bool = True) -> answers.Finding:
     """Return the alert as ``GET /runs/{run}/findings`` gives it."""
     finding = alert.finding
-    return answers.Finding(
-        id=alert.id,
-        key=finding.key,
-        code=finding.code,
-        scenario=finding.scenario,
-        severity=finding.severity,
-        state=alert.state,
-        confidence=finding.confidence,
-        rank=finding.rank,
-        host=finding.host,
-        worker=finding.worker,
-        pid=finding.pid,
-        sample_indices=finding.sample_indices,
-        began_at=finding.began_ns / 1e9,
-        ended_at=None if finding.ended_ns is None else finding.ended_ns / 1e9,
-        title=finding.title,
-        cause=finding.cause,
-        advice=finding.advice,
-        evidence=finding.evidence,
-        lost_s=finding.lost_s,
-        gain_ceiling_ratio=finding.gain_ceiling_ratio,
-        gain_of=finding.gain_of,
+    return from_records(
+        answers.Finding,
+        alert,
+        finding,
         stacks=[stack_of(dump, text=stack_texts) for dump in finding.stacks],
         folded=[
-            answers.Folded(
-                key=folded.key,
-                code=folded.code,
-                scenario=folded.scenario,
-                severity=folded.severity,
-                title=folded.title,
-                evidence=folded.evidence,
-                began_at=folded.began_ns / 1e9,
-                warned_s=folded.warned_s,
-                title_text=text_of(folded, "title"),
-            )
-            for folded in finding.folded
+            from_records(answers.Folded, each, title_text=text_of(each, "title")) for each in finding.folded
         ],
-        rule=finding.rule,
-        params=finding.params,
-        frame=finding.frame,
-        also=finding.also,
         silenced_until=None if alert.silenced_until_ns is None else alert.silenced_until_ns / 1e9,
-        recovering=alert.recovering,
     )
 
 
 def stack_of(dump: StackDump, *, text: bool = True) -> answers.Stack:
     """Return a stack as the API gives it, with its text or without."""
-    return answers.Stack(
-        rank=dump.rank,
-        worker=dump.worker,
-        pid=dump.pid,
-        taken_at=dump.taken_ns / 1e9,
-        text=dump.text if text else "",
-        why=dump.why,
-    )
+    return from_records(answers.Stack, dump, **{} if text else {"text": ""})

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Verdict
+from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.crash.unexplained import ending
 from loaderwatch.detect.evidence import RunEvidence
@@ -79,17 +80,7 @@ def summary_of(
         state=state,
         attempt=window.attempt,
         attempts=max([window.attempt, *(one.number + 1 for one in earlier[-1:])]),
-        earlier=[
-            answers.Earlier(
-                attempt=one.number,
-                state=one.state,
-                began_at=one.began_ns / 1e9,
-                ended_at=one.ended_ns / 1e9,
-                steps=one.steps,
-                exit=ending(one),
-            )
-            for one in earlier
-        ],
+        earlier=[from_records(answers.Earlier, one, attempt=one.number, exit=ending(one)) for one in earlier],
         started_at=window.started_ns / 1e9,
         last_seen_at=(last_seen_ns or window.now_ns) / 1e9,
         now=window.now_ns / 1e9,
@@ -97,15 +88,7 @@ def summary_of(
         rank_count=len(rows),
         unwatched_count=sum(not row.watched and row.state == "live" for row in rows),
         host_count=len(hosts),
-        hosts=[
-            answers.Host(
-                name=host.info.name,
-                cpus=host.info.cpus,
-                usable_cpus=host.info.usable_cpus,
-                gpu_status=host.info.gpu_status,
-            )
-            for host in window.hosts.values()
-        ],
+        hosts=[from_records(answers.Host, host.info) for host in window.hosts.values()],
         steps=max((row.step or 0 for row in rows), default=0),
         eval_batches=max((row.eval_batches for row in rows), default=0),
         steps_per_s=use.steps_per_s,
@@ -220,14 +203,7 @@ def _progress(window: RunWindow) -> answers.Progress | None:
         global_step = told.global_step
         if global_step is not None and told.stage == "train" and rank.span is not None:
             global_step += max(0, rank.span.steps - told.at_steps)
-        return answers.Progress(
-            framework=told.framework,
-            version=told.framework_version,
-            stage=told.stage,
-            epoch=told.epoch,
-            max_epochs=told.max_epochs,
-            global_step=global_step,
-        )
+        return from_records(answers.Progress, told, version=told.framework_version, global_step=global_step)
     return None
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from loaderwatch.core import answers
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.clock import SECOND_NS, wall_ns
+from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.server.encoding import significant
@@ -96,26 +97,22 @@ def epochs(
     """Answer ``GET /runs/{run}/epochs``."""
     begin_ns, end_ns = store.run(run_id).span_of(attempt)
     return [
-        answers.Epoch(
-            rank=row["rank"],
-            loader=row["loader"],
-            epoch=row["epoch"],
-            began_at=row["request_ns"] / 1e9,
-            iter_s=_seconds(row["iter_ns"]),
-            sampler_s=_seconds(row["sampler_ns"]),
-            first_wait_s=_seconds(row["first_wait_ns"]),
-            iter_kind=_name(IterKind, row["iter_kind"]),
-            workers=row["workers"],
-            drained=row["drained"],
-            gap_s=_seconds(row["gap_ns"]),
-            ended_at=_seconds(row["end_ns"]),
-            teardown_s=_seconds(row["teardown_ns"]),
-            batches=row["batches"],
-            ended_by=_name(EndedBy, row["ended_by"]),
-        )
+        epoch_of(row)
         for row in store.epochs(run_id, rank, limit)
         if begin_ns <= (row["request_ns"] or 0) < end_ns
     ]
+
+
+def epoch_of(row: dict[str, Any]) -> answers.Epoch:
+    """Return an epoch from a row of ``Store.epochs``."""
+    return from_records(
+        answers.Epoch,
+        row,
+        began_at=row["request_ns"] / 1e9,
+        ended_at=seconds(row["end_ns"]),
+        iter_kind=_name(IterKind, row["iter_kind"]),
+        ended_by=_name(EndedBy, row["ended_by"]),
+    )
 
 
 def fetches(
@@ -151,15 +148,7 @@ def slow_samples(
     """Answer ``GET /runs/{run}/slow-samples``."""
     check_count("limit", limit, 1, MAX_LIMIT)
     return [
-        answers.SlowSample(
-            rank=row["rank"],
-            loader=row["loader"],
-            worker=row["worker"],
-            index=row["slow_index"],
-            slow_s=row["slow_ns"] / 1e9,
-            fetch_s=_seconds(row["fetch_ns"]),
-            at=row["request_ns"] / 1e9,
-        )
+        from_records(answers.SlowSample, row, index=row["slow_index"], at=row["request_ns"] / 1e9)
         for row in store.slow_samples(run_id, rank, limit)
     ]
 
@@ -248,7 +237,8 @@ def _seconds_column(values: NDArray[np.int64]) -> list[float | None]:
     return or_none(np.where(values == UNKNOWN, np.nan, values / 1e9))
 
 
-def _seconds(value: int | None) -> float | None:
+def seconds(value: int | None) -> float | None:
+    """Return nanoseconds as seconds; None where they are not known."""
     return None if value is None else value / 1e9
 
 

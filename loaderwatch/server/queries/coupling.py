@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from loaderwatch.core import answers
+from loaderwatch.core.from_records import from_records
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
 from loaderwatch.detect.measures.coupling import Coupling
@@ -20,16 +21,11 @@ def coupling_of(run: RunEvidence) -> answers.Coupling:
     found = run.recent_coupling or Coupling("unknown", "the run has a single rank")
     found = with_open_iteration(run.window, found, run.use)
     standing = places(run)
-    going = answers.Coupling(
-        state=found.state,
-        reason=found.reason,
-        source=found.source,
-        iterations=found.iterations,
+    going = from_records(
+        answers.Coupling,
+        found,
         waiting=list(found.waiting),
         waited_for=list(found.waited_for),
-        wait_s=found.wait_s,
-        cause=found.cause,
-        where=found.where,
         ranks=list(found.shares),
         places=[_place(place) for place in standing],
         given_up_in_s=None,
@@ -55,12 +51,9 @@ def coupling_of(run: RunEvidence) -> answers.Coupling:
 
 
 def _place(place: Place) -> answers.Place:
-    return answers.Place(
-        ranks=place.ranks,
-        state=place.state,
-        collective=place.collective,
-        stands=place.stands,
-        at=place.at,
+    return from_records(
+        answers.Place,
+        place,
         for_s=place.position.age_s if place.state == "stands" else None,
         stack=None if place.dump is None else stack_of(place.dump),
     )

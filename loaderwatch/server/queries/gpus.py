@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from itertools import islice
 
-import msgspec
-
 from loaderwatch.core import answers
 from loaderwatch.core.facts import GpuState
-from loaderwatch.detect.slow_step.weak_gpu import BAD_REASONS
+from loaderwatch.core.from_records import from_records
+from loaderwatch.core.records import BAD_REASONS
 from loaderwatch.detect.window import HostWindow, RunWindow
 
 
@@ -35,25 +34,15 @@ def gpus_of(host: HostWindow) -> list[answers.Gpu]:
     for info in host.gpus[: len(ranks)]:  # further entries are of further ranks on the same GPUs
         state = states.get(info.gpu) or GpuState(gpu=info.gpu)
         found.append(
-            answers.Gpu(
+            from_records(
+                answers.Gpu,
+                info,
+                state,
+                host,
                 host=host.info.name,
-                gpu=info.gpu,
-                uuid=info.uuid,
-                name=info.name,
-                simulated=info.simulated,
                 ranks=ranks[info.gpu],
-                looked_at=None if host.looked_ns is None else host.looked_ns / 1e9,
-                utilization_ratio=state.utilization_ratio,
-                memory_used_bytes=state.memory_used_bytes,
-                memory_total_bytes=state.memory_total_bytes,
-                power_w=state.power_w,
-                power_limit_w=state.power_limit_w,
-                sm_clock_hz=state.sm_clock_hz,
-                temperature_c=state.temperature_c,
                 slowed_by=[name for bit, name in BAD_REASONS.items() if (state.throttle_reasons or 0) & bit],
-                processes=[
-                    answers.GpuProcess(**msgspec.structs.asdict(process)) for process in state.processes
-                ],
+                processes=[from_records(answers.GpuProcess, process) for process in state.processes],
             )
         )
     return found

@@ -13,10 +13,12 @@ from loaderwatch.advise.audit import audit, not_told
 from loaderwatch.advise.facts import facts_of
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Text, Verdict
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.window import Columns, RankWindow, RunWindow
+from loaderwatch.detect.window import RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.live.event_stream import RunState
 from loaderwatch.server.live.judge import limits_of
@@ -31,6 +33,8 @@ from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts,
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 
 _LIST_S: Final = 0.3
+_SAMPLED: Final = ("state", "cpu_ratio", "rss_bytes", "threads", "fds")
+"""What a worker's row has of the table ``processes``."""
 
 
 def runs(parts: Parts, wanted: Callable[[str], bool] = lambda _: True) -> list[answers.RunRow]:
@@ -63,13 +67,12 @@ def stored_row(run: StoredRun, store: Store, now_ns: int) -> answers.RunRow:
 
 
 def _row_with(run: StoredRun, state: RunStatus, verdict: Verdict | None, steps: int | None) -> answers.RunRow:
-    return answers.RunRow(
-        run_id=run.run_id,
+    return from_records(
+        answers.RunRow,
+        run,
+        run.labels,
         name=run.shown_name,
         state=state,
-        started_at=run.started_ns / 1e9,
-        last_seen_at=run.last_seen_ns / 1e9,
-        world_size=run.world_size,
         hosts=[host.name for host in run.hosts[:MOST_HOSTS]],
         host_count=len(run.hosts),
         steps=steps,
@@ -77,9 +80,6 @@ def _row_with(run: StoredRun, state: RunStatus, verdict: Verdict | None, steps: 
         verdict=verdict.title if verdict else None,
         severity=verdict.severity if verdict else None,
         script=run.name,
-        tags=run.labels.tags,
-        note=run.labels.note,
-        pinned=run.labels.pinned,
         verdict_text=Text(verdict.rule, verdict.params, "title") if verdict and verdict.rule else None,
     )
 
@@ -227,33 +227,22 @@ def _rank_rows(rank: RankWindow) -> list[answers.Worker]:
 
 def _row_of(span: SpanInfo, made_ns: int, sample: dict[str, float | None]) -> answers.Worker:
     state = sample.get("state")
-    return answers.Worker(
-        rank=span.rank,
-        worker=span.worker,
-        loader=span.loader,
-        pid=span.pid,
-        phase=span.phase,
+    return from_records(
+        answers.Worker,
+        span,
+        sample or dict.fromkeys(_SAMPLED),
         phase_age_s=max(0.0, (made_ns - span.since_ns) / 1e9),
-        sample_index=span.sample_index,
         sample_age_s=None
         if span.sample_since_ns is None
         else max(0.0, (made_ns - span.sample_since_ns) / 1e9),
         os_state=span.os_state or (chr(int(state)) if state else None),
-        wchan=span.wchan,
-        cpu_ratio=sample.get("cpu_ratio"),
-        rss_bytes=sample.get("rss_bytes"),
-        threads=sample.get("threads"),
-        fds=sample.get("fds"),
-        alive=span.alive,
-        batches=span.batches,
     )
 
 
 def _newest_by_pid(processes: Columns) -> dict[int, dict[str, float | None]]:
     """Return the last row of each process; rows are in order of time."""
-    wanted = ("state", "cpu_ratio", "rss_bytes", "threads", "fds")
     newest = {int(pid): index for index, pid in enumerate(processes["pid"])}
-    return {pid: {name: _known(processes[name][index]) for name in wanted} for pid, index in newest.items()}
+    return {pid: {name: _known(processes[name][index]) for name in _SAMPLED} for pid, index in newest.items()}
 
 
 def _known(value: Any) -> float | None:

@@ -8,6 +8,7 @@ from loaderwatch.advise.other_options import Estimate, estimates_of
 from loaderwatch.advise.whatif import Option, WhatIf, what_if
 from loaderwatch.core import answers
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.from_records import from_records
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.measures.statistics import last
 from loaderwatch.detect.window import RunWindow
@@ -38,18 +39,15 @@ def what_if_of(run: RunEvidence, rank: int | None) -> list[answers.WhatIf]:
 def _answer(window: RunWindow, rank: int, loader: LoaderInfo, found: WhatIf) -> answers.WhatIf:
     cpus = found.pipeline.cpus
     free_bytes, free_in = _free(window, rank)
-    return answers.WhatIf(
+    return from_records(
+        answers.WhatIf,
+        found,
+        loader,
         rank=rank,
-        loader=loader.loader,
-        name=loader.name,
         measured_per_s=1 / found.measured_s,
         today=_setting(found.today),
         workers=[_setting(option) for option in found.workers],
-        knee=found.knee,
         others=[_setting(option) for option in found.others],
-        fetches=found.fetches,
-        fetch_s=found.fetch_s,
-        step_s=found.step_s,
         cpus=cpus if math.isfinite(cpus) else None,
         fetch_cpus=found.pipeline.fetch_cpus,
         options=[_option(one) for one in estimates_of(window, rank, loader.loader, found)],
@@ -71,24 +69,14 @@ def _free(window: RunWindow, rank: int) -> tuple[float, str]:
 
 
 def _option(estimate: Estimate) -> answers.LoaderOption:
-    return answers.LoaderOption(
-        change=estimate.change,
-        least_ratio=estimate.least_ratio,
-        most_ratio=estimate.most_ratio,
-        per_epoch_s=estimate.per_epoch_s,
-        rests_on=estimate.rests_on,
-        rests_on_text=estimate.basis,
-    )
+    return from_records(answers.LoaderOption, estimate, rests_on_text=estimate.basis)
 
 
 def _setting(option: Option) -> answers.LoaderSetting:
-    return answers.LoaderSetting(
-        num_workers=option.setting.num_workers,
-        prefetch_factor=option.setting.prefetch_factor,
-        in_order=option.setting.in_order,
-        steps_per_s=option.steps_per_s,
+    return from_records(
+        answers.LoaderSetting,
+        option,
+        option.setting,
         least_per_s=1 / option.most_s,
         most_per_s=1 / option.least_s,
-        gain_ratio=option.gain_ratio,
-        memory_bytes=option.memory_bytes,
     )

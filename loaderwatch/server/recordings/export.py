@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from loaderwatch.core import wire
 from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.window import Columns
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.recordings.recording import Recording
 from loaderwatch.server.store.protocol import Rest, Store, StoredEvent, StoredRun

@@ -13,9 +13,9 @@ import numpy as np
 
 from loaderwatch.core import wire
 from loaderwatch.core.clock import END_OF_TIME_NS, SECOND_NS
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.core.records import TABLES, TIME_COLUMN
-from loaderwatch.detect.window import Columns
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.recordings.analysis import alerts_of
 from loaderwatch.server.recordings.recording import BadRecording, Recording

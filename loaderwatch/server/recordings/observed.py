@@ -11,6 +11,7 @@ import numpy as np
 from loaderwatch.advise.comparison.compare import Observed
 from loaderwatch.advise.comparison.measures import MEASURES, SPEED
 from loaderwatch.core.answers import ComparedRun
+from loaderwatch.core.from_records import from_records
 from loaderwatch.detect.measures.statistics import Floats
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.store.protocol import Series, Store, StoredRun
@@ -44,15 +45,13 @@ def observed(store: Store, run_id: str) -> Observed:
     }
     values |= _epochs(run, store.epochs(run_id, None), first_ns)
     return Observed(
-        run=ComparedRun(
-            run_id=run_id,
+        run=from_records(
+            ComparedRun,
+            run,
             name=run.shown_name,
             state=state_now(run, time.time_ns()),
-            started_at=run.started_ns / 1e9,
             began_at=begin_ns / 1e9,
             seconds=max(0.0, (last_ns - begin_ns) / 1e9),
-            world_size=run.world_size,
-            steps=run.steps,
         ),
         values={name: each for name, each in values.items() if np.isfinite(each).any()},
         processes=run.processes,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from loaderwatch.core.clock import SECOND_NS
-from loaderwatch.detect.slow_step.weak_gpu import BAD_BITS, BAD_REASONS
+from loaderwatch.core.records import BAD_BITS, BAD_REASONS
 
 
 @dataclass(frozen=True)

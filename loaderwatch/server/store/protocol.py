@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import GpuInfo, HostInfo, Loss, ProcessInfo, ProcessState
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.window import Columns
 from loaderwatch.server.store.attempts import Attempt, UnknownAttempt
 
 MOST_EPOCH_ROWS: Final = 20_000

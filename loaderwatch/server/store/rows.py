@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.clock import SECOND_NS
+from loaderwatch.core.columns import known_ns
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.nesting import known_ns
 from loaderwatch.server.store.facts import LOADER_BASE, RunFacts
 from loaderwatch.server.store.metrics import LEVELS, SOURCES
 from loaderwatch.server.store.schema import DERIVED

@@ -81,6 +81,9 @@ _OTHERS: Final[dict[str, dict[str, str]]] = {
     "labels": {"said": "VARCHAR"},
 }
 
+REPLACED: Final[dict[str, str | None]] = {"alerts": "id", "labels": None}
+"""Tables whose rows are replaced, each with its key. None means that the table has one row."""
+
 
 def all_tables() -> dict[str, dict[str, str]]:
     """Return every table of a run's file with its columns and their SQL types."""

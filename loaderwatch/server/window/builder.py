@@ -9,16 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.facts import SpanInfo
-from loaderwatch.core.records import TIME_COLUMN, WHOLE_TABLES
+from loaderwatch.core.records import LEARNED_FROM, TIME_COLUMN, WHOLE_TABLES
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.window import (
-    LEARNED_FROM,
-    WINDOW_S,
-    HostWindow,
-    RankWindow,
-    RunWindow,
-    SummedRank,
-)
+from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindow, SummedRank
 from loaderwatch.server.store.facts import RunFacts
 from loaderwatch.server.store.protocol import PathTotals, RankTotals, StoredRun
 from loaderwatch.server.store.sequence_set import SequenceSet

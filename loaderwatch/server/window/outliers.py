@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.detect.window import Columns, SummedRank
+from loaderwatch.core.columns import Columns
+from loaderwatch.detect.window import SummedRank
 from loaderwatch.server.cadence import behind_s
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.device_clock import KNOWN_RATIO
+from loaderwatch.core.wait_rules import KNOWN_RATIO
 from loaderwatch.detect.measures.shares import RECENT_S
 from loaderwatch.server.window.row_buffer import LAYOUTS, Block
 

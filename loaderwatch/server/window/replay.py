@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
-from loaderwatch.detect.window import WINDOW_S, Columns, RunWindow
+from loaderwatch.detect.window import WINDOW_S, RunWindow
 from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.detailed import LARGE

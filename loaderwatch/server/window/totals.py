@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Clock
 from loaderwatch.core.records import UNKNOWN
-from loaderwatch.detect.device_clock import KNOWN_RATIO
+from loaderwatch.core.wait_rules import KNOWN_RATIO
 from loaderwatch.detect.measures.critical_path import PathSums
 from loaderwatch.server.store.facts import LOADER_BASE
 from loaderwatch.server.store.protocol import PathTotals, RankTotals

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from loaderwatch.detect.threshold import threshold
+from loaderwatch.core.threshold import threshold
 
 DETECT = Path(__file__).resolve().parents[3] / "loaderwatch" / "detect"
 MOST_WORDS = 30

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from loaderwatch.core.answers import Labels
-from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope
+from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.store.clickhouse.address import Address
 from loaderwatch.server.store.clickhouse.arrival import TableArrival
 from loaderwatch.server.store.clickhouse.cards import Cards
@@ -22,7 +21,7 @@ from loaderwatch.server.store.clickhouse.placement import Server
 from loaderwatch.server.store.clickhouse.run import ClickHouseRun
 from loaderwatch.server.store.clickhouse.schema import prepare
 from loaderwatch.server.store.deadline import Deadline, Stopped
-from loaderwatch.server.store.protocol import RunExists, StoredAlert, StoredRun, StoreError, UnknownRun
+from loaderwatch.server.store.protocol import Behind, RunExists, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.sql.open_run import OpenRun
 from loaderwatch.server.store.sql.rollup import LONGEST_S, PASS_S, REST
 from loaderwatch.server.store.sql.snapshot import Snapshot
@@ -152,24 +151,20 @@ class ClickHouseStore(SqlStore):
 
     # -- writing
 
-    def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store envelopes of any runs, which ClickHouse has on return. Return those that were not stored before."""
-        by_run: dict[str, list[Envelope]] = {}
-        for envelope in envelopes:
-            by_run.setdefault(envelope.run_id, []).append(envelope)
-        stored: list[Envelope] = []
-        for run_id, group in by_run.items():
-            if not self.owns(run_id):
-                raise Fenced(run_id)
-            with self._open(run_id, create=True, write=True) as run:
-                run.see_room()
-                try:
-                    stored.extend(run.append(group))
-                except BaseException:
-                    self._forget(run)  # its memory counts these envelopes as stored
-                    raise
+    @contextmanager
+    def _writing(self, run_id: str, *, create: bool = False) -> Iterator[OpenRun]:
+        if create and not self.owns(run_id):
+            raise Fenced(run_id)
+        with self._open(run_id, create=create, write=True) as run:
+            try:
+                yield run
+            except Behind:
+                raise
+            except BaseException:
+                self._forget(run)  # it may know more than is stored
+                raise
+            if create:
                 self.cards.known.setdefault(run_id, None)
-        return stored
 
     def _forget(self, run: ClickHouseRun) -> None:
         with self._lock:
@@ -200,18 +195,6 @@ class ClickHouseStore(SqlStore):
     def _arrived(self, run_id: str, card: StoredRun | None) -> None:
         with self._lock:
             self.cards.known[run_id] = card
-
-    def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
-        """Insert or replace alerts by id."""
-        if not alerts:
-            return
-        with self._open(run_id, write=True) as run:
-            run.save_alerts(alerts)
-
-    def label(self, run_id: str, labels: Labels) -> None:
-        """Replace what people have said of a run."""
-        with self._open(run_id, write=True) as run:
-            run.label(labels)
 
     def tidy(self) -> None:
         """Do the housekeeping, about once a second: sum up closed buckets, keep cards, forget idle runs."""

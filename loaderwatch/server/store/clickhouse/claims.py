@@ -20,11 +20,11 @@ from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.schema import STORED
 from loaderwatch.server.store.clickhouse.snapshot import text
 from loaderwatch.server.store.protocol import StoreError
+from loaderwatch.server.store.schema import REPLACED
 
 _ROOM: Final = 1 << 28  # numbers of commits in a claim
 REPLACING: Final = 1 << 62
 """What is added to the numbers of rows that replace others: it is above every time in ns, which were their numbers once."""
-SAID: Final = ("alerts", "labels")
 _ATTEMPTS: Final = 5
 
 
@@ -55,7 +55,7 @@ class Claim:
         before = self._newest(ready=True)
         self.commits = self.number  # the number of the newest commit
         self.replaced = REPLACING + self.number  # that of the newest row which replaced others
-        for table in SAID:
+        for table in REPLACED:
             others = [name for name in STORED[table].columns if name not in ("run", "commit")]
             names = ", ".join(f'"{name}"' for name in others)
             self._database.command(

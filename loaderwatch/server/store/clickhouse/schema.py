@@ -43,8 +43,7 @@ _KEYS: Final = {
     "acked": ("stream", "low"),
     "events": ("ordinal",),
     "dirty": ("level", "source", "t_ns"),
-    "alerts": ("id",),
-    "labels": (),
+    **{table: () if key is None else (key,) for table, key in schema.REPLACED.items()},
 }
 
 
@@ -99,7 +98,7 @@ def _tables() -> dict[str, Table]:
             key = DIGEST_TABLES[name].key
         else:
             key = ("key", "t_ns") if name in rollups else _KEYS[name]
-        replacing = {*rollups, *DIGEST_TABLES, "dirty", "alerts", "labels"}
+        replacing = {*rollups, *DIGEST_TABLES, "dirty", *schema.REPLACED}
         found[name] = Table(name, types, key, name in replacing)
     found["cards"] = Table(
         "cards", {"run": "LowCardinality(String)", "commit": "UInt64", "card": "String"}, (), True

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from loaderwatch.server.store.clickhouse.database import Database
 from loaderwatch.server.store.clickhouse.schema import DIGEST_TABLES, STORED, SUMMED
 from loaderwatch.server.store.metrics import DIGESTS, LEVELS
+from loaderwatch.server.store.schema import REPLACED
 from loaderwatch.server.store.sql.open_run import objects
 from loaderwatch.server.store.sql.snapshot import COLUMNS
 
@@ -130,7 +131,7 @@ class ClickHouseSnapshot:
         if name == "dirty":
             dirty = f"(clean = 0 OR clean < {SUMMED} AND (level, source) IN ({_WITH_DIGESTS}))"
             return f"SELECT level, source, t_ns FROM {stored} FINAL WHERE {ours} AND {dirty}"
-        if name in ("alerts", "labels"):
+        if name in REPLACED:
             ours += f" AND commit >= {self._commits.replaced_from}"
         if name in DIGEST_TABLES and DIGEST_TABLES[name].together:
             newest = f"SELECT t_ns, max(commit) FROM {stored} WHERE {ours} GROUP BY t_ns"

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import duckdb
 
-from loaderwatch.core.answers import Labels
-from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store.deadline import Deadline, Stopped
 from loaderwatch.server.store.duckdb.arrival import FileArrival
 from loaderwatch.server.store.duckdb.files import RunFiles
 from loaderwatch.server.store.duckdb.runfile import RunFile
-from loaderwatch.server.store.protocol import StoredAlert, StoredRun, StoreError, UnknownRun
+from loaderwatch.server.store.protocol import Behind, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.store.sql.open_run import OpenRun
 from loaderwatch.server.store.sql.rollup import LONGEST_S, PASS_S, REST
 from loaderwatch.server.store.sql.snapshot import Snapshot
@@ -52,45 +50,22 @@ class DuckDBStore(SqlStore):
 
     # -- writing
 
-    def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store envelopes of any runs, which are on disk on return. Return those that were not stored before."""
-        by_run: dict[str, list[Envelope]] = {}
-        for envelope in envelopes:
-            by_run.setdefault(envelope.run_id, []).append(envelope)
-        stored: list[Envelope] = []
-        for run_id, group in by_run.items():
-            with self._files.open(run_id, create=True) as file:
-                file.see_room()
-                try:
-                    stored.extend(file.append(group))
-                except duckdb.Error as error:
-                    self._files.forget(file)
+    @contextmanager
+    def _writing(self, run_id: str, *, create: bool = False) -> Iterator[OpenRun]:
+        with self._files.open(run_id, create=create) as file:
+            try:
+                yield file
+            except Behind:
+                raise
+            except BaseException as error:
+                self._files.forget(file)  # it may know more than is stored
+                if isinstance(error, duckdb.Error):
                     raise StoreError(f"{file.path} could not be written: {error}") from error
-                except BaseException:
-                    # the open file counts these envelopes as stored, so it is opened anew
-                    self._files.forget(file)
-                    raise
-        return stored
+                raise
 
     def arrive(self, run_id: str) -> FileArrival:
         """Begin to take in a run that comes from elsewhere."""
         return FileArrival(self._files, run_id)
-
-    def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
-        """Insert or replace alerts by id."""
-        self._write(run_id, lambda file: file.save_alerts(alerts))
-
-    def label(self, run_id: str, labels: Labels) -> None:
-        """Replace what people have said of a run."""
-        self._write(run_id, lambda file: file.label(labels))
-
-    def _write(self, run_id: str, change: Callable[[RunFile], None]) -> None:
-        with self._files.open(run_id) as file:
-            try:
-                change(file)
-            except duckdb.Error as error:
-                self._files.forget(file)
-                raise StoreError(f"{file.path} could not be written: {error}") from error
 
     def tidy(self) -> None:
         """Do the housekeeping, about once a second: update rollups and cards, close idle files."""

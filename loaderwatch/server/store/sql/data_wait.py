@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from loaderwatch.detect.device_clock import KNOWN_RATIO
+from loaderwatch.core.wait_rules import KNOWN_RATIO
 from loaderwatch.server.store.metrics import SOURCES, SPANS, Metric, Source
 from loaderwatch.server.store.rows import EVENTS_COME_NS
 from loaderwatch.server.store.sql import rollup

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -13,12 +15,16 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import wall_ns
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import SpanInfo
-from loaderwatch.core.wire import Envelope
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.wire import Envelope, decode_json
+from loaderwatch.server.store import rows
 from loaderwatch.server.store.facts import RunFacts, pack_event, unpack_event
-from loaderwatch.server.store.protocol import Behind, StoredRun
+from loaderwatch.server.store.protocol import Behind, StoredAlert, StoredRun
 from loaderwatch.server.store.sequence_set import SequenceSet
-from loaderwatch.server.store.sql import rollup
+from loaderwatch.server.store.sql import rollup, row_queries
+from loaderwatch.server.store.sql.snapshot import Snapshot, columns_of
 
 SPANS_EVERY_NS: Final = 900_000_000
 """Open spans are kept once a second for each stream, which is enough for a replay at 1 Hz."""
@@ -29,16 +35,24 @@ LAST_EVENTS: Final = 200
 Event = tuple[int, int, bool, int, bytes]
 """A row of the table ``events``: ordinal, time, whether a fact changed, records lost, body."""
 
+Insert: TypeAlias = Callable[[str, Columns], None]
+"""Inserts rows into a table."""
+
 
 class OpenRun(ABC):
-    """Facts, sequence numbers and open waits of a run: what is new in an envelope, and what lists of runs show.
+    """Facts, sequence numbers and open waits of a run. They tell which parts of an envelope are new.
 
-    After an error in storing, the object may know more than the database does: drop it and read the run again.
+    Its methods store envelopes, alerts and labels in either database. A subclass says how rows are inserted
+    so that all of them count or none. After an error in storing, the object may know more than the database.
+    Drop the object then, and read the run again.
     """
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.lock = threading.RLock()  # held while envelopes are stored
+        self.used_s = time.monotonic()
+        self.readers = 0
+        self.changed = False  # something was stored since housekeeping last had nothing to do
         self.facts = RunFacts()
         self.lost_records = 0
         self.newest_ns = 0
@@ -52,6 +66,110 @@ class OpenRun(ABC):
         self._pace = rollup.Pace()
         self._labels = Labels()
         self._card = self._draw_card()
+
+    def _load(self, snapshot: Snapshot) -> None:
+        """Read what is known of the run."""
+        run = snapshot.execute
+        for (body,) in run("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
+            self.facts.take(unpack_event(body))
+        last, lost = run("SELECT max(ordinal), sum(lost) FROM events").fetchall()[0]
+        self._ordinal = (last or 0) + 1
+        self.lost_records = int(lost or 0)
+        for stream, intervals in row_queries.sequences(snapshot).items():
+            self._streams.setdefault(stream, SequenceSet()).extend(intervals)
+        newest, received, first = run(
+            "SELECT max(made_ns), max(received_ns), min(first_ns) FROM acked"
+        ).fetchall()[0]
+        self.newest_ns, self.first_ns = int(newest or 0), int(first or 0)
+        self.received_ns = int(received or self.received_ns)
+        self._dirty = rollup.load_dirty(snapshot)
+        newest_events = f"SELECT body FROM events ORDER BY ordinal DESC LIMIT {LAST_EVENTS}"
+        self._open_waits = self._last_waits(lambda: (body for (body,) in run(newest_events).fetchall()))
+        # A file of an older version, which is only read, may lack the table.
+        said = run("SELECT said FROM labels").fetchone() if columns_of(snapshot, "labels") else None
+        self._labels = Labels() if said is None else decode_json(said[0], Labels)
+        self._card = self._draw_card()
+
+    # -- storing
+
+    @abstractmethod
+    def _commit(self) -> AbstractContextManager[Insert]:
+        """Give what inserts rows: all of them count when the block ends, or none."""
+
+    def _part(self) -> AbstractContextManager[Insert]:
+        """Give what inserts rows of a run that comes from elsewhere, which nobody sees before it is whole."""
+        return self._commit()
+
+    @abstractmethod
+    def _replace(self, table: str, columns: Columns) -> None:
+        """Store rows of a table of ``schema.REPLACED``. Older rows with the same key are replaced."""
+
+    def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
+        """Store the envelopes that are new, all of them or none; return them."""
+        with self.lock:
+            fresh = self._fresh(envelopes)
+            if not fresh:
+                return []
+            now_ns = wall_ns()
+            events = [event for each in fresh if (event := self._event(each))]
+            tables = rows.gather(fresh, self.facts)
+            firsts = [rows.first_time(each) for each in fresh]
+            with self._commit() as insert:
+                fresh_dirty = self._insert_rows(insert, tables, events)
+                insert("acked", _fresh_columns(fresh, firsts, now_ns))
+            self._add_dirty(fresh_dirty)
+            self.newest_ns = max(self.newest_ns, *(each.made_ns for each in fresh))
+            self.first_ns = min(self.first_ns or firsts[0], *firsts)
+            self.received_ns = now_ns
+            self.changed = True
+            for each in fresh:
+                self._note_open_waits(each)
+            if any(facts for _, _, facts, _, _ in events):
+                self._card = self._draw_card()
+            return fresh
+
+    def bring_in(self, tables: dict[str, rows.Arrays], events: Sequence[Event]) -> None:
+        """Store rows and events of a run that comes from elsewhere."""
+        with self.lock:
+            with self._part() as insert:
+                fresh_dirty = self._insert_rows(insert, tables, events)
+            self._add_dirty(fresh_dirty)
+
+    def _insert_rows(
+        self, insert: Insert, tables: dict[str, rows.Arrays], events: Sequence[Event]
+    ) -> list[tuple[int, str, int]]:
+        """Insert rows and events; return the buckets that become dirty with them."""
+        fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
+        if fresh_dirty:  # first: a bucket that is taken for dirty costs time only
+            insert("dirty", dirty_columns(fresh_dirty))
+        for name, arrays in tables.items():
+            insert(name, arrays)
+        if "steps" in tables and (long := rows.long_steps(tables["steps"])):
+            insert("long_steps", long)
+        if events:
+            insert("events", _event_columns(events))
+        return fresh_dirty
+
+    def _add_dirty(self, fresh_dirty: Iterable[tuple[int, str, int]]) -> None:
+        for index, name, t_ns in fresh_dirty:
+            self._dirty.setdefault((index, name), set()).add(t_ns)
+
+    def save_alerts(self, alerts: Sequence[StoredAlert]) -> None:
+        """Insert or replace alerts by id."""
+        newest = {alert.id: alert for alert in alerts}.values()
+        if newest:
+            names = StoredAlert.__struct_fields__
+            self._replace(
+                "alerts", {name: _column([getattr(alert, name) for alert in newest]) for name in names}
+            )
+
+    def label(self, said: Labels) -> None:
+        """Replace what people have said of the run."""
+        with self.lock:
+            self._replace("labels", {"said": _column([msgspec.json.encode(said).decode()])})
+            self._labels = said
+            self._card = self._draw_card()
+            self.changed = True
 
     def see_room(self) -> None:
         """Do nothing while more can be stored.
@@ -191,14 +309,29 @@ def objects(values: Sequence[Any]) -> NDArray[Any]:
     return array
 
 
-def acked_columns(sequences: Mapping[str, Iterable[tuple[int, int]]]) -> dict[str, NDArray[Any]]:
-    """Return the columns of the table ``acked`` that say which envelopes are stored."""
+def acked_columns(
+    sequences: Mapping[str, Iterable[tuple[int, int]]], newest_ns: int, received_ns: int, first_ns: int
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of the table ``acked`` for all envelopes of a run, which share their times."""
     every = [(stream, low, high) for stream, each in sequences.items() for low, high in each]
     streams, lows, highs = zip(*every, strict=True)
-    return {"stream": objects(streams), "low": np.array(lows), "high": np.array(highs)}
+    times = {"made_ns": newest_ns, "received_ns": received_ns, "first_ns": first_ns}
+    return {
+        "stream": objects(streams),
+        "low": np.array(lows),
+        "high": np.array(highs),
+        **{name: np.full(len(every), time_ns) for name, time_ns in times.items()},
+    }
 
 
-def fresh_columns(fresh: Sequence[Envelope], firsts: Sequence[int]) -> dict[str, NDArray[Any]]:
+def _column(values: Sequence[str | int | None]) -> NDArray[Any]:
+    """Return texts, or integers with UNKNOWN for None, as a column."""
+    if isinstance(values[0], str):
+        return objects(values)
+    return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)
+
+
+def _fresh_columns(fresh: Sequence[Envelope], firsts: Sequence[int], now_ns: int) -> dict[str, NDArray[Any]]:
     """Return the columns of ``acked`` for envelopes that come now; ``firsts`` are the times at which each begins, ns UTC."""
     return {
         "stream": objects([envelope.stream for envelope in fresh]),
@@ -206,10 +339,17 @@ def fresh_columns(fresh: Sequence[Envelope], firsts: Sequence[int]) -> dict[str,
         "high": np.array([envelope.seq for envelope in fresh]),
         "made_ns": np.array([envelope.made_ns for envelope in fresh]),
         "first_ns": np.array(firsts),
+        "received_ns": np.full(len(fresh), now_ns),
     }
 
 
-def event_columns(events: Sequence[Event]) -> dict[str, NDArray[Any]]:
+def dirty_columns(buckets: Sequence[tuple[int, str, int]]) -> dict[str, NDArray[Any]]:
+    """Return the columns of the table ``dirty`` for buckets: level, source and beginning of each."""
+    levels, sources, times = zip(*buckets, strict=True)
+    return {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)}
+
+
+def _event_columns(events: Sequence[Event]) -> dict[str, NDArray[Any]]:
     """Return the columns of the table ``events``."""
     ordinals, times, facts, lost, bodies = zip(*events, strict=True)
     return {

@@ -2,6 +2,9 @@
 
 The rules are those of that module, iteration by iteration, in SQL: what DDP's own collectives took beyond the rank that
 came last, else what the rank that waits longest for data waits longer. It is known only where the ranks go in step.
+
+One case differs. Ranks that read and work independently may have equal means by chance. This module compares
+each iteration, and says nothing of such ranks. Detectors compare the means, and may count waits.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.detect.measures.coupling import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
+from loaderwatch.core.wait_rules import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
 from loaderwatch.server.store.metrics import SOURCES
 from loaderwatch.server.store.sql import rollup
 from loaderwatch.server.store.sql.snapshot import Snapshot

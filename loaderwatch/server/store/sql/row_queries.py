@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.records import TABLES, UNKNOWN
-from loaderwatch.detect.window import Columns
 from loaderwatch.server.store import deadline
 from loaderwatch.server.store.facts import RunFacts, unpack_event
 from loaderwatch.server.store.metrics import SLOW_FETCHES

@@ -9,10 +9,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from loaderwatch.core.answers import Labels
 from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import Loss
-from loaderwatch.core.records import TABLES, WHOLE_TABLES
-from loaderwatch.detect.window import LEARNED_FROM, Columns
+from loaderwatch.core.records import LEARNED_FROM, TABLES, WHOLE_TABLES
+from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store.facts import unpack_event
 from loaderwatch.server.store.metrics import METRICS, SOURCES
 from loaderwatch.server.store.protocol import (
@@ -51,6 +53,38 @@ class SqlStore(ABC):
     def _read(self, run_id: str, question: Callable[[Snapshot, OpenRun], _T]) -> _T:
         with self._reading(run_id) as (snapshot, run):
             return question(snapshot, run)
+
+    @abstractmethod
+    def _writing(self, run_id: str, *, create: bool = False) -> AbstractContextManager[OpenRun]:
+        """Give a run to be written to; after an error it is read again. With ``create`` it may begin now.
+
+        Raises:
+            UnknownRun
+            StoreError: it cannot be written now; also when that shows within.
+        """
+
+    def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
+        """Store envelopes of any runs; they are on disk on return. Return those that were not stored yet."""
+        by_run: dict[str, list[Envelope]] = {}
+        for envelope in envelopes:
+            by_run.setdefault(envelope.run_id, []).append(envelope)
+        stored: list[Envelope] = []
+        for run_id, group in by_run.items():
+            with self._writing(run_id, create=True) as run:
+                run.see_room()
+                stored.extend(run.append(group))
+        return stored
+
+    def save_alerts(self, run_id: str, alerts: Sequence[StoredAlert]) -> None:
+        """Insert or replace alerts by id."""
+        if alerts:
+            with self._writing(run_id) as run:
+                run.save_alerts(alerts)
+
+    def label(self, run_id: str, labels: Labels) -> None:
+        """Replace what people have said of a run."""
+        with self._writing(run_id) as run:
+            run.label(labels)
 
     @abstractmethod
     def runs(self) -> list[StoredRun]:

@@ -1,8 +1,9 @@
-"""What a rank waits for others, over time."""
+"""What a rank waits for others, over time: charts say what the detectors' rule says of the same rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
+from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.detect.limits import Limits
+from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.sql import others_wait
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, steps, table
@@ -63,12 +67,53 @@ def _wait_ms(
     return [round(value * 1000, 3) for value in found.mean.tolist()]
 
 
+def _wait_s_by_chart(store: DuckDBStore) -> dict[int, float]:
+    """Mean seconds per iteration that each rank waits for others; empty where that is not known."""
+    asked = others_wait.Asked(T0, T0 + 3600 * SECOND, 3600 * SECOND, None)
+    with store._reading("run-1") as (snapshot, _):
+        rows = others_wait.per_rank(snapshot, asked)
+        means = f"SELECT key, sum(num) / sum(whole) / 1e9 FROM ({rows}) GROUP BY key"
+        return dict(snapshot.execute(means).fetchall())
+
+
+def _wait_s_by_rule(store: DuckDBStore) -> dict[int, float]:
+    """The same by the detectors' rule."""
+    found = RunEvidence(StoredWindows(store).of("run-1").window, replace(Limits(), recent_s=100.0)).coupling
+    assert found is not None
+    return {share.rank: share.others_s for share in found.shares} if found.in_step else {}
+
+
 def _flat(ms: int) -> Values:
     return np.full(ITERATIONS, ms)
 
 
 LATE = [_flat(LATE_MS), _flat(QUICK_MS), _flat(QUICK_MS)]
 WORK = [_flat(WORK_MS), _flat(WORK_MS + LATE_MS - QUICK_MS), _flat(WORK_MS + LATE_MS - QUICK_MS)]
+
+
+TURN = np.arange(ITERATIONS) % 2
+BY_TURNS = [QUICK_MS + 60 * TURN, QUICK_MS + 60 * (1 - TURN)]
+RANDOM = [np.random.default_rng(rank).integers(1, 80, ITERATIONS) for rank in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("data_ms", "work_ms", "collective_ms"),
+    [
+        pytest.param(LATE, WORK, None, id="the data of one is late"),
+        pytest.param(BY_TURNS, [165 - each for each in BY_TURNS], None, id="late by turns"),
+        pytest.param(RANDOM, [200 - each for each in RANDOM], None, id="late at random"),
+        pytest.param([_flat(5)] * 3, [_flat(100)] * 3, [30 + each for each in RANDOM], id="collectives tell"),
+        pytest.param(
+            RANDOM, [200 - each for each in RANDOM], [_flat(3)] * 3, id="durations tell more than collectives"
+        ),
+        pytest.param([_flat(50), _flat(5)], [_flat(100), _flat(40)], None, id="not in step"),
+    ],
+)
+def test_chart_and_detectors_say_the_same_of_the_same_rows(
+    store: DuckDBStore, data_ms: list[Values], work_ms: list[Values], collective_ms: list[Values] | None
+) -> None:
+    _send(store, data_ms, work_ms, collective_ms)
+    assert _wait_s_by_chart(store) == pytest.approx(_wait_s_by_rule(store))
 
 
 def test_all_wait_for_the_rank_whose_data_is_late(store: DuckDBStore) -> None:
@@ -116,6 +161,7 @@ def test_a_wait_in_which_the_gpu_worked_holds_nobody_up(store: DuckDBStore) -> N
     more = {"made_ns": ends, "processes": [process(rank, 3) for rank in range(3)]}
     store.append([envelope(2, stream="gpu", tables={"gpu_waits": waits}, **more)])  # type: ignore[arg-type]
     assert set(_wait_ms(store, 1)) <= {0.0}
+    assert _wait_s_by_chart(store) == pytest.approx(_wait_s_by_rule(store))
 
 
 def test_a_single_rank_waits_for_nobody(store: DuckDBStore) -> None:

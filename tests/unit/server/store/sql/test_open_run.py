@@ -1,4 +1,4 @@
-"""What people have said of a run, in its file and beside it."""
+"""What people have said of a run and its alerts, in its file and beside it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from loaderwatch.core.answers import Labels
 from loaderwatch.server.retention import delete_old_runs
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.server.store.protocol import StoredAlert
 from tests.fakes.runs import SECOND, T0, envelope
 
 SAID = Labels(name="baseline", tags=["resnet", "lr-3"], note='two lines\n"quoted"', pinned=True)
@@ -40,7 +41,7 @@ def test_a_file_of_before_says_nothing(tmp_path: Path) -> None:
     store = DuckDBStore(tmp_path / "runs")
     store.append([envelope(1)])
     with store._files.open("run-1") as file:
-        file.write([("DROP TABLE labels", [])])
+        file._connection.execute("DROP TABLE labels")
     store.close()
     (tmp_path / "runs" / "run-1.json").unlink()
     there = DuckDBStore(tmp_path / "runs", read_only=True)
@@ -57,4 +58,17 @@ def test_what_is_pinned_outlives_retention(tmp_path: Path) -> None:
     store.label("run-1", Labels())
     assert delete_old_runs(store, 30.0, later) == ["run-1"]
     assert later > T0
+    store.close()
+
+
+def test_of_alerts_with_one_id_the_last_one_counts(tmp_path: Path) -> None:
+    firing = StoredAlert(id="run-1.a", finding="{}", state="firing", opened_ns=T0, updated_ns=T0)
+    silenced = StoredAlert(
+        id="run-1.a", finding='{"key": "ä"}', state="silenced", opened_ns=T0, updated_ns=T0, closed_ns=T0
+    )
+    store = DuckDBStore(tmp_path / "runs")
+    store.append([envelope(1)])
+    for alerts in ([firing, silenced], [silenced, firing], []):
+        store.save_alerts("run-1", alerts)
+        assert store.alerts("run-1") == [alerts[-1] if alerts else firing]
     store.close()
