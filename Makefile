@@ -65,7 +65,7 @@ web-tools:
 	else echo "SKIPPED: the page's own tests and types, and axe: node and npm are not installed"; fi
 
 check-web: web-tools
-	@if [ -e node_modules/stamp ]; then node_modules/.bin/tsc --project tsconfig.json && node --test tests/web/*.test.js; fi
+	@if [ -e node_modules/stamp ]; then node_modules/.bin/tsc --project tsconfig.json && node --import ./tests/web/catalogues.js --test tests/web/*.test.js; fi
 
 # Four files at a time, as most tests wait for processes; in their order, what takes long first.
 pytest: $(VENV)/dev.stamp chromium web-tools

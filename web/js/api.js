@@ -1,6 +1,6 @@
 // Every call to the server, and the one kind of error they fail with.
 
-import { asked } from "./language.js";
+import { asked } from "./reader.js";
 import { NotOurs, doubt, renew, signed } from "./session.js";
 
 /** @typedef {import("./store.js").Range} Range */

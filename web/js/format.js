@@ -2,20 +2,26 @@
 
 import { shown, zoneName } from "./zone.js";
 
+/** @typedef {import("./reader.js").Language} Language */
+
 export const UNKNOWN = "–";
 const THIN = "\u202f"; // between number and unit: keeps them on one line
+const UNITS = {
+  en: { us: "µs", ms: "ms", s: "s", min: "min", h: "h", min_of_h: "min", days: "days", percent: `${THIN}%`, now: "just now", ago: " ago" },
+  zh: { us: "微秒", ms: "毫秒", s: "秒", min: "分钟", h: "小时", min_of_h: "分", days: "天", percent: "%", now: "刚刚", ago: "前" },
+};
 
 /** @param {number|null|undefined} v @returns {v is number} */
 function known(v) {
   return v !== null && v !== undefined && Number.isFinite(v);
 }
 
-/** 0.541 → "54 %"; small shares keep a digit: 0.034 → "3.4 %". @param {number|null|undefined} ratio */
-export function percent(ratio) {
+/** 0.541 → "54 %"; small shares keep a digit: 0.034 → "3.4 %". @param {number|null|undefined} ratio @param {Language} [language] */
+export function percent(ratio, language = "en") {
   if (!known(ratio)) return UNKNOWN;
   const v = ratio * 100;
   const digits = Math.abs(v) >= 9.95 || v === 0 ? 0 : 1;
-  return `${v.toFixed(digits)}${THIN}%`;
+  return `${v.toFixed(digits)}${UNITS[language].percent}`;
 }
 
 /** Three significant digits, grouped thousands: 9.73, 97.3, 973, 12,345. @param {number|null|undefined} v */
@@ -36,31 +42,33 @@ function group(v) {
   return String(v).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
-/** A duration in the unit that fits: 850 µs, 45 ms, 1.4 s, 71 s, 12 min, 3 h 05 min. @param {number|null|undefined} s @returns {string} */
-export function duration(s) {
+/** A duration in the unit that fits: 850 µs, 45 ms, 1.4 s, 71 s, 12 min, 3 h 05 min. @param {number|null|undefined} s @param {Language} [language] @returns {string} */
+export function duration(s, language = "en") {
   if (!known(s)) return UNKNOWN;
-  if (s < 0) return `-${duration(-s)}`;
-  if (s === 0) return `0${THIN}s`;
-  if (s < 0.0009995) return `${Math.max(1, Math.round(s * 1e6))}${THIN}µs`;
-  if (s < 0.00995) return `${(s * 1e3).toFixed(1)}${THIN}ms`;
-  if (s < 0.9995) return `${Math.round(s * 1e3)}${THIN}ms`;
-  if (s < 9.95) return `${s.toFixed(1)}${THIN}s`;
-  if (s < 119.5) return `${Math.round(s)}${THIN}s`;
+  if (s < 0) return `-${duration(-s, language)}`;
+  const unit = UNITS[language];
+  if (s === 0) return `0${THIN}${unit.s}`;
+  if (s < 0.0009995) return `${Math.max(1, Math.round(s * 1e6))}${THIN}${unit.us}`;
+  if (s < 0.00995) return `${(s * 1e3).toFixed(1)}${THIN}${unit.ms}`;
+  if (s < 0.9995) return `${Math.round(s * 1e3)}${THIN}${unit.ms}`;
+  if (s < 9.95) return `${s.toFixed(1)}${THIN}${unit.s}`;
+  if (s < 119.5) return `${Math.round(s)}${THIN}${unit.s}`;
   const minutes = Math.round(s / 60);
-  if (minutes < 120) return `${minutes}${THIN}min`;
+  if (minutes < 120) return `${minutes}${THIN}${unit.min}`;
   const hours = Math.floor(minutes / 60);
-  if (hours < 48) return `${hours}${THIN}h ${String(minutes % 60).padStart(2, "0")}${THIN}min`;
-  return `${Math.round(hours / 24)}${THIN}days`;
+  if (hours < 48) return `${hours}${THIN}${unit.h} ${String(minutes % 60).padStart(2, "0")}${THIN}${unit.min_of_h}`;
+  return `${Math.round(hours / 24)}${THIN}${unit.days}`;
 }
 
-/** How long ago, coarse so that it does not flicker. @param {number|null|undefined} s */
-export function ago(s) {
+/** How long ago, coarse so that it does not flicker. @param {number|null|undefined} s @param {Language} [language] */
+export function ago(s, language = "en") {
   if (!known(s)) return UNKNOWN;
-  if (s < 5) return "just now";
-  if (s < 60) return `${Math.floor(s / 5) * 5}${THIN}s ago`;
-  if (s < 3600) return `${Math.floor(s / 60)}${THIN}min ago`;
-  if (s < 48 * 3600) return `${Math.floor(s / 3600)}${THIN}h ago`;
-  return `${Math.floor(s / 86400)}${THIN}days ago`;
+  const unit = UNITS[language];
+  if (s < 5) return unit.now;
+  if (s < 60) return `${Math.floor(s / 5) * 5}${THIN}${unit.s}${unit.ago}`;
+  if (s < 3600) return `${Math.floor(s / 60)}${THIN}${unit.min}${unit.ago}`;
+  if (s < 48 * 3600) return `${Math.floor(s / 3600)}${THIN}${unit.h}${unit.ago}`;
+  return `${Math.floor(s / 86400)}${THIN}${unit.days}${unit.ago}`;
 }
 
 /** Bytes in binary units: 296 MiB. @param {number|null|undefined} v */

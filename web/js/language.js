@@ -1,10 +1,9 @@
 // The page's second language. Every text that is drawn passes through `say`, which looks for the English sentence in the catalogue:
 // the server's sentences and the page's own alike. What it has no words for stays as it is. `core/language.py` does the same in Python.
 
-const KEY = "loaderwatch.language";
+import { SOURCE, language } from "./reader.js";
 
 /**
- * @typedef {"en"|"zh"} Tongue
  * @typedef {[RegExp, string][]} Cuts - where a text is cut, and what stands there then
  * @typedef {{pattern: RegExp, anchor: string, weight: number, choices: string[][], said: string}} Sentence - of the catalogue
  */
@@ -58,8 +57,6 @@ const LATIN = /[A-Za-z0-9]/;
 const HAN = /[\u4e00-\u9fff]/;
 const ALL_HAN = /[\u4e00-\u9fff]/g;
 const HAN_PER_WORD = 8;
-/** Languages of browsers. */
-const CHINESE = /^zh\b/i;
 const FILLED = /\{(\d+)(?::([^}]*))?\}/g;
 
 /** A catalogue, ready to be asked. */
@@ -219,39 +216,18 @@ const isSaid = (text) => (text.match(ALL_HAN) ?? []).length > HAN_PER_WORD * wor
 
 /** @type {Language|null} */
 let spoken = null;
-/** @type {Tongue|null} */
-let wanted = null;
 
 /** A text as the reader reads it. @param {string} text @returns {string} */
 export const say = (text) => (spoken === null ? text : spoken.say(text));
 
-/** What the reader chose, else what the browser asks for. @returns {Tongue} */
-export function tongue() {
-  const saved = localStorage.getItem(KEY);
-  if (saved === "en" || saved === "zh") return saved;
-  return CHINESE.test(navigator.language) ? "zh" : "en";
-}
-
-/** The language to ask the server for; null where it answers in the page's by itself. @returns {Tongue|null} */
-export const asked = () => wanted;
-
-/** From the next visit on. @param {Tongue} chosen */
-export function saveTongue(chosen) {
-  localStorage.setItem(KEY, chosen);
-}
-
 /** Load the catalogue where one is needed; without it the page is in English. */
-export async function learn() {
-  wanted = CHINESE.test(navigator.language) ? "en" : null;
-  if (tongue() === "en") return;
+export async function learnSentences() {
+  if (language() === SOURCE) return;
   try {
     const answer = await fetch(new URL("../lang/zh.json", import.meta.url));
     if (!answer.ok) return;
     const { sentences, parts } = await answer.json();
     spoken = new Language({ ...sentences, ...parts });
-    wanted = "zh";
-    document.documentElement.lang = "zh-CN";
-    for (const written of document.querySelectorAll(".skip, .boot")) written.textContent = say(written.textContent ?? "");
   } catch {
     // no catalogue, no translation
   }

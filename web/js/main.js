@@ -8,7 +8,7 @@ import { h, render } from "./dom.js";
 import { listenTakes, takeRecording } from "./downloads.js";
 import { cardOf, commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
-import { learn, saveTongue, say, tongue } from "./language.js";
+import { learnSentences } from "./language.js";
 import { comparePage } from "./panels/compare.js";
 import { blocked, helpDialog, topBar } from "./panels/frame.js";
 import { rankPage, runPage } from "./panels/pages.js";
@@ -17,12 +17,14 @@ import { runsPage } from "./panels/runs.js";
 import { ACTED_EVERY_MS, Pace, pointsFor } from "./pace.js";
 import { draw as drawChart, load as loadPlotly, purge } from "./plotly.js";
 import { answered, neighbourOf } from "./ranks.js";
+import { language, saveLanguage } from "./reader.js";
 import { Refresher } from "./refresh.js";
 import { makeReport } from "./report.js";
 import { runActions } from "./run_actions.js";
 import { restore, signIn, wasSignedIn } from "./session.js";
 import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
 import { Stream, failure } from "./stream.js";
+import { learn, say } from "./texts.js";
 import { applyTheme, listenPrint, readPalette, savedTheme } from "./theme.js";
 import { saveUtc, savedUtc, useUtc } from "./zone.js";
 
@@ -107,8 +109,8 @@ const actions = {
     store.set({ theme });
     actions.tell(`Theme: ${theme === "auto" ? "as the system" : theme}`);
   },
-  nextTongue: () => {
-    saveTongue(tongue() === "zh" ? "en" : "zh");
+  nextLanguage: () => {
+    saveLanguage(language() === "zh" ? "en" : "zh");
     location.reload();
   },
   toggleUtc: () => {
@@ -359,11 +361,11 @@ function watchCards() {
 /** Tell screen readers of a new alert, once. @param {State} state */
 function announce(state) {
   const first = active(state.findings).find((f) => f.state === "firing");
-  const text = first === undefined ? "" : `${first.severity} alert: ${first.title}`;
+  const text = first === undefined ? "" : say("new-alert", { severity: first.severity, title: first.title });
   const which = first?.id ?? "";
   if (which !== announced) {
     announced = which;
-    announcer.textContent = say(text);
+    announcer.textContent = text;
   }
 }
 
@@ -546,6 +548,7 @@ function takeToken() {
 
 const token = takeToken();
 await learn();
+await learnSentences();
 if (token === null) await restore();
 else if (!(await enter(token, "This address holds a token that this server does not know."))) await restore();
 start();

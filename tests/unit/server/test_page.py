@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -158,8 +159,8 @@ def test_a_first_visit_is_light() -> None:
     What a browser receives is counted by ``tests/browser/test_visits.py``.
     """
     web = find_web()
-    sent = {path.relative_to(web).parts[0]: 0 for path in web.rglob("*.[jch]*") if path.is_file()}
-    for path in web.rglob("*.[jch]*"):
+    sent: Counter[str] = Counter()
+    for path in (*web.rglob("*.[jch]*"), *web.rglob("*.ftl")):
         if path.is_file():
             sent[path.relative_to(web).parts[0]] += len(gzip.compress(path.read_bytes(), 9))
     assert sum(sent.values()) <= 560_000

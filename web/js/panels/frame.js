@@ -4,8 +4,8 @@ import { h } from "../dom.js";
 import { downloadButtons } from "../downloads.js";
 import { clock, clockBare, duration, plural } from "../format.js";
 import { icon, logo } from "../icons.js";
-import { tongue } from "../language.js";
 import { nearest } from "../similar_runs.js";
+import { language } from "../reader.js";
 import { readingOf } from "../reading.js";
 import { active, isGoing, routeHash, serverNow } from "../store.js";
 import { zoneName } from "../zone.js";
@@ -50,7 +50,7 @@ export function topBar(state, act) {
       { type: "button", class: "icon-button", title: `Theme: ${state.theme} (t)`, "aria-label": `Theme: ${state.theme}. Change`, onclick: act.nextTheme },
       icon(state.theme === "auto" ? "auto" : state.theme === "dark" ? "moon" : "sun"),
     ),
-    h("button", { type: "button", class: "zone", lang: tongue() === "zh" ? "en" : "zh-CN", title: "Language / 语言 (l)", "aria-label": "English / 中文", onclick: act.nextTongue }, tongue() === "zh" ? "EN" : "中文"),
+    h("button", { type: "button", class: "zone", lang: language() === "zh" ? "en" : "zh-CN", title: "Language / 语言 (l)", "aria-label": "English / 中文", onclick: act.nextLanguage }, language() === "zh" ? "EN" : "中文"),
     h("button", { type: "button", class: "icon-button", title: "Keyboard (?)", "aria-label": "Keyboard shortcuts", "aria-expanded": String(state.help), onclick: act.toggleHelp }, icon("help")),
   );
 }
