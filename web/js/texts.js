@@ -33,6 +33,24 @@ const numeric = (format, language) => ([value]) => {
   throw new TypeError(`no number: ${value}`);
 };
 
+/** So many words of a list are said; of more words the last is how many are left. */
+const MOST_LISTED = 4;
+/** @type {Record<Language, {comma: string, and: string, more: (left: number) => string}>} */
+const LISTS = {
+  en: { comma: ", ", and: " and ", more: (left) => ` and ${left} more` },
+  zh: { comma: "、", and: " 和 ", more: (left) => ` 和另外 ${left} 个` },
+};
+
+/** Words that spaces separate as "a", "a and b" or "a, b, c and 3 more". @param {Language} language @returns {FluentFunction} */
+const listing = (language) => ([words]) => {
+  const { comma, and, more } = LISTS[language];
+  const items = String(words).split(" ");
+  const few = MOST_LISTED - 1;
+  if (items.length > MOST_LISTED) return items.slice(0, few).join(comma) + more(items.length - few);
+  const last = items.pop() ?? "";
+  return items.length === 0 ? last : items.join(comma) + and + last;
+};
+
 /**
  * The functions of catalogues by their names, which are those of `loaderwatch/texts/formats.py`. Numbers look as in the page's tables.
  * @param {Language} language @returns {Record<string, FluentFunction>}
@@ -44,6 +62,7 @@ const functionsOf = (language) => ({
   PERCENT: numeric(percent, language),
   COUNT: numeric(count, language),
   THREE_DIGITS: numeric(number, language),
+  LISTING: listing(language),
   KNOWN: ([value]) => (value instanceof FluentNone || (value instanceof FluentNumber && !Number.isFinite(value.value)) ? "no" : "yes"),
 });
 
