@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../../web/js", import.meta.url));
 /** Properties whose text nobody reads. */
-const UNREAD = new Set(["class", "className", "d", "viewBox", "transform", "key", "id", "type", "role", "href", "rel", "style", "family"]);
+const UNREAD = new Set(["class", "className", "d", "viewBox", "transform", "key", "id", "type", "role", "href", "rel", "style", "family", "hovermode", "reason"]);
 /** Functions whose text is for others than people. */
 const UNREAD_CALLS = new Set(["querySelector", "querySelectorAll", "getElementById", "addEventListener", "setAttribute", "setProperty"]);
 /** Modules with sentences that are not drawn: texts for the clipboard in English, the units of both languages, faults of catalogues. */

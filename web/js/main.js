@@ -8,7 +8,6 @@ import { h, render } from "./dom.js";
 import { listenTakes, takeRecording } from "./downloads.js";
 import { cardOf, commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
-import { learnSentences } from "./language.js";
 import { comparePage } from "./panels/compare.js";
 import { blocked, helpDialog, topBar } from "./panels/frame.js";
 import { rankPage, runPage } from "./panels/pages.js";
@@ -17,7 +16,7 @@ import { runsPage } from "./panels/runs.js";
 import { ACTED_EVERY_MS, Pace, pointsFor } from "./pace.js";
 import { draw as drawChart, load as loadPlotly, purge } from "./plotly.js";
 import { answered, neighbourOf } from "./ranks.js";
-import { language, saveLanguage } from "./reader.js";
+import { pageLanguage, saveLanguage } from "./reader.js";
 import { Refresher } from "./refresh.js";
 import { makeReport } from "./report.js";
 import { runActions } from "./run_actions.js";
@@ -110,7 +109,7 @@ const actions = {
     actions.tell(say("note-theme", { theme }));
   },
   nextLanguage: () => {
-    saveLanguage(language() === "zh" ? "en" : "zh");
+    saveLanguage(pageLanguage() === "zh" ? "en" : "zh");
     location.reload();
   },
   toggleUtc: () => {
@@ -549,7 +548,6 @@ function takeToken() {
 /** @param {string|null} token - that of the address */
 async function open(token) {
   await learn();
-  await learnSentences();
   if (token === null) await restore();
   else if (!(await enter(token, say("sign-in-unknown-token-in-address")))) await restore();
   start();

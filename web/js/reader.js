@@ -14,7 +14,7 @@ let drawn = SOURCE;
 let wanted = null;
 
 /** The language in which the page is drawn. @returns {Language} */
-export const language = () => drawn;
+export const pageLanguage = () => drawn;
 
 /** The language to ask the server for; null where the server answers in the page's language by itself. @returns {Language|null} */
 export const asked = () => wanted;

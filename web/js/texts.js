@@ -2,7 +2,7 @@
 // `loaderwatch/texts` does the same for what the server says. Load the catalogues (`learn`) before anything is drawn.
 
 import { FluentBundle, FluentNone, FluentNumber, FluentResource } from "../vendor/fluent/index.js";
-import { UNKNOWN, ago, bytes, count, duration, number, percent } from "./format.js";
+import { UNKNOWN, ago, bytes, count, duration, listed, number, percent } from "./format.js";
 import { SOURCE, chosenLanguage, drawIn } from "./reader.js";
 
 /**
@@ -33,24 +33,6 @@ const numeric = (format, language) => ([value]) => {
   throw new TypeError(`no number: ${value}`);
 };
 
-/** So many words of a list are said; of more words the last is how many are left. */
-const MOST_LISTED = 4;
-/** @type {Record<Language, {comma: string, and: string, more: (left: number) => string}>} */
-const LISTS = {
-  en: { comma: ", ", and: " and ", more: (left) => ` and ${left} more` },
-  zh: { comma: "、", and: " 和 ", more: (left) => ` 和另外 ${left} 个` },
-};
-
-/** Words that spaces separate as "a", "a and b" or "a, b, c and 3 more". @param {Language} language @returns {FluentFunction} */
-const listing = (language) => ([words]) => {
-  const { comma, and, more } = LISTS[language];
-  const items = String(words).split(" ");
-  const few = MOST_LISTED - 1;
-  if (items.length > MOST_LISTED) return items.slice(0, few).join(comma) + more(items.length - few);
-  const last = items.pop() ?? "";
-  return items.length === 0 ? last : items.join(comma) + and + last;
-};
-
 /**
  * The functions of catalogues by their names, which are those of `loaderwatch/texts/formats.py`. Numbers look as in the page's tables.
  * @param {Language} language @returns {Record<string, FluentFunction>}
@@ -62,7 +44,7 @@ const functionsOf = (language) => ({
   PERCENT: numeric(percent, language),
   COUNT: numeric(count, language),
   THREE_DIGITS: numeric(number, language),
-  LISTING: listing(language),
+  LISTING: ([words]) => listed(String(words).split(" "), undefined, undefined, language),
   KNOWN: ([value]) => (value instanceof FluentNone || (value instanceof FluentNumber && !Number.isFinite(value.value)) ? "no" : "yes"),
 });
 

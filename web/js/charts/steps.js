@@ -148,7 +148,7 @@ export function stepsFigure(input, palette) {
   const data = parts.map((part) => {
     const values = /** @type {Series} */ (input.data[part.metric]).mean.map((v) => (v === null ? null : v * 1000));
     const color = /** @type {string} */ (palette[part.color]);
-    return { ...area(points, values, color, { shape: part.hatch ? "/" : "", template: "%{y:.1f} ms" }), name: partName(part), stackgroup: "step", fill: "tonexty" };
+    return { ...area(points, values, color, { shape: part.hatch ? "/" : "", template: say("chart-ms-read", { value: "%{y:.1f}" }) }), name: partName(part), stackgroup: "step", fill: "tonexty" };
   });
   const top = ceiling(total);
   if (top !== null && first !== undefined) {

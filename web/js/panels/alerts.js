@@ -1,7 +1,7 @@
 // Alerts: one line each, unfolding to cause, advice, evidence and stacks; and the card of four facts for a hang.
 
 import { h } from "../dom.js";
-import { ago, clock, evidence, scope } from "../format.js";
+import { ago, clock, evidence } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
 import { isGoing, knownUntil, pairHash, routeHash, serverNow, stateNow } from "../store.js";
 import { say } from "../texts.js";
@@ -17,6 +17,16 @@ import { isRecovering } from "./verdict.js";
  * @typedef {import("../types.js").Worker} Worker
  * @typedef {import("../main.js").Actions} Actions
  */
+
+/** What a rank, worker and sample of a finding are called. @param {Finding} f @returns {string[]} */
+export function scope(f) {
+  const out = [];
+  if (f.rank !== null) out.push(say("rank-number", { rank: f.rank }));
+  if (f.worker !== null) out.push(f.worker < 0 ? say("finding-main-process") : say("worker-number", { worker: f.worker }));
+  const [sample] = f.sample_indices;
+  if (sample !== undefined) out.push(f.sample_indices.length === 1 ? say("finding-sample", { sample }) : say("finding-samples", { samples: f.sample_indices.length }));
+  return out;
+}
 
 /** Findings as they are now, with what the stream leaves out: stack texts, and where an advice was followed. @param {State} state @returns {Finding[]} */
 export function withStacks(state) {

@@ -27,7 +27,7 @@ export function loaderOf(state, rank, loader = null) {
 export function scriptFor(state, index, of) {
   const loader = loaderOf(state, of.rank, of.loader ?? null);
   if (index === undefined || loader?.iterable_dataset) return null;
-  return loadAlone({ index, worker: of.worker, rank: of.rank }, loader, state.summary?.name ?? "the script");
+  return loadAlone({ index, worker: of.worker, rank: of.rank }, loader, state.summary?.name ?? null);
 }
 
 /** The script of an alert's sample, to read and to copy; of several samples the first explains the alert. @param {Finding} f @param {State} state @param {Actions} act */

@@ -5,7 +5,7 @@ import { downloadButtons } from "../downloads.js";
 import { clock, clockBare } from "../format.js";
 import { icon, logo } from "../icons.js";
 import { nearest } from "../similar_runs.js";
-import { language } from "../reader.js";
+import { pageLanguage } from "../reader.js";
 import { readingOf } from "../reading.js";
 import { active, isGoing, routeHash, serverNow } from "../store.js";
 import { say } from "../texts.js";
@@ -51,7 +51,7 @@ export function topBar(state, act) {
       { type: "button", class: "icon-button", title: say("bar-theme", { theme: state.theme }), "aria-label": say("bar-theme-change", { theme: state.theme }), onclick: act.nextTheme },
       icon(state.theme === "auto" ? "auto" : state.theme === "dark" ? "moon" : "sun"),
     ),
-    h("button", { type: "button", class: "zone", lang: language() === "zh" ? "en" : "zh-CN", title: "Language / 语言 (l)", "aria-label": "English / 中文", onclick: act.nextLanguage }, language() === "zh" ? "EN" : "中文"),
+    h("button", { type: "button", class: "zone", lang: pageLanguage() === "zh" ? "en" : "zh-CN", title: "Language / 语言 (l)", "aria-label": "English / 中文", onclick: act.nextLanguage }, pageLanguage() === "zh" ? "EN" : "中文"),
     h("button", { type: "button", class: "icon-button", title: say("keyboard-help"), "aria-label": say("keyboard-shortcuts"), "aria-expanded": String(state.help), onclick: act.toggleHelp }, icon("help")),
   );
 }

@@ -76,7 +76,7 @@ function toolbar(runs, state, act) {
       "label",
       { class: "select" },
       h("span", {}, say("runs-sort")),
-      h("select", { value: listing.sort, onchange: (/** @type {any} */ e) => act.list({ sort: e.target.value }) }, Object.entries(SORTS).map(([key, { label }]) => h("option", { key, value: key, selected: key === listing.sort }, label))),
+      h("select", { value: listing.sort, onchange: (/** @type {any} */ e) => act.list({ sort: e.target.value }) }, Object.keys(SORTS).map((key) => h("option", { key, value: key, selected: key === listing.sort }, say("runs-sorted-by", { by: key })))),
     ),
     picked.length > 0 && compareBar(runs, picked, act),
   );

@@ -14,6 +14,7 @@ step-part = { $part ->
         [whole] step
        *[other_s] other
     }
+chart-ms-read = { $value } ms
 
 ## Speed, and what happened
 

@@ -58,7 +58,6 @@ sign-in-server-silent = The server does not answer.
 chart-library-not-loaded = the chart library could not be loaded
 reading-of-means = means of the time in view
 reading-at = at { $time }
-epoch = epoch { $epoch }
 epoch-of-loader = { $loader } · { $epoch }
 
 ## Downloads: a chart as CSV or PNG, and the page as a report

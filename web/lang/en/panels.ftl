@@ -143,6 +143,12 @@ acknowledge = Acknowledge
 silence-for-an-hour = Silence for 1 h
 open-rank = Open rank { $rank }
 evidence = Evidence
+finding-main-process = main process
+finding-sample = sample { $sample }
+finding-samples = { $samples ->
+        [one] { COUNT($samples) }{ "\u00A0" }sample
+       *[other] { COUNT($samples) }{ "\u00A0" }samples
+    }
 also-seen = Also seen, same cause
 also-warned = warned { DURATION($before_s) } before · { $scenario }
 
@@ -852,6 +858,13 @@ runs-which = Which runs
 runs-search = Search runs
 runs-search-in = Search name, host, #tag, verdict
 runs-sort = Sort
+runs-sorted-by = { $by ->
+        [seen] Last seen
+        [trouble] Trouble first
+        [name] Name
+        [steps] Most steps
+       *[newest] Newest
+    }
 runs-pick-another = { $name }: pick another run to compare it with
 runs-compare = Compare { $a } with { $b }
 runs-clear = Clear

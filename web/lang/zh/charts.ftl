@@ -13,6 +13,7 @@ step-part = { $part ->
         [whole] 训练步
        *[other_s] 其他
     }
+chart-ms-read = { $value } 毫秒
 
 ## 速度，以及发生过的事
 

@@ -58,7 +58,6 @@ sign-in-server-silent = 服务器没有应答。
 chart-library-not-loaded = 图表库加载失败
 reading-of-means = 当前时间范围内的平均值
 reading-at = { $time } 处
-epoch = epoch { $epoch }
 epoch-of-loader = { $loader } · { $epoch }
 
 ## 下载：图表存为 CSV 或 PNG，页面存为报告

@@ -116,6 +116,9 @@ acknowledge = 确认
 silence-for-an-hour = 静默 1 小时
 open-rank = 打开 rank { $rank }
 evidence = 依据
+finding-main-process = 训练进程
+finding-sample = 样本 { $sample }
+finding-samples = { COUNT($samples) } 个样本
 also-seen = 同一原因，另外还发现
 also-warned = 提前 { DURATION($before_s) }已告警 · { $scenario }
 
@@ -759,6 +762,13 @@ runs-which = 筛选运行
 runs-search = 搜索运行
 runs-search-in = 搜索名称、主机、#标签、结论
 runs-sort = 排序
+runs-sorted-by = { $by ->
+        [seen] 最近活跃
+        [trouble] 有问题的在前
+        [name] 名称
+        [steps] 步数最多
+       *[newest] 最新
+    }
 runs-pick-another = { $name }：再选一次运行与它对比
 runs-compare = 对比 { $a } 和 { $b }
 runs-clear = 清除
