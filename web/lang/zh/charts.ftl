@@ -47,7 +47,7 @@ chart-compute-duty = 计算占比
 chart-power = 功率
 chart-percent-read = { $value }%
 chart-queued = GPU 上排队的工作
-chart-batches-ready = 就绪的批次
+chart-batches-ready = 就绪的批次数
 chart-starved = 缺数据
 chart-starved-read = { PERCENT($starved_ratio) }{ KNOWN($per_step_s) ->
         [yes] ，每步 { DURATION($per_step_s) }
@@ -66,7 +66,7 @@ slowed-by-short = { $reason ->
         [hardware-thermal-slowdown] 硬件过热
         [software-thermal-slowdown] 过热
         [hardware-power-brake] 制动
-       *[power-cap] 上限
+       *[power-cap] 功率上限
     }
 
 ## 热力图

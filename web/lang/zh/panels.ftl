@@ -57,6 +57,8 @@ not-known-in-range = 此范围内无从得知
 cuda-events-come-late = CUDA 事件要晚几步才能给出结果。
 not-known-yet = 尚不清楚
 not-watched = 已停止观察
+joined-by-comma = { $before }，{ $next }
+joined-by-semicolon = { $before }；{ $next }
 copy-text = 复制 { $text }
 copied-text = 已复制 { $text }
 copy-failed = 无法复制，请手动选取：{ $text }
@@ -162,6 +164,7 @@ fetch-collate = 其中拼批
 fetch-on-cpu = 占用 CPU
 fetch-samples = 样本
 fetch-slowest-sample = 最慢样本
+fetch-slowest-took = dataset[{ $sample }]，{ DURATION($slow_s) }
 
 ## 一次运行的各次尝试
 
@@ -228,6 +231,7 @@ epoch-part = { $part ->
         [teardown] 收尾
        *[gap] 到下一个的间隔
     }
+epoch-part-took = { epoch-part } { DURATION($took_s) }
 epoch-part-in-legend = { $part ->
         [start] worker 启动
         [sampler] 采样器
@@ -807,7 +811,10 @@ stack-name = rank { $rank }，{ KNOWN($worker) ->
         [yes] worker { $worker }
        *[no] 训练进程
     } · pid { $pid }
-stack-of = { stack-name } 的调用栈
+stack-of = rank { $rank }{ KNOWN($worker) ->
+        [yes] 、worker { $worker } { "" }
+       *[no] { " " }训练进程
+    }的调用栈 · pid { $pid }
 stack-none = 没有取到调用栈。
 stack-why = { $why ->
         [open-span] 进行中的区间
