@@ -68,6 +68,7 @@ function loaderEpochs(one, several, state, act) {
   const shown = all ? known : known.slice(0, FIRST);
   const longest = Math.max(...shown.map(boundary), 1e-9);
   const now = serverNow(state);
+  const names = PARTS.map(({ part }) => say("epoch-part", { part }));
   return h(
     "div",
     { key: id },
@@ -85,15 +86,15 @@ function loaderEpochs(one, several, state, act) {
       h(
         "table",
         { class: "grid boundaries-table" },
-        h("thead", {}, h("tr", {}, [say("column-epoch"), say("epoch-boundary"), ...PARTS.map(({ part }) => say("epoch-part", { part }))].map((t, i) => h("th", { scope: "col", class: i > 1 ? "num" : "" }, t)))),
-        h("tbody", {}, shown.map((e, i) => row(e, known[i + 1], longest, now))),
+        h("thead", {}, h("tr", {}, [say("column-epoch"), say("epoch-boundary"), ...names].map((t, i) => h("th", { scope: "col", class: i > 1 ? "num" : "" }, t)))),
+        h("tbody", {}, shown.map((e, i) => row(e, known[i + 1], { longest, now, names }))),
       ),
     ),
   );
 }
 
-/** @param {EpochParts} e @param {EpochParts|undefined} before @param {number} longest @param {number} now */
-function row(e, before, longest, now) {
+/** @param {EpochParts} e @param {EpochParts|undefined} before @param {{longest: number, now: number, names: string[]}} table */
+function row(e, before, { longest, now, names }) {
   const left = LEFT.has(e.ended_by ?? "") ? say("epoch-ended-by", { by: e.ended_by }) : "";
   const ended = e.ended_at === null ? say("epoch-goes-on") : left;
   return h(
@@ -101,7 +102,7 @@ function row(e, before, longest, now) {
     { key: `${e.epoch}/${e.began_at}` },
     cell(say("column-epoch"), [h("b", {}, say("epoch-number", { epoch: e.epoch })), h("small", {}, withCommas([clock(e.began_at, now), ended]))]),
     cell(say("epoch-boundary"), bar(e, longest)),
-    PARTS.map((p) => cell(say("epoch-part", { part: p.part }), part(e, before, p.of), true)),
+    PARTS.map((p, i) => cell(names[i] ?? "", part(e, before, p.of), true)),
   );
 }
 

@@ -92,9 +92,9 @@ lane-collate = 拼批
 lane-slow-sample = 慢样本
 lane-open-fetch = 进行中的取数
 lane-late-fetch = 迟迟未完成的取数
-lane-fetch-read = worker { $worker } · { DURATION($took_s) }
-lane-sample-read = 最慢样本 { $sample }：{ DURATION($slow_s) }
-lane-collate-read = 拼批 { DURATION($collate_s) }
+lane-fetch-read = worker { $worker } · { $took }
+lane-sample-read = 最慢样本 { $sample }：{ $took }
+lane-collate-read = 拼批 { $took }
 lane-fetching-read = worker { $worker } · 取数已 { DURATION($age_s) }
 lane-open-sample-read = 样本 { $sample } 已 { DURATION($age_s) }
 
