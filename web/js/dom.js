@@ -1,7 +1,7 @@
 // A view is plain data (`h`), and `render` makes the document match it while keeping focus, scroll and open menus.
 // Text becomes text nodes only, so nothing a training script is called can turn into markup. What is drawn is in the reader's language.
 
-import { say } from "./language.js";
+import { say as sayText } from "./language.js";
 
 /**
  * @typedef {{tag: string, props: Record<string, any>, children: (VNode|string)[]}} VNode
@@ -158,7 +158,7 @@ function move(parent, node, next) {
 const READ = new Set(["title", "aria-label", "placeholder", "alt", "data-label"]);
 
 /** A text in the reader's language; code is the same in all. @param {string} text @param {Element} parent */
-const said = (text, parent) => (/^(CODE|PRE|TEXTAREA)$/i.test(parent.tagName) ? text : say(text));
+const said = (text, parent) => (/^(CODE|PRE|TEXTAREA)$/i.test(parent.tagName) ? text : sayText(text));
 
 /** @param {VNode|string} want @param {Element} parent @returns {Node} */
 function create(want, parent) {
@@ -192,6 +192,6 @@ function setProp(element, name, before, value) {
     element.removeAttribute(name);
   } else if (before !== value) {
     const text = value === true ? "" : plain(String(value));
-    element.setAttribute(name, READ.has(name) ? say(text) : text);
+    element.setAttribute(name, READ.has(name) ? sayText(text) : text);
   }
 }

@@ -107,7 +107,7 @@ const actions = {
     const theme = order[(order.indexOf(store.state.theme) + 1) % 3] ?? "auto";
     applyTheme(theme);
     store.set({ theme });
-    actions.tell(`Theme: ${theme === "auto" ? "as the system" : theme}`);
+    actions.tell(say("note-theme", { theme }));
   },
   nextLanguage: () => {
     saveLanguage(language() === "zh" ? "en" : "zh");
@@ -130,7 +130,7 @@ const actions = {
     event.preventDefault();
     const form = /** @type {HTMLFormElement} */ (event.target);
     const token = String(new FormData(form).get("token") ?? "").trim();
-    if (!(await enter(token, "This server does not know that token."))) return form.reset();
+    if (!(await enter(token, say("sign-in-unknown-token")))) return form.reset();
     stream?.close();
     stream = null;
     store.set({ link: "connecting" });
@@ -140,7 +140,7 @@ const actions = {
   takeRecording: (event) => {
     event.preventDefault();
     const { run } = store.state.route;
-    if (run !== null) takeRecording(run).catch((error) => actions.tell(`Not done: ${error.message}`));
+    if (run !== null) takeRecording(run).catch((error) => actions.tell(say("note-not-done", { why: error.message })));
   },
   toggleHelp: () => store.set({ help: !store.state.help }),
   toggle: (/** @type {string} */ id) => actions.open(id, !(store.state.open[id] ?? false)),
@@ -160,15 +160,15 @@ const actions = {
     document.getElementById("alerts")?.scrollIntoView({ block: "start", behavior: "smooth" });
     if (first !== undefined) /** @type {HTMLElement|null} */ (document.querySelector(`[id="finding-${CSS.escape(first.id)}"] [data-nav]`))?.focus({ preventScroll: true });
   },
-  acknowledge: (/** @type {string} */ id) => change(acknowledge(id), "Acknowledged"),
-  silence: (/** @type {string} */ id, /** @type {number} */ seconds) => change(silence(id, seconds), "Silenced for an hour"),
+  acknowledge: (/** @type {string} */ id) => change(acknowledge(id), say("note-acknowledged")),
+  silence: (/** @type {string} */ id, /** @type {number} */ seconds) => change(silence(id, seconds), say("note-silenced")),
   takeStacks: () => {
     const { run, rank } = store.state.route;
-    if (run !== null && rank !== null) void report(takeStacks(run, rank), "Stacks asked for; they arrive within a second or two");
+    if (run !== null && rank !== null) void report(takeStacks(run, rank), say("note-stacks-asked"));
   },
   copyLink: async () => {
     const link = location.href.split("#")[0] + frozenHash(store.state, location.hash);
-    actions.tell((await copy(link)) ? "Copied the address of exactly this" : `Could not copy; select it by hand: ${link}`);
+    actions.tell((await copy(link)) ? say("note-link-copied") : say("note-link-not-copied", { link }));
   },
   report: () => makeReport(store, { app, every: seeAll, title: title(store.state), tell: actions.tell }),
   ...runActions(store, (note) => actions.tell(note), () => loadRuns(), (hash) => actions.go(hash)),
@@ -192,7 +192,7 @@ async function report(answer, note) {
     actions.tell(note);
     return value;
   } catch (error) {
-    actions.tell(`Not done: ${error instanceof Error ? error.message : error}`);
+    actions.tell(say("note-not-done", { why: error instanceof Error ? error.message : String(error) }));
     return null;
   }
 }
@@ -464,7 +464,7 @@ async function enter(token, unknown) {
   try {
     if (await signIn(token)) problem = "";
   } catch {
-    problem = "The server does not answer.";
+    problem = say("sign-in-server-silent");
   }
   store.set({ sign_in: { ...store.state.sign_in, problem } });
   return problem === "";
@@ -546,9 +546,13 @@ function takeToken() {
   return token;
 }
 
-const token = takeToken();
-await learn();
-await learnSentences();
-if (token === null) await restore();
-else if (!(await enter(token, "This address holds a token that this server does not know."))) await restore();
-start();
+/** @param {string|null} token - that of the address */
+async function open(token) {
+  await learn();
+  await learnSentences();
+  if (token === null) await restore();
+  else if (!(await enter(token, say("sign-in-unknown-token-in-address")))) await restore();
+  start();
+}
+
+await open(takeToken());

@@ -1,7 +1,8 @@
 // The only module that touches Plotly. The library (0.8 MB) loads after the first paint, on the first chart drawn.
 
 import { fromAxis } from "./charts/axis.js";
-import { say } from "./language.js";
+import { say as sayText } from "./language.js";
+import { say } from "./texts.js";
 
 /**
  * @typedef {import("./charts/axis.js").Figure} Figure
@@ -38,7 +39,7 @@ export function load() {
     script.onerror = () => {
       loading = null;
       script.remove();
-      reject(new Error("the chart library could not be loaded"));
+      reject(new Error(say("chart-library-not-loaded")));
     };
     document.head.append(script);
   });
@@ -69,7 +70,7 @@ const READ = new Set(["name", "text", "hovertext", "title", "hovertemplate", "ti
 
 /** A figure's part with what people read in their language. @param {any} part @returns {any} */
 function spoken(part, read = false) {
-  if (typeof part === "string") return read ? say(part) : part;
+  if (typeof part === "string") return read ? sayText(part) : part;
   if (Array.isArray(part)) return read || typeof part[0] === "object" ? part.map((one) => spoken(one, read)) : part;
   if (part === null || typeof part !== "object" || ArrayBuffer.isView(part)) return part;
   return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, spoken(value, READ.has(name))]));

@@ -153,6 +153,17 @@ def test_plotly_is_the_bundle_that_its_recipe_makes() -> None:
     assert f"plotly.js {wanted} (MIT)" in licences
 
 
+def test_fluent_is_the_build_that_its_package_holds() -> None:
+    """``make fluent`` after a change of the version."""
+    package = find_web().parent / "node_modules" / "@fluent" / "bundle" / "esm"
+    if not package.exists():
+        pytest.skip("npm ci has not installed @fluent/bundle")
+    ours = find_web() / "vendor" / "fluent"
+    names = {path.name for pattern in ("*.js", "*.d.ts") for path in package.glob(pattern)}
+    assert {path.name for path in ours.iterdir()} == names | {"LICENSE.txt"}
+    assert [name for name in names if (ours / name).read_bytes() != (package / name).read_bytes()] == []
+
+
 def test_a_first_visit_is_light() -> None:
     """All files together, as they are sent, and 40 KB for what the charts show: 600 KB in Chinese, which has the catalogue besides.
 
