@@ -1,5 +1,6 @@
 // One lane per worker: each fetch a bar, collate its darker tail, slow samples outlined, the open fetch growing.
 
+import { duration } from "../format.js";
 import { say } from "../texts.js";
 import { MARGIN, NARROW, epochMarks, fade, timeLayout, toAxis, valueAxis } from "./axis.js";
 
@@ -14,6 +15,13 @@ const SLOW_FACTOR = 2;
 const SLOW_S = 0.1;
 /** An open fetch older than this, and than three usual ones, is drawn as a warning. */
 const LONG_OPEN_S = 1;
+
+/** Stand in a message for what differs from fetch to fetch. */
+const [FIRST, SECOND] = ["\ue001", "\ue002"];
+
+/** Thousands of fetches have the same words: these are said once, and filled in for each. @param {string} said */
+const filling = (said) => (/** @type {number|null|undefined} */ first, /** @type {number|null|undefined} */ took_s) =>
+  said.replace(FIRST, String(first)).replace(SECOND, duration(took_s));
 
 /** @param {Fetches} f @returns {boolean[]} which fetches were held up by one slow sample */
 export function slowOnes(f) {
@@ -58,6 +66,9 @@ export function lanesFigure(input, palette) {
   const fetches = [segments(), segments()];
   const collates = segments();
   const outlines = segments();
+  const fetch = filling(say("lane-fetch-read", { worker: FIRST, took: SECOND }));
+  const slowest = filling(say("lane-sample-read", { sample: FIRST, took: SECOND }));
+  const collating = filling(say("lane-collate-read", { took: SECOND }));
   /** @type {Map<number, number>} */
   const seen = new Map();
   f.worker.forEach((worker, i) => {
@@ -68,9 +79,9 @@ export function lanesFigure(input, palette) {
     const turn = (seen.get(worker) ?? 0) % 2; // neighbours alternate in shade so that back-to-back fetches stay countable
     seen.set(worker, turn + 1);
     const text = [
-      say("lane-fetch-read", { worker, took_s: took }),
-      f.slow_index[i] === null ? "" : say("lane-sample-read", { sample: f.slow_index[i], slow_s: f.slow_s[i] }),
-      collate > 0 ? say("lane-collate-read", { collate_s: collate }) : "",
+      fetch(worker, took),
+      f.slow_index[i] === null ? "" : slowest(f.slow_index[i], f.slow_s[i]),
+      collate > 0 ? collating(null, collate) : "",
     ];
     const label = text.filter(Boolean).join("<br>");
     if (slow[i]) add(outlines, began, began + took, y, label);

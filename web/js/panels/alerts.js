@@ -6,7 +6,7 @@ import { icon, severityIcon } from "../icons.js";
 import { isGoing, knownUntil, pairHash, routeHash, serverNow, stateNow } from "../store.js";
 import { say } from "../texts.js";
 import { fetchesButton, issueButton, lastFetches, loadAloneView, scriptFor } from "./culprit.js";
-import { button, copyAction, copyButton, marked } from "./parts.js";
+import { button, copyAction, copyButton, marked, withCommas } from "./parts.js";
 import { ownFrame, stackView } from "./stacks.js";
 import { isRecovering } from "./verdict.js";
 
@@ -234,7 +234,7 @@ export function hangCard(f, state, act) {
       fact(
         say("column-sample"),
         sample === undefined ? "–" : `dataset[${sample}]`,
-        sample === undefined ? say("hang-no-sample") : loader?.dataset_class ? `${loader.dataset_class}, ${loader.name}` : say("hang-load-alone"),
+        sample === undefined ? say("hang-no-sample") : loader?.dataset_class ? withCommas([loader.dataset_class, loader.name]) : say("hang-load-alone"),
         sample === undefined ? null : copyButton(`dataset[${sample}]`, act.tell),
       ),
       fact(say("hang-stuck-at"), own === null ? "–" : `${own.file.split("/").pop()}:${own.line}`, own === null ? say("hang-no-stack") : say("hang-in-function", { function: own.name }), null),

@@ -5,7 +5,7 @@ import { clock, duration } from "../format.js";
 import { serverNow, shownRank } from "../store.js";
 import { say } from "../texts.js";
 import { card } from "./frame.js";
-import { button, empty } from "./parts.js";
+import { button, empty, withCommas } from "./parts.js";
 import { cell } from "./tables.js";
 
 /**
@@ -68,6 +68,7 @@ function loaderEpochs(one, several, state, act) {
   const shown = all ? known : known.slice(0, FIRST);
   const longest = Math.max(...shown.map(boundary), 1e-9);
   const now = serverNow(state);
+  const names = PARTS.map(({ part }) => say("epoch-part", { part }));
   return h(
     "div",
     { key: id },
@@ -85,23 +86,23 @@ function loaderEpochs(one, several, state, act) {
       h(
         "table",
         { class: "grid boundaries-table" },
-        h("thead", {}, h("tr", {}, [say("column-epoch"), say("epoch-boundary"), ...PARTS.map(({ part }) => say("epoch-part", { part }))].map((t, i) => h("th", { scope: "col", class: i > 1 ? "num" : "" }, t)))),
-        h("tbody", {}, shown.map((e, i) => row(e, known[i + 1], longest, now))),
+        h("thead", {}, h("tr", {}, [say("column-epoch"), say("epoch-boundary"), ...names].map((t, i) => h("th", { scope: "col", class: i > 1 ? "num" : "" }, t)))),
+        h("tbody", {}, shown.map((e, i) => row(e, known[i + 1], { longest, now, names }))),
       ),
     ),
   );
 }
 
-/** @param {EpochParts} e @param {EpochParts|undefined} before @param {number} longest @param {number} now */
-function row(e, before, longest, now) {
-  const left = LEFT.has(e.ended_by ?? "") ? say("epoch-ended-by", { by: e.ended_by }) : null;
+/** @param {EpochParts} e @param {EpochParts|undefined} before @param {{longest: number, now: number, names: string[]}} table */
+function row(e, before, { longest, now, names }) {
+  const left = LEFT.has(e.ended_by ?? "") ? say("epoch-ended-by", { by: e.ended_by }) : "";
   const ended = e.ended_at === null ? say("epoch-goes-on") : left;
   return h(
     "tr",
     { key: `${e.epoch}/${e.began_at}` },
-    cell(say("column-epoch"), [h("b", {}, say("epoch-number", { epoch: e.epoch })), h("small", {}, [clock(e.began_at, now), ended].filter(Boolean).join(", "))]),
+    cell(say("column-epoch"), [h("b", {}, say("epoch-number", { epoch: e.epoch })), h("small", {}, withCommas([clock(e.began_at, now), ended]))]),
     cell(say("epoch-boundary"), bar(e, longest)),
-    PARTS.map((p) => cell(say("epoch-part", { part: p.part }), part(e, before, p.of), true)),
+    PARTS.map((p, i) => cell(names[i] ?? "", part(e, before, p.of), true)),
   );
 }
 
@@ -112,7 +113,7 @@ function boundary(e) {
 
 /** @param {EpochParts} e @param {number} longest */
 function bar(e, longest) {
-  const said = AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) => `${say("epoch-part", { part: p.part })} ${duration(e[p.of])}`).join(", ");
+  const said = withCommas(AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) => say("epoch-part-took", { part: p.part, took_s: e[p.of] })));
   return h(
     "span",
     { class: "boundary-bar", role: "img", "aria-label": said, title: said },

@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { clock, duration, number, percent } from "../format.js";
 import { pairHash, routeHash, serverNow } from "../store.js";
 import { say } from "../texts.js";
-import { empty, skeleton, stateBadge } from "./parts.js";
+import { empty, skeleton, stateBadge, withCommas } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -166,7 +166,7 @@ function courses(c, [a, b]) {
         "section",
         { class: "card course", key: metric, "aria-label": say("course-of-both", { metric }) },
         h("header", { class: "card-head" }, h("h2", {}, say("course-metric", { metric })), h("p", { class: "card-about" }, say("course-about"))),
-        h("ul", { class: "legend" }, h("li", {}, h("i", { class: "stroke stroke-a", "aria-hidden": "true" }), `A, ${c.a.name}`), h("li", {}, h("i", { class: "stroke stroke-b", "aria-hidden": "true" }), `B, ${c.b.name}`)),
+        h("ul", { class: "legend" }, h("li", {}, h("i", { class: "stroke stroke-a", "aria-hidden": "true" }), withCommas(["A", c.a.name])), h("li", {}, h("i", { class: "stroke stroke-b", "aria-hidden": "true" }), withCommas(["B", c.b.name]))),
         h(
           "div",
           { class: "course-box" },

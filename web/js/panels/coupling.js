@@ -5,7 +5,7 @@ import { icon } from "../icons.js";
 import { isGoing, routeHash } from "../store.js";
 import { say } from "../texts.js";
 import { card } from "./frame.js";
-import { empty, marked } from "./parts.js";
+import { empty, marked, withCommas } from "./parts.js";
 import { stackBody } from "./stacks.js";
 
 /**
@@ -176,9 +176,9 @@ function standstill(c, state, act) {
   return [
     waits.length > 0 && others.length > 0
       ? flow(
-          end(rankNamesFirst(c.waiting), say("stands-in", { number: c.waiting.length, place: [...new Set(waits.map(placeName))].join(", ") })),
+          end(rankNamesFirst(c.waiting), say("stands-in", { number: c.waiting.length, place: withCommas([...new Set(waits.map(placeName))]) })),
           marked(say("standing-since", { wait_s: c.wait_s, going })),
-          end(rankNamesFirst(c.waited_for), others.map(stand).join(", ")),
+          end(rankNamesFirst(c.waited_for), withCommas(others.map(stand))),
           say("standing-sentence", { ...listed(c.waiting), waited_for: rankNames(c.waited_for) }),
         )
       : waits.length > 1
@@ -207,7 +207,7 @@ const placeName = (p) => (p.state === "stands" ? say("phase-name", { phase: p.st
 function stand(p) {
   if (p.state !== "stands") return placeName(p);
   const where = /:\d+ in /.test(p.stands) ? p.stands : say("stands-in", { number: p.ranks.length, place: placeName(p) });
-  return p.at === null ? where : `${where}, ${p.at}`;
+  return withCommas([where, p.at ?? ""]);
 }
 
 /** @param {Place} p @param {number} i @param {Coupling} c @param {State} state @param {Actions} act */

@@ -92,7 +92,7 @@ export function lastFetches(worker, state) {
             h("td", {}, duration(f.collate_s[i])),
             h("td", {}, duration(f.cpu_s[i])),
             h("td", {}, count(f.samples[i])),
-            h("td", {}, slow === null || slow === undefined ? "–" : `dataset[${slow}], ${duration(f.slow_s[i])}`),
+            h("td", {}, slow === null || slow === undefined ? "–" : say("fetch-slowest-took", { sample: slow, slow_s: f.slow_s[i] })),
           );
         })
         .reverse(),

@@ -8,7 +8,7 @@ import { PAGE_ROWS } from "../ranks.js";
 import { serverNow } from "../store.js";
 import { say } from "../texts.js";
 import { card } from "./frame.js";
-import { empty, meter } from "./parts.js";
+import { empty, meter, withCommas } from "./parts.js";
 import { pager } from "./ranks.js";
 import { cell } from "./tables.js";
 
@@ -88,7 +88,7 @@ function row(g, named) {
     cell(say("gpu-utilization-column"), h("span", { class: "metered" }, meter(g.utilization_ratio, "gpu"), h("span", {}, percent(g.utilization_ratio)))),
     cell(say("gpu-memory-column"), h("span", { class: "metered gpu-memory" }, meter(share, ""), h("span", {}, memory))),
     cell(say("gpu-power-column"), [watts, g.power_limit_w !== null && h("small", {}, say("gpu-power-limit", { limit_w: g.power_limit_w }))], true),
-    cell(say("gpu-clock-column"), [mhz, g.slowed_by.length > 0 && h("small", { class: "late" }, g.slowed_by.map(slowedBy).join(", "))], true),
+    cell(say("gpu-clock-column"), [mhz, g.slowed_by.length > 0 && h("small", { class: "late" }, withCommas(g.slowed_by.map(slowedBy)))], true),
     cell(say("gpu-temperature-column"), g.temperature_c === null ? "–" : `${number(g.temperature_c)}\u202f°C`, true),
     cell(say("gpu-processes-column"), g.processes.length === 0 ? say("gpu-processes-none") : processes(g.processes)),
   );

@@ -18,6 +18,18 @@ export function marked(said) {
   });
 }
 
+/** @param {string[]} items - empty ones are left out @param {(before: string, next: string) => string} join */
+function joined(items, join) {
+  const [first = "", ...rest] = items.filter(Boolean);
+  return rest.reduce(join, first);
+}
+
+/** Remarks as one text, with commas between. @param {string[]} items - empty ones are left out */
+export const withCommas = (items) => joined(items, (before, next) => say("joined-by-comma", { before, next }));
+
+/** The same with semicolons. @param {string[]} items */
+export const withSemicolons = (items) => joined(items, (before, next) => say("joined-by-semicolon", { before, next }));
+
 /** @param {string} state */
 export const stateWord = (state) => say("run-state", { state });
 

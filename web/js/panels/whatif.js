@@ -4,7 +4,7 @@ import { h } from "../dom.js";
 import { bytes, number, percent } from "../format.js";
 import { say } from "../texts.js";
 import { card } from "./frame.js";
-import { button, empty, meter } from "./parts.js";
+import { button, empty, meter, withSemicolons } from "./parts.js";
 import { cell } from "./tables.js";
 
 /**
@@ -30,7 +30,7 @@ export function whatIfPanel(state, act) {
   return card(state, {
     id: "whatif",
     title: say("whatif-title"),
-    about: (list ?? []).map((w) => inShort(w, (list ?? []).length > 1)).join("; "),
+    about: withSemicolons((list ?? []).map((w) => inShort(w, (list ?? []).length > 1))),
     extra: button(say(open ? "hide" : "show"), () => act.open("whatif", !open), { "aria-expanded": String(open) }),
     height: "32px",
     flush: true,

@@ -98,9 +98,10 @@ lane-collate = collate
 lane-slow-sample = slow sample
 lane-open-fetch = open fetch
 lane-late-fetch = late fetch
-lane-fetch-read = worker { $worker } · { DURATION($took_s) }
-lane-sample-read = slowest sample { $sample }: { DURATION($slow_s) }
-lane-collate-read = collate { DURATION($collate_s) }
+# $took is a duration in words.
+lane-fetch-read = worker { $worker } · { $took }
+lane-sample-read = slowest sample { $sample }: { $took }
+lane-collate-read = collate { $took }
 lane-fetching-read = worker { $worker } · fetching for { DURATION($age_s) }
 lane-open-sample-read = sample { $sample } for { DURATION($age_s) }
 

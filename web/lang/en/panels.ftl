@@ -83,6 +83,8 @@ not-known-in-range = Not known in this range
 cuda-events-come-late = CUDA events tell it some steps later.
 not-known-yet = Not known yet
 not-watched = not watched any more
+joined-by-comma = { $before }, { $next }
+joined-by-semicolon = { $before }; { $next }
 copy-text = Copy { $text }
 copied-text = Copied { $text }
 copy-failed = Could not copy; select it by hand: { $text }
@@ -195,6 +197,7 @@ fetch-collate = of it collate
 fetch-on-cpu = on a CPU
 fetch-samples = Samples
 fetch-slowest-sample = Slowest sample
+fetch-slowest-took = dataset[{ $sample }], { DURATION($slow_s) }
 
 ## Attempts of a run
 
@@ -270,6 +273,7 @@ epoch-part = { $part ->
         [teardown] Teardown
        *[gap] Gap to the next
     }
+epoch-part-took = { epoch-part } { DURATION($took_s) }
 epoch-part-in-legend = { $part ->
         [start] workers’ start
         [sampler] sampler

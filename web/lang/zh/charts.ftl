@@ -48,7 +48,7 @@ chart-compute-duty = 计算占比
 chart-power = 功率
 chart-percent-read = { $value }%
 chart-queued = GPU 上排队的工作
-chart-batches-ready = 就绪的批次
+chart-batches-ready = 就绪的批次数
 chart-starved = 缺数据
 chart-starved-read = { PERCENT($starved_ratio) }{ KNOWN($per_step_s) ->
         [yes] ，每步 { DURATION($per_step_s) }
@@ -67,7 +67,7 @@ slowed-by-short = { $reason ->
         [hardware-thermal-slowdown] 硬件过热
         [software-thermal-slowdown] 过热
         [hardware-power-brake] 制动
-       *[power-cap] 上限
+       *[power-cap] 功率上限
     }
 
 ## 热力图
@@ -93,9 +93,9 @@ lane-collate = 拼批
 lane-slow-sample = 慢样本
 lane-open-fetch = 进行中的取数
 lane-late-fetch = 迟迟未完成的取数
-lane-fetch-read = worker { $worker } · { DURATION($took_s) }
-lane-sample-read = 最慢样本 { $sample }：{ DURATION($slow_s) }
-lane-collate-read = 拼批 { DURATION($collate_s) }
+lane-fetch-read = worker { $worker } · { $took }
+lane-sample-read = 最慢样本 { $sample }：{ $took }
+lane-collate-read = 拼批 { $took }
 lane-fetching-read = worker { $worker } · 取数已 { DURATION($age_s) }
 lane-open-sample-read = 样本 { $sample } 已 { DURATION($age_s) }
 

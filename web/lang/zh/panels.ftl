@@ -1,4 +1,5 @@
 ### 页面上的文字：卡片标题、表头、按钮，以及对所显示内容的简短说明。
+### 中文只有一种复数形式。只决定复数的参数也写出来，使两种语言的参数相同。
 
 ## 多处使用的词
 
@@ -14,8 +15,12 @@ steps-counted = { COUNT($steps) } 步
 hosts-counted = { COUNT($hosts) } 台主机
 runs-counted = { COUNT($runs) } 个运行
 attempts-counted = { COUNT($attempts) } 次尝试
-ranks-named = rank { LISTING($ranks) }
-ranks-named-first = Rank { LISTING($ranks) }
+ranks-named = { $number ->
+       *[other] rank { LISTING($ranks) }
+    }
+ranks-named-first = { $number ->
+       *[other] Rank { LISTING($ranks) }
+    }
 phase-name = { $phase ->
         [wait] 等待
         [forward] 前向
@@ -57,6 +62,8 @@ not-known-in-range = 此范围内无从得知
 cuda-events-come-late = CUDA 事件要晚几步才能给出结果。
 not-known-yet = 尚不清楚
 not-watched = 已停止观察
+joined-by-comma = { $before }，{ $next }
+joined-by-semicolon = { $before }；{ $next }
 copy-text = 复制 { $text }
 copied-text = 已复制 { $text }
 copy-failed = 无法复制，请手动选取：{ $text }
@@ -165,6 +172,7 @@ fetch-collate = 其中拼批
 fetch-on-cpu = 占用 CPU
 fetch-samples = 样本
 fetch-slowest-sample = 最慢样本
+fetch-slowest-took = dataset[{ $sample }]，{ DURATION($slow_s) }
 
 ## 一次运行的各次尝试
 
@@ -231,6 +239,7 @@ epoch-part = { $part ->
         [teardown] 收尾
        *[gap] 到下一个的间隔
     }
+epoch-part-took = { epoch-part } { DURATION($took_s) }
 epoch-part-in-legend = { $part ->
         [start] worker 启动
         [sampler] 采样器
@@ -319,13 +328,17 @@ coupling-about = 最近 { DURATION($span_s) }，取所有 rank 都完成的 { CO
 own-data-wait = 自身数据等待
 own-work = 自己的计算
 waits-for-other-ranks = 等其他 rank
-coupling-late = { $cause ->
-        [data] 等自己的数据 { DURATION($takes_s) }
-       *[work] 自身工作需 { DURATION($takes_s) }
+coupling-late = { $late ->
+       *[other] { $cause ->
+                [data] 等自己的数据 { DURATION($takes_s) }
+               *[work] 自身工作需 { DURATION($takes_s) }
+            }
     }
-coupling-early = { KNOWN($phase) ->
-        [yes] 在“{ phase-name }”中等待
-       *[no] 等待
+coupling-early = { $early ->
+       *[other] { KNOWN($phase) ->
+                [yes] 在“{ phase-name }”中等待
+               *[no] 等待
+            }
     }
 coupling-wait = <b>{ DURATION($wait_s) }</b>（每次迭代 { DURATION($iteration_s) }）
 coupling-sentence = { ranks-named-first } 每次迭代用 { DURATION($wait_s) }等 { $waited_for }
@@ -350,7 +363,9 @@ standing-since = <b>{ DURATION($wait_s) }</b>{ $going ->
     }
 standing-sentence = { ranks-named-first } 在等 { $waited_for }
 standing-each-for-others = 它们互相等待：各自停在不同的集合通信里。
-stands-in = 停在“{ $place }”中
+stands-in = { $number ->
+       *[other] 停在“{ $place }”中
+    }
 place-of-ranks = { $state ->
         [moving] 仍在运行
         [ended] 已结束
@@ -499,7 +514,9 @@ gpu-clock-column = SM 时钟频率
 gpu-temperature-column = 温度
 gpu-processes-column = 进程
 gpu-number = GPU { $gpu }
-gpu-of-ranks = GPU { $gpu }，rank { $ranks }
+gpu-of-ranks = GPU { $gpu }，{ $number ->
+       *[other] rank { $ranks }
+    }
 gpu-memory-of = { SIZE($used_bytes) } / { SIZE($total_bytes) }
 gpu-power-limit = 上限 { COUNT($limit_w) }{ "\u202F" }W
 gpu-processes-none = 未列出
@@ -817,7 +834,10 @@ stack-name = rank { $rank }，{ KNOWN($worker) ->
         [yes] worker { $worker }
        *[no] 训练进程
     } · pid { $pid }
-stack-of = { stack-name } 的调用栈
+stack-of = rank { $rank }{ KNOWN($worker) ->
+        [yes] 、worker { $worker } { "" }
+       *[no] { " " }训练进程
+    }的调用栈 · pid { $pid }
 stack-none = 没有取到调用栈。
 stack-why = { $why ->
         [open-span] 进行中的区间
