@@ -1,5 +1,4 @@
 ### 页面上的文字：卡片标题、表头、按钮，以及对所显示内容的简短说明。
-### 中文只有一种复数形式。只决定复数的参数也写出来，使两种语言的参数相同。
 
 ## 多处使用的词
 
@@ -15,12 +14,8 @@ steps-counted = { COUNT($steps) } 步
 hosts-counted = { COUNT($hosts) } 台主机
 runs-counted = { COUNT($runs) } 个运行
 attempts-counted = { COUNT($attempts) } 次尝试
-ranks-named = { $number ->
-       *[other] rank { LISTING($ranks) }
-    }
-ranks-named-first = { $number ->
-       *[other] Rank { LISTING($ranks) }
-    }
+ranks-named = rank { LISTING($ranks) }
+ranks-named-first = Rank { LISTING($ranks) }
 phase-name = { $phase ->
         [wait] 等待
         [forward] 前向
@@ -328,17 +323,13 @@ coupling-about = 最近 { DURATION($span_s) }，取所有 rank 都完成的 { CO
 own-data-wait = 自身数据等待
 own-work = 自己的计算
 waits-for-other-ranks = 等其他 rank
-coupling-late = { $late ->
-       *[other] { $cause ->
-                [data] 等自己的数据 { DURATION($takes_s) }
-               *[work] 自身工作需 { DURATION($takes_s) }
-            }
+coupling-late = { $cause ->
+        [data] 等自己的数据 { DURATION($takes_s) }
+       *[work] 自身工作需 { DURATION($takes_s) }
     }
-coupling-early = { $early ->
-       *[other] { KNOWN($phase) ->
-                [yes] 在“{ phase-name }”中等待
-               *[no] 等待
-            }
+coupling-early = { KNOWN($phase) ->
+        [yes] 在“{ phase-name }”中等待
+       *[no] 等待
     }
 coupling-wait = <b>{ DURATION($wait_s) }</b>（每次迭代 { DURATION($iteration_s) }）
 coupling-sentence = { ranks-named-first } 每次迭代用 { DURATION($wait_s) }等 { $waited_for }
@@ -363,9 +354,7 @@ standing-since = <b>{ DURATION($wait_s) }</b>{ $going ->
     }
 standing-sentence = { ranks-named-first } 在等 { $waited_for }
 standing-each-for-others = 它们互相等待：各自停在不同的集合通信里。
-stands-in = { $number ->
-       *[other] 停在“{ $place }”中
-    }
+stands-in = 停在“{ $place }”中
 place-of-ranks = { $state ->
         [moving] 仍在运行
         [ended] 已结束
@@ -514,9 +503,7 @@ gpu-clock-column = SM 时钟频率
 gpu-temperature-column = 温度
 gpu-processes-column = 进程
 gpu-number = GPU { $gpu }
-gpu-of-ranks = GPU { $gpu }，{ $number ->
-       *[other] rank { $ranks }
-    }
+gpu-of-ranks = GPU { $gpu }，rank { $ranks }
 gpu-memory-of = { SIZE($used_bytes) } / { SIZE($total_bytes) }
 gpu-power-limit = 上限 { COUNT($limit_w) }{ "\u202F" }W
 gpu-processes-none = 未列出
