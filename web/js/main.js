@@ -23,7 +23,7 @@ import { runActions } from "./run_actions.js";
 import { restore, signIn, wasSignedIn } from "./session.js";
 import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
 import { Stream, failure } from "./stream.js";
-import { learn, say } from "./texts.js";
+import { loadCatalogues, say } from "./texts.js";
 import { applyTheme, listenPrint, readPalette, savedTheme } from "./theme.js";
 import { saveUtc, savedUtc, useUtc } from "./zone.js";
 
@@ -547,7 +547,7 @@ function takeToken() {
 
 /** @param {string|null} token - that of the address */
 async function open(token) {
-  await learn();
+  await loadCatalogues();
   if (token === null) await restore();
   else if (!(await enter(token, say("sign-in-unknown-token-in-address")))) await restore();
   start();

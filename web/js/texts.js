@@ -1,5 +1,5 @@
 // What people read on the page: messages by their ids, from the catalogues `web/lang/LANGUAGE/*.ftl` in the syntax of Project Fluent.
-// `loaderwatch/texts` does the same for what the server says. Load the catalogues (`learn`) before anything is drawn.
+// `loaderwatch/texts` does the same for what the server says. Load the catalogues (`loadCatalogues`) before anything is drawn.
 
 import { FluentBundle, FluentNone, FluentNumber, FluentResource } from "../vendor/fluent/index.js";
 import { UNKNOWN, ago, bytes, count, duration, listed, number, percent } from "./format.js";
@@ -142,7 +142,7 @@ async function load(language) {
 }
 
 /** Load the catalogues of the reader's language, and English ones for what these lack. Without them the page is in English. */
-export async function learn() {
+export async function loadCatalogues() {
   const wanted = chosenLanguage();
   const [own, source] = await Promise.all([wanted === SOURCE ? null : load(wanted), load(SOURCE)]);
   sayFrom([own, source].flatMap((catalogue) => catalogue ?? []));
