@@ -8,14 +8,14 @@ import shutil
 import subprocess
 from collections import Counter
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from fluent.syntax import FluentParser, ast
 from fluent.syntax.visitor import Visitor
 
-from tests.language.sentences import ROOT
-
+ROOT: Final = Path(__file__).resolve().parents[2]
 LANGUAGES: Final = ("en", "zh")
 FILES: Final = ("charts.ftl", "page.ftl", "panels.ftl")
 OF_PYTHON: Final = {"Python", "Thread", "Current", "{}:{} in {}", "True", "False"}
