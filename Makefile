@@ -16,10 +16,10 @@ SIDE_BY_SIDE := -n 4
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test compat compat-own clickhouse frameworks gpu scenarios faults security silence soak check-python web-tools check-web pytest chromium format lint types docs plotly screenshots bench clean
+.PHONY: help demo test compat compat-own clickhouse frameworks gpu scenarios faults security silence soak check-python web-tools check-web pytest chromium format lint types docs plotly fluent screenshots bench clean
 
 help:
-	@echo "make demo | test | compat | clickhouse | frameworks | gpu | scenarios | faults | security | silence | soak | format | lint | plotly | screenshots | bench | clean"
+	@echo "make demo | test | compat | clickhouse | frameworks | gpu | scenarios | faults | security | silence | soak | format | lint | plotly | fluent | screenshots | bench | clean"
 
 demo: $(VENV)/demo.stamp
 	$(BIN)/loaderwatch demo $(DEMO_ARGS)
@@ -65,7 +65,7 @@ web-tools:
 	else echo "SKIPPED: the page's own tests and types, and axe: node and npm are not installed"; fi
 
 check-web: web-tools
-	@if [ -e node_modules/stamp ]; then node_modules/.bin/tsc --project tsconfig.json && node --test tests/web/*.test.js; fi
+	@if [ -e node_modules/stamp ]; then node_modules/.bin/tsc --project tsconfig.json && node --import ./tests/web/catalogues.js --test tests/web/*.test.js; fi
 
 # Four files at a time, as most tests wait for processes; in their order, what takes long first.
 pytest: $(VENV)/dev.stamp chromium web-tools
@@ -185,6 +185,10 @@ docs: $(VENV)/dev.stamp
 # web/vendor/plotly.min.js anew, after a change of vendor/plotly/: its version, or a trace that a chart needs.
 plotly:
 	cd vendor/plotly && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && node bundle.mjs ../../web/vendor
+
+# web/vendor/fluent/ anew, after a change of its version in package.json.
+fluent: web-tools
+	cp node_modules/@fluent/bundle/esm/*.js node_modules/@fluent/bundle/esm/*.d.ts web/vendor/fluent/
 
 # README's pictures, from the demo; and every page in both languages, sizes and themes, to be opened and judged.
 screenshots: $(VENV)/dev.stamp chromium

@@ -1,4 +1,4 @@
-"""The second language: English sentences found in a catalogue, as the page does it (``web/js/language.js``).
+"""The second language of what the command line prints: English sentences found in a catalogue.
 
 Sentences are made, kept and sent in English; where one is shown to a person it passes through ``say``. What the catalogue has
 no words for stays as it is.
@@ -274,7 +274,7 @@ def spoken() -> Language | None:
 
 @lru_cache(maxsize=1)
 def chinese() -> Language | None:
-    """Return the Chinese of the catalogue; None where the page's file of it is missing or damaged."""
+    """Return the Chinese of the catalogue; None where its file is missing or damaged."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package, package.parent):
         try:

@@ -31,12 +31,13 @@ _SUFFIXES: Final = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
+    ".ftl": "text/plain; charset=utf-8",
     ".svg": "image/svg+xml",
     ".json": "application/json",
     ".txt": "text/plain; charset=utf-8",
     ".webmanifest": "application/manifest+json",
 }
-_COMPRESSIBLE: Final = frozenset({".html", ".js", ".css", ".svg", ".json", ".txt"})
+_COMPRESSIBLE: Final = frozenset({".html", ".js", ".css", ".ftl", ".svg", ".json", ".txt"})
 _LONGEST_NAME: Final = 200
 _IMMUTABLE: Final = "private, max-age=31536000, immutable"
 

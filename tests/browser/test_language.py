@@ -80,7 +80,7 @@ def test_without_the_catalogue_the_page_is_in_english(browser: Browser, server: 
     context = patient_context(browser, locale="zh-CN", reduced_motion="reduce")
     try:
         page = context.new_page()
-        page.route("**/lang/zh.json", lambda route: route.abort())
+        page.route("**/lang/zh/*.ftl", lambda route: route.abort())
         page.goto(server.url)
         expect(page.locator(".run-link").first).to_be_visible()
         expect(page.locator("html")).to_have_attribute("lang", "en")

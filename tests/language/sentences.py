@@ -1,4 +1,4 @@
-"""The sentences that people read, found in the sources: each as the key that the catalogue has it under.
+"""The sentences of Python that people read, found in the sources: each as the key that the catalogue has it under.
 
 A key is the sentence as it stands in the code. A hole is ``{}``; ``{%}`` is a share, ``{s}`` a duration, ``{n}`` a number with
 or without its noun, and ``{is|are}`` one of several words. ``python -m tests.language.sentences`` prints what has no
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +53,7 @@ WORD: Final = re.compile(r"[A-Za-z]{2,}")
 
 
 def python_keys() -> dict[str, str]:
-    """The keys of all sentences in Python, each with the module that it was found in first."""
+    """The keys of all sentences, each with the module that it was found in first."""
     found: dict[str, str] = {}
     package = ROOT / "loaderwatch"
     for path in sorted(package.rglob("*.py")):
@@ -70,19 +69,6 @@ def _about(tree: ast.Module) -> Iterator[str]:
     """The paragraphs with which a command describes itself in its help."""
     for paragraph in (ast.get_docstring(tree) or "").split("\n\n"):
         yield " ".join(paragraph.replace("``", "").split())
-
-
-def page_keys() -> dict[str, str]:
-    """The same of the page, as TypeScript's own parser finds them."""
-    done = subprocess.run(
-        ["node", str(Path(__file__).with_name("page_sentences.mjs"))],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    return dict(json.loads(done.stdout))
 
 
 def translated() -> dict[str, str]:
@@ -207,7 +193,7 @@ def _is_sentence(key: str) -> bool:
 def main() -> None:
     """Print what has no translation, as the catalogue's own JSON."""
     known = translated()
-    keys = {**python_keys(), **page_keys()}
+    keys = python_keys()
     print(json.dumps({key: "" for key in keys if key not in known}, indent=1, ensure_ascii=False))
     print(f"{sum(key not in known for key in keys)} of {len(keys)} are missing", file=sys.stderr)
 

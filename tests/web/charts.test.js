@@ -8,7 +8,7 @@ import { starvationFigure } from "../../web/js/charts/starvation.js";
 import { heatmapFigure, heatmapHeight } from "../../web/js/charts/heatmap.js";
 import { laneWorkers, lanesFigure, slowOnes } from "../../web/js/charts/lanes.js";
 import { COUNTERS, counterFigure, readyFigure } from "../../web/js/charts/small.js";
-import { ASKED, barWidths, byDevice, ceiling, isByDevice, isEmpty, isOnDevice, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
+import { ASKED, barWidths, byDevice, ceiling, isByDevice, isEmpty, isOnDevice, knownParts, partName, stepsFigure, totals } from "../../web/js/charts/steps.js";
 import { figureOf } from "../../web/js/figures.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
 import { bucketOf } from "../../web/js/refresh.js";
@@ -82,7 +82,7 @@ test("what the loop waits beyond the data wait is a part of its own, and buckets
   assert.deepEqual(found.data_wait_s?.mean, [0.15, 0.2, null, null]);
   assert.deepEqual(found.hidden_s?.mean.map((v) => (v === null ? null : Math.round(v * 100))), [5, 0, null, null]);
   assert.deepEqual(totals(knownParts(found), found).map((v) => (v === null ? null : Math.round(v * 100))), [21, 21, null, null], "the GPU has not reached its events yet");
-  assert.deepEqual(knownParts(found).map((p) => p.name), ["data wait", "waiting while the GPU works", "step"]);
+  assert.deepEqual(knownParts(found).map(partName), ["data wait", "waiting while the GPU works", "step"]);
   assert.ok(isByDevice(found));
 });
 
@@ -93,7 +93,7 @@ test("phases are drawn as the GPU spent them, and an iteration takes as long as 
   /** @param {string} metric */
   const ms = (metric) => found[metric]?.mean.map((v) => (v === null ? null : Math.round(v * 1000)));
   assert.deepEqual([ms("data_wait_s"), ms("forward_s"), ms("backward_s"), ms("other_s")], [[10, 10, 10], [30, 30, 40], [60, 60, 60], [50, 50, 40]]);
-  assert.deepEqual(knownParts(found).map((p) => p.name), ["data wait", "forward", "backward", "other"]); // no copy was timed
+  assert.deepEqual(knownParts(found).map(partName), ["data wait", "forward", "backward", "other"]); // no copy was timed
   assert.deepEqual(totals(knownParts(found), found).map((v) => Math.round((v ?? 0) * 1000)), [150, 150, 150]);
   assert.ok(isOnDevice({ ...loop, ...device }) && !isOnDevice(loop) && !isOnDevice(null));
   const short = byDevice({ wait_s: series([0.05]), data_wait_s: series([0]), other_s: series([0.01]), gpu_forward_s: series([0.2]) });
@@ -120,7 +120,7 @@ test("GPU starvation is a chart of its own, in which one percent is seen and a c
 });
 
 test("without model and optimizer the rest of a step is called step", () => {
-  assert.deepEqual(knownParts({ data_wait_s: series([1]), other_s: series([1]) }).map((p) => p.name), ["data wait", "step"]);
+  assert.deepEqual(knownParts({ data_wait_s: series([1]), other_s: series([1]) }).map(partName), ["data wait", "step"]);
   assert.deepEqual(knownParts({}), []);
   assert.ok(isEmpty(undefined) && isEmpty(series([null])) && !isEmpty(series([0])));
 });

@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { PARTS } from "../../web/js/charts/steps.js";
+import { PARTS, partName } from "../../web/js/charts/steps.js";
 
 /** @typedef {[number, number, number]} Triple */
 
@@ -94,15 +94,15 @@ for (const scheme of /** @type {const} */ (["light", "dark"])) {
       for (const other of PARTS.slice(i + 1, i + 3)) {
         if (part.hatch !== other.hatch) continue;
         const [a, b] = [of(part.color), of(other.color)];
-        for (const [who, matrix] of Object.entries(SEEN_BY)) assert.ok(apart(a, b, matrix) >= TOUCHING, `${part.name} and ${other.name}, by ${who}: ${apart(a, b, matrix).toFixed(1)}`);
-        assert.ok(Math.abs(lightness(a) - lightness(b)) >= ON_PAPER, `${part.name} and ${other.name}, on paper: ${lightness(a).toFixed(0)} and ${lightness(b).toFixed(0)}`);
+        for (const [who, matrix] of Object.entries(SEEN_BY)) assert.ok(apart(a, b, matrix) >= TOUCHING, `${partName(part)} and ${partName(other)}, by ${who}: ${apart(a, b, matrix).toFixed(1)}`);
+        assert.ok(Math.abs(lightness(a) - lightness(b)) >= ON_PAPER, `${partName(part)} and ${partName(other)}, on paper: ${lightness(a).toFixed(0)} and ${lightness(b).toFixed(0)}`);
       }
     }
   });
 
   test(`${scheme}: what is hatched stands out from the card`, () => {
     const card = colours.panel ?? "";
-    for (const part of PARTS.filter((p) => p.hatch)) assert.ok(contrast(of(part.color), card) >= STANDS_OUT, `${part.name}: ${contrast(of(part.color), card).toFixed(1)}`);
+    for (const part of PARTS.filter((p) => p.hatch)) assert.ok(contrast(of(part.color), card) >= STANDS_OUT, `${partName(part)}: ${contrast(of(part.color), card).toFixed(1)}`);
   });
 
   test(`${scheme}: any two parts of a step differ for those who see no red or no green`, () => {
@@ -111,7 +111,7 @@ for (const scheme of /** @type {const} */ (["light", "dark"])) {
         if (part.hatch !== other.hatch) continue;
         for (const who of ["protanopes", "deuteranopes"]) {
           const found = apart(of(part.color), of(other.color), /** @type {Triple[]} */ (SEEN_BY[who]));
-          assert.ok(found >= ANY_TWO, `${part.name} and ${other.name}, by ${who}: ${found.toFixed(1)}`);
+          assert.ok(found >= ANY_TWO, `${partName(part)} and ${partName(other)}, by ${who}: ${found.toFixed(1)}`);
         }
       }
   });

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { textOf } from "../../web/js/dom.js";
 import { barsOf, couplingCard, isStanding, rankNames } from "../../web/js/panels/coupling.js";
 import { initialState, parseRoute } from "../../web/js/store.js";
+import { sayIn } from "./catalogues.js";
 import { summary } from "./shapes.js";
 
 /** @typedef {import("../../web/js/types.js").Coupling} Coupling */
@@ -43,6 +44,13 @@ test("of many ranks: the outliers, those that wait most, and the others as one",
   const bars = barsOf(coupling({ state: "waiting", waited_for: [37], waiting: ranks.map((r) => r.rank).filter((r) => r !== 37), ranks }));
   assert.deepEqual(bars.map((b) => b.name), ["rank 37", "rank 5", "rank 0", "253 others"]);
   assert.equal(rankNames([0, 1, 2, 3, 4, 5]), "ranks 0, 1, 2 and 3 more");
+});
+
+test("ranks are listed in both languages", () => {
+  assert.deepEqual([[1], [0, 2], [0, 1, 2, 3]].map(rankNames), ["rank 1", "ranks 0 and 2", "ranks 0, 1, 2 and 3"]);
+  sayIn("zh");
+  assert.deepEqual([[1], [0, 2], [0, 1, 2, 3, 4, 5]].map(rankNames), ["rank 1", "rank 0 和 2", "rank 0、1、2 和另外 3 个"]);
+  sayIn("en");
 });
 
 test("while they stand: places, outlier first, and the time that is left", () => {

@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, bytes, clock, clockBare, count, duration, evidence, listed, number, percent, plural, scope } from "../../web/js/format.js";
+import { ago, bytes, clock, clockBare, count, duration, evidence, listed, number, percent } from "../../web/js/format.js";
+import { scope } from "../../web/js/panels/alerts.js";
 
 import { fromAxis, toAxis } from "../../web/js/charts/axis.js";
+import { drawIn } from "../../web/js/reader.js";
 import { useUtc } from "../../web/js/zone.js";
 
 /** Thin spaces are for the eye; tests read better without. @param {string} s */
@@ -75,11 +77,18 @@ test("evidence in its unit", () => {
   );
 });
 
-test("names", () => {
-  assert.equal(plain(plural(1, "rank")), "1 rank");
-  assert.equal(plain(plural(256, "rank")), "256 ranks");
-  assert.equal(listed(["a", "b", "c"]), "a, b, c");
-  assert.equal(listed(["a", "b", "c", "d"]), "a, b and 2 more");
+test("lists", () => {
+  assert.deepEqual(["a", "a b", "a b c d", "a b c d e"].map((words) => listed(words.split(" "))), ["a", "a and b", "a, b, c and d", "a, b, c and 2 more"]);
+  assert.equal(listed(["a", "b", "c", "d"], 2), "a, b and 2 more");
+  assert.equal(listed(["a", "b"], 2, 1024), "a, b and 1,022 more");
+  assert.deepEqual([["a", "b"], ["a", "b", "c", "d", "e"]].map((words) => listed(words, 3, undefined, "zh")), ["a 和 b", "a、b、c 和另外 2 个"]);
+});
+
+test("units and words of the page's language", () => {
+  assert.deepEqual([duration(0.0452, "zh"), duration(3 * 3600 + 300, "zh"), percent(0.541, "zh"), ago(1, "zh"), ago(90, "zh")].map(plain), ["45 毫秒", "3 小时 05 分", "54%", "刚刚", "1 分钟前"]);
+  drawIn("zh");
+  assert.deepEqual([duration(2), percent(1)].map(plain), ["2.0 秒", "100%"]);
+  drawIn("en");
 });
 
 test("scope of a finding", () => {

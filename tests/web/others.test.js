@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { withoutOthers } from "../../web/js/charts/others.js";
 import { COUNTERS, counterFigure } from "../../web/js/charts/small.js";
-import { ASKED, byDevice, knownParts, stepsFigure, totals } from "../../web/js/charts/steps.js";
+import { ASKED, byDevice, knownParts, partName, stepsFigure, totals } from "../../web/js/charts/steps.js";
 import { palette, series } from "./shapes.js";
 
 const base = { epochs: [], findings: [], range: { start: 1400, end: 1700 }, width: 1000 };
@@ -19,7 +19,7 @@ test("waiting for other ranks is taken out of backward, then of what is left, an
   assert.deepEqual([ms(found.backward_s), ms(found.forward_s), ms(found.other_s)], [[20, 0, null], [20, 10, 0], [10, 10, 0]]);
   assert.deepEqual(ms(found.others_wait_s), [60, 40, 70]);
   assert.deepEqual(sums(found), sums(step), "as high as without it");
-  assert.equal(knownParts(found).at(-1)?.name, "waiting for other ranks");
+  assert.equal(knownParts(found).map(partName).at(-1), "waiting for other ranks");
   const { data } = stepsFigure({ ...base, data: found }, palette);
   const bar = data.at(-1);
   assert.deepEqual([bar.name, bar.fillpattern.shape, bar.y.slice(1, -1)], ["waiting for other ranks", "/", [60, 40, 70]]);
@@ -39,7 +39,7 @@ test("a bucket that was not looked at has what the one before it had, and one wi
 
 test("without model and optimizer the wait is taken out of the step, and phases by the GPU's clock out of its backward", () => {
   const plain = withoutOthers({ data_wait_s: series([0.01]), other_s: series([0.1]), iteration_s: series([0.11]), others_wait_s: series([0.06]) });
-  assert.deepEqual(knownParts(plain).map((p) => p.name), ["data wait", "step", "waiting for other ranks"]);
+  assert.deepEqual(knownParts(plain).map(partName), ["data wait", "step", "waiting for other ranks"]);
   assert.deepEqual(ms(plain.other_s), [40]);
   const loop = { wait_s: series([0.01]), data_wait_s: series([0.01]), forward_s: series([0.002]), backward_s: series([0.003]), other_s: series([0.095]), iteration_s: series([0.11]) };
   const timed = withoutOthers(byDevice({ ...loop, gpu_forward_s: series([0.03]), gpu_backward_s: series([0.06]), others_wait_s: series([0.04]) }));

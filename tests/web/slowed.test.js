@@ -15,7 +15,7 @@ const none = Object.fromEntries(ASKED.map((metric) => [metric, series([0, 0])]))
 const hot = { ...none, gpu_slowed_software_thermal_ratio: series([0, 0.5]), gpu_slowed_power_cap_ratio: series([1, null]) };
 
 test("a row per reason that held, as high as its share of the time, each with a pattern of its own", () => {
-  assert.deepEqual(heldBy(hot).map((r) => r.name), ["software thermal slowdown", "power cap"]);
+  assert.deepEqual(heldBy(hot).map((r) => r.metric), ["gpu_slowed_software_thermal_ratio", "gpu_slowed_power_cap_ratio"]);
   const { data, layout } = slowedFigure({ ...base, data: hot }, palette);
   assert.deepEqual(layout.yaxis.ticktext, ["heat", "cap"]);
   const heights = (/** @type {any} */ d) => d.y.map((/** @type {number} */ v) => Math.round(v * 100));

@@ -31,7 +31,7 @@ test("speed: zero is a line at the bottom and unknown is a gap; samples lie belo
 
 test("events have a lane and a shape per kind, only those in view", () => {
   const events = [mark("evaluation", 1450, 1460), mark("config", 1500, null, { text: "train_loader: num_workers 2 → 4 <b>&" }), mark("checkpoint", 100, 110), mark("alert", 1690, null, { ranks: [] })];
-  assert.deepEqual(lanesOf(events, range).map((l) => l.name), ["alert", "settings", "evaluation"]);
+  assert.deepEqual(lanesOf(events, range).map((l) => l.kind), ["alert", "config", "evaluation"]);
   const { data, layout } = speedFigure({ ...base, events, data: { steps_per_s: series([10]) } }, palette);
   assert.deepEqual(layout.yaxis3.ticktext, ["alert", "settings", "evaluation"]);
   assert.equal(layout.xaxis.anchor, "y3");

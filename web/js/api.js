@@ -1,7 +1,8 @@
 // Every call to the server, and the one kind of error they fail with.
 
-import { asked } from "./language.js";
+import { asked } from "./reader.js";
 import { NotOurs, doubt, renew, signed } from "./session.js";
+import { say } from "./texts.js";
 
 /** @typedef {import("./store.js").Range} Range */
 
@@ -50,7 +51,7 @@ export async function call(path, options = {}) {
     }
   });
   if (response.ok) return response.json();
-  let message = `the server answered ${response.status}`;
+  let message = say("server-answered", { status: response.status });
   try {
     message = (await response.json()).error ?? message;
   } catch (error) {
@@ -67,7 +68,7 @@ async function reached(work) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     if (error instanceof NotOurs) throw new ApiError(401, error.message);
     doubt();
-    throw new ApiError(0, "the server does not answer");
+    throw new ApiError(0, say("server-silent"));
   }
 }
 

@@ -1,8 +1,8 @@
 // What reaches a reader who does not look at the page: title, icon, notification, sound. It hangs on the store, which moves
 // with each message; nothing here waits for a drawing, as a hidden tab does not draw.
 
-import { say } from "./language.js";
 import { active, routeHash } from "./store.js";
+import { say } from "./texts.js";
 
 /**
  * @typedef {import("./store.js").State} State
@@ -35,9 +35,10 @@ function failed(summary) {
 export function title(state) {
   const name = state.summary?.name ?? state.route.run;
   if (name === null || name === undefined) return "loaderwatch";
+  const page = state.route.rank === null ? name : say("title-of-rank", { rank: state.route.rank, run: name });
   const open = firing(state).length;
-  const mark = state.link === "stale" ? "(stale) " : open > 0 ? `(${open}) ` : "";
-  return `${mark}${state.route.rank === null ? name : `rank ${state.route.rank} · ${name}`} · loaderwatch`;
+  if (state.link === "stale") return say("title-stale", { page });
+  return open > 0 ? say("title-with-alerts", { page, open }) : say("title", { page });
 }
 
 /** @param {State} state @returns {Tone} */
@@ -59,11 +60,11 @@ export function news(state) {
     id: f.code === "crashed" ? "crashed" : `${f.id}/${f.severity}`,
     grave: f.severity === "critical",
     title: f.title,
-    body: `${s.name}: ${f.advice}`,
+    body: say("news-of-run", { run: s.name, advice: f.advice }),
     hash: routeHash({ run: s.run_id, finding: f.id }),
   }));
-  if (s.state === "lost") told.push({ id: `lost/${s.last_seen_at}`, grave: false, title: `Lost contact with ${s.name}`, body: s.verdict.title, hash: run });
-  if (failed(s)) told.push({ id: "crashed", grave: true, title: s.verdict.title, body: `${s.name}: ${s.verdict.advice}`, hash: run });
+  if (s.state === "lost") told.push({ id: `lost/${s.last_seen_at}`, grave: false, title: say("news-lost", { run: s.name }), body: s.verdict.title, hash: run });
+  if (failed(s)) told.push({ id: "crashed", grave: true, title: s.verdict.title, body: say("news-of-run", { run: s.name, advice: s.verdict.advice }), hash: run });
   return told;
 }
 
@@ -148,7 +149,7 @@ const maySay = () => window.isSecureContext && "Notification" in window;
 function notify(one) {
   if (!maySay() || Notification.permission !== "granted") return;
   try {
-    const shown = new Notification(say(one.title), { body: say(one.body), tag: one.id, requireInteraction: one.grave });
+    const shown = new Notification(one.title, { body: one.body, tag: one.id, requireInteraction: one.grave });
     shown.onclick = () => {
       window.focus();
       location.hash = one.hash;
@@ -162,7 +163,7 @@ function notify(one) {
 /** @type {World} */
 export const browser = {
   show: (text, tone) => {
-    document.title = say(text);
+    document.title = text;
     showIcon(tone);
   },
   tell: (one) => {
@@ -175,12 +176,12 @@ export const browser = {
 export async function turnOn() {
   localStorage.setItem(KEY, "on");
   sound(false);
-  if (!maySay()) return "Alerts of this run sound here. Notifications need https, or the page on localhost";
+  if (!maySay()) return say("alerts-sound-without-https");
   const answer = await Notification.requestPermission();
-  return answer === "granted" ? "Alerts of this run sound here and are notified" : "Alerts of this run sound here. The browser forbids notifications for this address";
+  return say("alerts-sound", { notified: answer === "granted" });
 }
 
 export function turnOff() {
   localStorage.removeItem(KEY);
-  return "Alerts are silent here";
+  return say("alerts-silent");
 }

@@ -53,7 +53,7 @@ function seriesOf(metrics, finest_s = 0.2) {
 /** @param {State} state */
 const rankKey = (state) => {
   const rank = shownRank(state);
-  return rank === null ? null : `rank ${rank}`;
+  return rank === null ? null : String(rank);
 };
 
 /** @type {Source} */
@@ -156,7 +156,7 @@ const AUDIT = {
   id: "audit",
   when: "seen",
   settled: true,
-  asks: (state) => (state.summary === null ? null : `${state.summary.loaders.length} loaders, ${state.summary.epochs} epochs, ${Math.ceil(Math.log2(1 + (state.summary.steps ?? 0)))}`),
+  asks: (state) => (state.summary === null ? null : JSON.stringify([state.summary.loaders.length, state.summary.epochs, Math.ceil(Math.log2(1 + (state.summary.steps ?? 0)))])),
   load: (state, _range, _points, signal) => call(`${base(state)}/audit`, { signal }),
 };
 
@@ -183,7 +183,7 @@ const HANG_WORKERS = {
   when: "always",
   asks: (state) => {
     const hang = hangNow(state);
-    return hang === null || hang.rank === null ? null : `rank ${hang.rank}`;
+    return hang === null || hang.rank === null ? null : String(hang.rank);
   },
   load: async (state, _range, _points, signal) => ({
     workers: await call(withQuery(`${base(state)}/workers`, { rank: hangNow(state)?.rank }), { signal }),

@@ -1,7 +1,5 @@
 // A view is plain data (`h`), and `render` makes the document match it while keeping focus, scroll and open menus.
-// Text becomes text nodes only, so nothing a training script is called can turn into markup. What is drawn is in the reader's language.
-
-import { say } from "./language.js";
+// Text becomes text nodes only, so nothing a training script is called can turn into markup.
 
 /**
  * @typedef {{tag: string, props: Record<string, any>, children: (VNode|string)[]}} VNode
@@ -93,7 +91,7 @@ function reconcile(parent, wanted) {
       node = /** @type {ChildNode} */ (there[place]);
       if (!staying.has(place)) move(parent, node, next);
       if (typeof want !== "string") update(/** @type {Element} */ (node), want);
-      else if (node.nodeValue !== said(want, parent)) node.nodeValue = said(want, parent);
+      else if (node.nodeValue !== want) node.nodeValue = want;
     }
     next = node;
   }
@@ -154,15 +152,9 @@ function move(parent, node, next) {
   else /** @type {Element} */ (parent).insertBefore(node, next);
 }
 
-/** Attributes that people read. */
-const READ = new Set(["title", "aria-label", "placeholder", "alt", "data-label"]);
-
-/** A text in the reader's language; code is the same in all. @param {string} text @param {Element} parent */
-const said = (text, parent) => (/^(CODE|PRE|TEXTAREA)$/i.test(parent.tagName) ? text : say(text));
-
 /** @param {VNode|string} want @param {Element} parent @returns {Node} */
 function create(want, parent) {
-  if (typeof want === "string") return document.createTextNode(said(want, parent));
+  if (typeof want === "string") return document.createTextNode(want);
   const inSvg = want.tag === "svg" || (parent.namespaceURI === SVG && parent.tagName !== "foreignObject");
   const element = inSvg ? document.createElementNS(SVG, want.tag) : document.createElement(want.tag);
   update(element, want);
@@ -191,7 +183,6 @@ function setProp(element, name, before, value) {
   } else if (value === undefined || value === null || value === false) {
     element.removeAttribute(name);
   } else if (before !== value) {
-    const text = value === true ? "" : plain(String(value));
-    element.setAttribute(name, READ.has(name) ? say(text) : text);
+    element.setAttribute(name, value === true ? "" : plain(String(value)));
   }
 }

@@ -5,6 +5,7 @@ import { runPath, signedAddress } from "./api.js";
 import { csvOf } from "./csv.js";
 import { h } from "./dom.js";
 import { cardOf } from "./figures.js";
+import { say } from "./texts.js";
 
 /** @typedef {import("./store.js").State} State */
 
@@ -15,8 +16,8 @@ export function downloadButtons(id) {
   return h(
     "span",
     { class: "downloads", key: "downloads" },
-    [["csv", "CSV", "its numbers as a table"], ["png", "PNG", "as a picture"]].map(([kind, word, about]) =>
-      h("button", { type: "button", class: "take", key: kind, "data-take": kind, "data-of": id, title: `Download this chart: ${about}`, "aria-label": `${word}: download this chart, ${about}` }, word ?? ""),
+    ["csv", "png"].map((kind) =>
+      h("button", { type: "button", class: "take", key: kind, "data-take": kind, "data-of": id, title: say("download-chart", { kind }), "aria-label": say("download-chart-button", { kind }) }, kind.toUpperCase()),
     ),
   );
 }
@@ -36,7 +37,7 @@ export function listenTakes(state, tell) {
     if (button === null) return;
     const { take: kind, of: id = "" } = button.dataset;
     const work = kind === "csv" ? takeCsv(state(), id) : takePicture(state(), id);
-    work.catch((error) => tell(`Not done: ${error instanceof Error ? error.message : error}`));
+    work.catch((error) => tell(say("note-not-done", { why: error instanceof Error ? error.message : String(error) })));
   });
 }
 
@@ -45,14 +46,14 @@ async function takeCsv(state, id) {
   const data = state.cards[cardOf(id)]?.data;
   const metric = id.startsWith("small-") ? data?.[id.slice("small-".length)] : undefined;
   const text = csvOf(metric ?? data);
-  if (text === null) throw new Error("this chart has no table");
+  if (text === null) throw new Error(say("download-no-table"));
   save(new Blob([text], { type: "text/csv;charset=utf-8" }), fileName(state, id, "csv"));
 }
 
 /** @param {State} state @param {string} id */
 async function takePicture(state, id) {
   const element = /** @type {HTMLElement|null} */ (document.getElementById(`plot-${id}`));
-  if (element === null) throw new Error("this chart is not drawn");
+  if (element === null) throw new Error(say("download-not-drawn"));
   const title = element.closest("[data-card], .small")?.querySelector("h2, .small-head span")?.textContent ?? id;
   const { svg, width, height } = svgOf(element, `${title} · ${state.summary?.name ?? state.route.run ?? ""}`);
   save(await rasterized(svg, width, height), fileName(state, id, "png"));
@@ -65,7 +66,7 @@ async function takePicture(state, id) {
  */
 export function svgOf(element, title) {
   const [first, ...over] = /** @type {NodeListOf<SVGElement>} */ (element.querySelectorAll(".main-svg"));
-  if (first === undefined) throw new Error("this chart is not drawn");
+  if (first === undefined) throw new Error(say("download-not-drawn"));
   const above = title === undefined ? 0 : 40;
   const [width, height] = [element.clientWidth, element.clientHeight + above];
   const root = document.documentElement;
@@ -111,7 +112,7 @@ async function rasterized(svg, width, height) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width * SCALE, height * SCALE];
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob === null ? reject(new Error("the picture could not be made")) : resolve(blob)), "image/png"));
+  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob === null ? reject(new Error(say("download-no-picture"))) : resolve(blob)), "image/png"));
 }
 
 /** @param {State} state @param {string} what @param {string} ending */

@@ -10,6 +10,7 @@ import { slowedFigure } from "./charts/slowed.js";
 import { speedFigure } from "./charts/speed.js";
 import { stepsFigure } from "./charts/steps.js";
 import { currentLoader, shownRank } from "./store.js";
+import { say } from "./texts.js";
 
 /**
  * @typedef {import("./store.js").State} State
@@ -71,7 +72,7 @@ export function epochsOf(state) {
   const loaders = state.cards.epochs?.data ?? [];
   const train = loaders.filter((one) => one.role !== "eval");
   return train
-    .flatMap((one) => one.newest.map((e) => ({ began_at: e.began_at, name: train.length > 1 ? `${one.name} · ${e.epoch}` : `epoch ${e.epoch}` })))
+    .flatMap((one) => one.newest.map((e) => ({ began_at: e.began_at, name: train.length > 1 ? say("epoch-of-loader", { loader: one.name, epoch: e.epoch }) : say("epoch-number", { epoch: e.epoch }) })))
     .sort((a, b) => a.began_at - b.began_at);
 }
 

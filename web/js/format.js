@@ -1,21 +1,34 @@
-// Numbers and times as a reader sees them. Pure; unknown is a dash, never a zero.
+// Numbers, times and lists as a reader sees them, in the language of the page where no other is given. Unknown is a dash, never a zero.
 
+import { pageLanguage } from "./reader.js";
 import { shown, zoneName } from "./zone.js";
+
+/** @typedef {import("./reader.js").Language} Language */
 
 export const UNKNOWN = "–";
 const THIN = "\u202f"; // between number and unit: keeps them on one line
+const WORDS = {
+  en: {
+    us: "µs", ms: "ms", s: "s", min: "min", h: "h", min_of_h: "min", days: "days", percent: `${THIN}%`, now: "just now", ago: " ago",
+    comma: ", ", and: " and ", and_more: (/** @type {string} */ number) => ` and ${number} more`,
+  },
+  zh: {
+    us: "微秒", ms: "毫秒", s: "秒", min: "分钟", h: "小时", min_of_h: "分", days: "天", percent: "%", now: "刚刚", ago: "前",
+    comma: "、", and: " 和 ", and_more: (/** @type {string} */ number) => ` 和另外 ${number} 个`,
+  },
+};
 
 /** @param {number|null|undefined} v @returns {v is number} */
 function known(v) {
   return v !== null && v !== undefined && Number.isFinite(v);
 }
 
-/** 0.541 → "54 %"; small shares keep a digit: 0.034 → "3.4 %". @param {number|null|undefined} ratio */
-export function percent(ratio) {
+/** 0.541 → "54 %"; small shares keep a digit: 0.034 → "3.4 %". @param {number|null|undefined} ratio @param {Language} [language] */
+export function percent(ratio, language = pageLanguage()) {
   if (!known(ratio)) return UNKNOWN;
   const v = ratio * 100;
   const digits = Math.abs(v) >= 9.95 || v === 0 ? 0 : 1;
-  return `${v.toFixed(digits)}${THIN}%`;
+  return `${v.toFixed(digits)}${WORDS[language].percent}`;
 }
 
 /** Three significant digits, grouped thousands: 9.73, 97.3, 973, 12,345. @param {number|null|undefined} v */
@@ -36,31 +49,33 @@ function group(v) {
   return String(v).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
-/** A duration in the unit that fits: 850 µs, 45 ms, 1.4 s, 71 s, 12 min, 3 h 05 min. @param {number|null|undefined} s @returns {string} */
-export function duration(s) {
+/** A duration in the unit that fits: 850 µs, 45 ms, 1.4 s, 71 s, 12 min, 3 h 05 min. @param {number|null|undefined} s @param {Language} [language] @returns {string} */
+export function duration(s, language = pageLanguage()) {
   if (!known(s)) return UNKNOWN;
-  if (s < 0) return `-${duration(-s)}`;
-  if (s === 0) return `0${THIN}s`;
-  if (s < 0.0009995) return `${Math.max(1, Math.round(s * 1e6))}${THIN}µs`;
-  if (s < 0.00995) return `${(s * 1e3).toFixed(1)}${THIN}ms`;
-  if (s < 0.9995) return `${Math.round(s * 1e3)}${THIN}ms`;
-  if (s < 9.95) return `${s.toFixed(1)}${THIN}s`;
-  if (s < 119.5) return `${Math.round(s)}${THIN}s`;
+  if (s < 0) return `-${duration(-s, language)}`;
+  const words = WORDS[language];
+  if (s === 0) return `0${THIN}${words.s}`;
+  if (s < 0.0009995) return `${Math.max(1, Math.round(s * 1e6))}${THIN}${words.us}`;
+  if (s < 0.00995) return `${(s * 1e3).toFixed(1)}${THIN}${words.ms}`;
+  if (s < 0.9995) return `${Math.round(s * 1e3)}${THIN}${words.ms}`;
+  if (s < 9.95) return `${s.toFixed(1)}${THIN}${words.s}`;
+  if (s < 119.5) return `${Math.round(s)}${THIN}${words.s}`;
   const minutes = Math.round(s / 60);
-  if (minutes < 120) return `${minutes}${THIN}min`;
+  if (minutes < 120) return `${minutes}${THIN}${words.min}`;
   const hours = Math.floor(minutes / 60);
-  if (hours < 48) return `${hours}${THIN}h ${String(minutes % 60).padStart(2, "0")}${THIN}min`;
-  return `${Math.round(hours / 24)}${THIN}days`;
+  if (hours < 48) return `${hours}${THIN}${words.h} ${String(minutes % 60).padStart(2, "0")}${THIN}${words.min_of_h}`;
+  return `${Math.round(hours / 24)}${THIN}${words.days}`;
 }
 
-/** How long ago, coarse so that it does not flicker. @param {number|null|undefined} s */
-export function ago(s) {
+/** How long ago, coarse so that it does not flicker. @param {number|null|undefined} s @param {Language} [language] */
+export function ago(s, language = pageLanguage()) {
   if (!known(s)) return UNKNOWN;
-  if (s < 5) return "just now";
-  if (s < 60) return `${Math.floor(s / 5) * 5}${THIN}s ago`;
-  if (s < 3600) return `${Math.floor(s / 60)}${THIN}min ago`;
-  if (s < 48 * 3600) return `${Math.floor(s / 3600)}${THIN}h ago`;
-  return `${Math.floor(s / 86400)}${THIN}days ago`;
+  const words = WORDS[language];
+  if (s < 5) return words.now;
+  if (s < 60) return `${Math.floor(s / 5) * 5}${THIN}${words.s}${words.ago}`;
+  if (s < 3600) return `${Math.floor(s / 60)}${THIN}${words.min}${words.ago}`;
+  if (s < 48 * 3600) return `${Math.floor(s / 3600)}${THIN}${words.h}${words.ago}`;
+  return `${Math.floor(s / 86400)}${THIN}${words.days}${words.ago}`;
 }
 
 /** Bytes in binary units: 296 MiB. @param {number|null|undefined} v */
@@ -110,23 +125,13 @@ export function evidence(e) {
   }
 }
 
-/** "1 rank", "2 ranks". @param {number} n @param {string} noun */
-export function plural(n, noun) {
-  return `${count(n)}\u00a0${noun}${n === 1 ? "" : "s"}`;
-}
-
-/** Names, as many as are readable: "node00, node01 and 30 more". @param {string[]} names @param {number} [most] */
-export function listed(names, most = 2, of = names.length) {
-  if (of <= most + 1) return names.join(", ");
-  return `${names.slice(0, most).join(", ")} and ${count(of - most)} more`;
-}
-
-/** What a rank, worker and sample of a finding are called. @param {import("./types.js").Finding} f @returns {string[]} */
-export function scope(f) {
-  const out = [];
-  if (f.rank !== null) out.push(`rank ${f.rank}`);
-  if (f.worker !== null) out.push(f.worker < 0 ? "main process" : `worker ${f.worker}`);
-  if (f.sample_indices.length > 0)
-    out.push(f.sample_indices.length === 1 ? `sample ${f.sample_indices[0]}` : plural(f.sample_indices.length, "sample"));
-  return out;
+/**
+ * Words as far as they are readable: "a", "a and b", "a, b, c and 30 more".
+ * @param {string[]} words @param {number} [most] - of `most` + 2 words or more, `most` are named @param {number} [of] - how many words there are in all @param {Language} [language]
+ */
+export function listed(words, most = 3, of = words.length, language = pageLanguage()) {
+  const { comma, and, and_more } = WORDS[language];
+  if (of > most + 1) return words.slice(0, most).join(comma) + and_more(count(of - most));
+  const last = words.at(-1) ?? "";
+  return words.length < 2 ? last : words.slice(0, -1).join(comma) + and + last;
 }

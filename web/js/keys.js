@@ -30,7 +30,7 @@ function press(key, state, act, target) {
       act.nextTheme();
       return true;
     case "l":
-      act.nextTongue();
+      act.nextLanguage();
       return true;
     case "u":
       act.toggleUtc();

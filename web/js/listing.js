@@ -15,13 +15,13 @@ const TROUBLE = { hung: 0, crashed: 1, lost: 2, live: 3, finished: 4 };
 /** @type {Record<string, number>} */
 const WEIGHT = { critical: 0, warning: 1, info: 2, ok: 3 };
 
-/** @type {Record<string, {label: string, compare: (a: RunRow, b: RunRow) => number}>} */
+/** How two runs are compared in each order. @type {Record<string, (a: RunRow, b: RunRow) => number>} */
 export const SORTS = {
-  newest: { label: "Newest", compare: (a, b) => b.started_at - a.started_at },
-  seen: { label: "Last seen", compare: (a, b) => b.last_seen_at - a.last_seen_at },
-  trouble: { label: "Trouble first", compare: (a, b) => (TROUBLE[a.state] ?? 9) - (TROUBLE[b.state] ?? 9) || (WEIGHT[a.severity ?? ""] ?? 9) - (WEIGHT[b.severity ?? ""] ?? 9) },
-  name: { label: "Name", compare: (a, b) => a.name.localeCompare(b.name) },
-  steps: { label: "Most steps", compare: (a, b) => (b.steps ?? -1) - (a.steps ?? -1) },
+  newest: (a, b) => b.started_at - a.started_at,
+  seen: (a, b) => b.last_seen_at - a.last_seen_at,
+  trouble: (a, b) => (TROUBLE[a.state] ?? 9) - (TROUBLE[b.state] ?? 9) || (WEIGHT[a.severity ?? ""] ?? 9) - (WEIGHT[b.severity ?? ""] ?? 9),
+  name: (a, b) => a.name.localeCompare(b.name),
+  steps: (a, b) => (b.steps ?? -1) - (a.steps ?? -1),
 };
 
 /** @type {RunStatus[]} */
@@ -32,7 +32,7 @@ export const wholeList = () => ({ query: "", states: [], sort: "newest" });
 
 /** The runs that a reader asked for; pinned ones come first in any order. @param {RunRow[]} runs @param {Listing} listing */
 export function shownRuns(runs, listing) {
-  const { compare } = SORTS[listing.sort] ?? /** @type {{compare: (a: RunRow, b: RunRow) => number}} */ (SORTS.newest);
+  const compare = SORTS[listing.sort] ?? /** @type {(a: RunRow, b: RunRow) => number} */ (SORTS.newest);
   return runs
     .filter((run) => (listing.states.length === 0 || listing.states.includes(run.state)) && matches(run, listing.query))
     .sort((a, b) => Number(b.pinned ?? false) - Number(a.pinned ?? false) || compare(a, b) || b.started_at - a.started_at);

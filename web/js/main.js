@@ -8,7 +8,6 @@ import { h, render } from "./dom.js";
 import { listenTakes, takeRecording } from "./downloads.js";
 import { cardOf, commonRange, figureOf } from "./figures.js";
 import { listenKeys } from "./keys.js";
-import { learn, saveTongue, say, tongue } from "./language.js";
 import { comparePage } from "./panels/compare.js";
 import { blocked, helpDialog, topBar } from "./panels/frame.js";
 import { rankPage, runPage } from "./panels/pages.js";
@@ -17,12 +16,14 @@ import { runsPage } from "./panels/runs.js";
 import { ACTED_EVERY_MS, Pace, pointsFor } from "./pace.js";
 import { draw as drawChart, load as loadPlotly, purge } from "./plotly.js";
 import { answered, neighbourOf } from "./ranks.js";
+import { pageLanguage, saveLanguage } from "./reader.js";
 import { Refresher } from "./refresh.js";
 import { makeReport } from "./report.js";
 import { runActions } from "./run_actions.js";
 import { restore, signIn, wasSignedIn } from "./session.js";
 import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
 import { Stream, failure } from "./stream.js";
+import { loadCatalogues, say } from "./texts.js";
 import { applyTheme, listenPrint, readPalette, savedTheme } from "./theme.js";
 import { saveUtc, savedUtc, useUtc } from "./zone.js";
 
@@ -105,10 +106,10 @@ const actions = {
     const theme = order[(order.indexOf(store.state.theme) + 1) % 3] ?? "auto";
     applyTheme(theme);
     store.set({ theme });
-    actions.tell(`Theme: ${theme === "auto" ? "as the system" : theme}`);
+    actions.tell(say("note-theme", { theme }));
   },
-  nextTongue: () => {
-    saveTongue(tongue() === "zh" ? "en" : "zh");
+  nextLanguage: () => {
+    saveLanguage(pageLanguage() === "zh" ? "en" : "zh");
     location.reload();
   },
   toggleUtc: () => {
@@ -128,7 +129,7 @@ const actions = {
     event.preventDefault();
     const form = /** @type {HTMLFormElement} */ (event.target);
     const token = String(new FormData(form).get("token") ?? "").trim();
-    if (!(await enter(token, "This server does not know that token."))) return form.reset();
+    if (!(await enter(token, say("sign-in-unknown-token")))) return form.reset();
     stream?.close();
     stream = null;
     store.set({ link: "connecting" });
@@ -138,7 +139,7 @@ const actions = {
   takeRecording: (event) => {
     event.preventDefault();
     const { run } = store.state.route;
-    if (run !== null) takeRecording(run).catch((error) => actions.tell(`Not done: ${error.message}`));
+    if (run !== null) takeRecording(run).catch((error) => actions.tell(say("note-not-done", { why: error.message })));
   },
   toggleHelp: () => store.set({ help: !store.state.help }),
   toggle: (/** @type {string} */ id) => actions.open(id, !(store.state.open[id] ?? false)),
@@ -158,15 +159,15 @@ const actions = {
     document.getElementById("alerts")?.scrollIntoView({ block: "start", behavior: "smooth" });
     if (first !== undefined) /** @type {HTMLElement|null} */ (document.querySelector(`[id="finding-${CSS.escape(first.id)}"] [data-nav]`))?.focus({ preventScroll: true });
   },
-  acknowledge: (/** @type {string} */ id) => change(acknowledge(id), "Acknowledged"),
-  silence: (/** @type {string} */ id, /** @type {number} */ seconds) => change(silence(id, seconds), "Silenced for an hour"),
+  acknowledge: (/** @type {string} */ id) => change(acknowledge(id), say("note-acknowledged")),
+  silence: (/** @type {string} */ id, /** @type {number} */ seconds) => change(silence(id, seconds), say("note-silenced")),
   takeStacks: () => {
     const { run, rank } = store.state.route;
-    if (run !== null && rank !== null) void report(takeStacks(run, rank), "Stacks asked for; they arrive within a second or two");
+    if (run !== null && rank !== null) void report(takeStacks(run, rank), say("note-stacks-asked"));
   },
   copyLink: async () => {
     const link = location.href.split("#")[0] + frozenHash(store.state, location.hash);
-    actions.tell((await copy(link)) ? "Copied the address of exactly this" : `Could not copy; select it by hand: ${link}`);
+    actions.tell((await copy(link)) ? say("note-link-copied") : say("note-link-not-copied", { link }));
   },
   report: () => makeReport(store, { app, every: seeAll, title: title(store.state), tell: actions.tell }),
   ...runActions(store, (note) => actions.tell(note), () => loadRuns(), (hash) => actions.go(hash)),
@@ -190,7 +191,7 @@ async function report(answer, note) {
     actions.tell(note);
     return value;
   } catch (error) {
-    actions.tell(`Not done: ${error instanceof Error ? error.message : error}`);
+    actions.tell(say("note-not-done", { why: error instanceof Error ? error.message : String(error) }));
     return null;
   }
 }
@@ -359,11 +360,11 @@ function watchCards() {
 /** Tell screen readers of a new alert, once. @param {State} state */
 function announce(state) {
   const first = active(state.findings).find((f) => f.state === "firing");
-  const text = first === undefined ? "" : `${first.severity} alert: ${first.title}`;
+  const text = first === undefined ? "" : say("new-alert", { severity: first.severity, title: first.title });
   const which = first?.id ?? "";
   if (which !== announced) {
     announced = which;
-    announcer.textContent = say(text);
+    announcer.textContent = text;
   }
 }
 
@@ -462,7 +463,7 @@ async function enter(token, unknown) {
   try {
     if (await signIn(token)) problem = "";
   } catch {
-    problem = "The server does not answer.";
+    problem = say("sign-in-server-silent");
   }
   store.set({ sign_in: { ...store.state.sign_in, problem } });
   return problem === "";
@@ -544,8 +545,12 @@ function takeToken() {
   return token;
 }
 
-const token = takeToken();
-await learn();
-if (token === null) await restore();
-else if (!(await enter(token, "This address holds a token that this server does not know."))) await restore();
-start();
+/** @param {string|null} token - that of the address */
+async function open(token) {
+  await loadCatalogues();
+  if (token === null) await restore();
+  else if (!(await enter(token, say("sign-in-unknown-token-in-address")))) await restore();
+  start();
+}
+
+await open(takeToken());

@@ -1,7 +1,7 @@
 // The only module that touches Plotly. The library (0.8 MB) loads after the first paint, on the first chart drawn.
 
 import { fromAxis } from "./charts/axis.js";
-import { say } from "./language.js";
+import { say } from "./texts.js";
 
 /**
  * @typedef {import("./charts/axis.js").Figure} Figure
@@ -38,7 +38,7 @@ export function load() {
     script.onerror = () => {
       loading = null;
       script.remove();
-      reject(new Error("the chart library could not be loaded"));
+      reject(new Error(say("chart-library-not-loaded")));
     };
     document.head.append(script);
   });
@@ -64,23 +64,12 @@ function point(plot, client_x) {
   return at >= 0 && at <= 1 ? fromAxis(axis.p2d(at * axis._length)) : null;
 }
 
-/** What people read of a figure. */
-const READ = new Set(["name", "text", "hovertext", "title", "hovertemplate", "ticktext", "ticksuffix"]);
-
-/** A figure's part with what people read in their language. @param {any} part @returns {any} */
-function spoken(part, read = false) {
-  if (typeof part === "string") return read ? say(part) : part;
-  if (Array.isArray(part)) return read || typeof part[0] === "object" ? part.map((one) => spoken(one, read)) : part;
-  if (part === null || typeof part !== "object" || ArrayBuffer.isView(part)) return part;
-  return Object.fromEntries(Object.entries(part).map(([name, value]) => [name, spoken(value, READ.has(name))]));
-}
-
 /** @param {HTMLElement} element @param {Figure} figure @param {Reactions} reactions */
 export async function draw(element, figure, reactions) {
   const Plotly = await load();
   if (!element.isConnected) return;
   figure.layout.width = element.clientWidth;
-  await Plotly.react(element, spoken(figure.data), spoken(figure.layout), CONFIG);
+  await Plotly.react(element, figure.data, figure.layout, CONFIG);
   if (wired.has(element)) return;
   wired.add(element);
   const plot = /** @type {any} */ (element);

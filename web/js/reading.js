@@ -2,6 +2,7 @@
 
 import { clockBare } from "./format.js";
 import { serverNow } from "./store.js";
+import { say } from "./texts.js";
 
 /**
  * @typedef {import("./store.js").State} State
@@ -23,5 +24,5 @@ function bucketAt(series, t) {
 
 /** What the values of a legend are of. @param {State} state */
 export function readingOf(state) {
-  return state.pointed_at === null ? "means of the time in view" : `at ${clockBare(state.pointed_at, serverNow(state))}`;
+  return state.pointed_at === null ? say("reading-of-means") : say("reading-at", { time: clockBare(state.pointed_at, serverNow(state)) });
 }

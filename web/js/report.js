@@ -1,7 +1,7 @@
 // The page as one HTML file that opens without a network and runs nothing: what it says, its style sheets and its charts.
 
 import { fileName, save, svgOf } from "./downloads.js";
-import { say } from "./language.js";
+import { say } from "./texts.js";
 
 /** @typedef {import("./store.js").State} State */
 
@@ -20,7 +20,7 @@ const LEFT_OUT = "button, .range-bar, .page-tools, .neighbours, .downloads, sele
  */
 export async function makeReport(store, { app, every, title, tell }) {
   const { open, findings } = store.state;
-  tell("Making the report");
+  tell(say("report-begins"));
   store.set({ open: { ...open, ...Object.fromEntries(findings.map((f) => [f.id, true])) } });
   try {
     await settled(() => {
@@ -31,9 +31,9 @@ export async function makeReport(store, { app, every, title, tell }) {
     const missing = missingOn(main, store.state);
     const text = reportOf(main, { title, source: location.href, made: new Date(), missing });
     save(new Blob([text], { type: "text/html;charset=utf-8" }), fileName(store.state, "report", "html"));
-    tell(missing.length === 0 ? "The report is saved" : `The report is saved without ${missing.length} chart${missing.length === 1 ? "" : "s"}, and says why`);
+    tell(say("report-saved", { missing: missing.length }));
   } catch (error) {
-    tell(`No report: ${error instanceof Error ? error.message : error}`);
+    tell(say("report-failed", { why: error instanceof Error ? error.message : String(error) }));
   } finally {
     store.set({ open });
     every(true);
@@ -49,7 +49,7 @@ function missingOn(main, state) {
     const card = /** @type {HTMLElement|null} */ (place.closest("[data-card]"));
     const name = place.closest(".small")?.querySelector(".small-head span")?.textContent ?? card?.getAttribute("aria-label") ?? "";
     const error = place.dataset.why ?? state.cards[card?.dataset.card ?? ""]?.error;
-    return { name: say(name), why: say(error ?? (place.matches(".plot") ? "it was not drawn" : "the server has not answered")) };
+    return { name, why: error ?? say(place.matches(".plot") ? "report-chart-not-drawn" : "report-chart-not-answered") };
   });
 }
 
@@ -62,7 +62,7 @@ function reportOf(main, about) {
   copy.querySelectorAll(UNDRAWN).forEach((place, i) => {
     const text = document.createElement("p");
     text.className = "report-missing";
-    text.textContent = say(`This chart is missing: ${about.missing[i]?.why ?? ""}`);
+    text.textContent = say("report-chart-missing", { why: about.missing[i]?.why ?? "" });
     place.replaceWith(text);
   });
   const charts = [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".plot:has(.main-svg)"))].map((plot) => svgOf(plot).svg);
@@ -77,8 +77,8 @@ function reportOf(main, about) {
     `<html lang="${document.documentElement.lang}"${themeAttribute()}>`,
     `<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}"><meta name="viewport" content="width=device-width, initial-scale=1">`,
     `<title>${escaped(about.title)}</title><style>${styles()}\n${OWN}</style></head>`,
-    `<body><p class="report-head">${escaped(about.title)} · ${escaped(say(`report of ${about.made.toISOString().replace("T", " ").slice(0, 19)} UTC`))} · ${escaped(about.source)}</p>`,
-    about.missing.length === 0 ? "" : `<p class="report-missing" role="note">${escaped(say("Missing in this report:"))} ${escaped(about.missing.map((one) => one.name).join(", "))}</p>`,
+    `<body><p class="report-head">${escaped(about.title)} · ${escaped(say("report-made", { time: about.made.toISOString().replace("T", " ").slice(0, 19) }))} · ${escaped(about.source)}</p>`,
+    about.missing.length === 0 ? "" : `<p class="report-missing" role="note">${escaped(say("report-missing", { charts: about.missing.map((one) => one.name).join(", ") }))}</p>`,
     body,
     "</body></html>",
   ].join("\n");

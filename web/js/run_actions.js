@@ -2,6 +2,7 @@
 
 import { call, runPath } from "./api.js";
 import { wholeList } from "./listing.js";
+import { say } from "./texts.js";
 
 /**
  * @typedef {import("./store.js").Store} Store
@@ -26,7 +27,7 @@ export function runActions(store, tell, reload, go) {
       await work();
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      if (store.state.editing === null) tell(`Not done: ${why}`);
+      if (store.state.editing === null) tell(say("note-not-done", { why }));
       else edit({ error: why });
     }
   };
@@ -62,7 +63,7 @@ export function runActions(store, tell, reload, go) {
       return trying(async () => {
         await label(editing.run, { name: said("name").trim(), tags, note: said("note").trim(), pinned: form.get("pinned") !== null });
         store.set({ editing: null });
-        tell("Saved");
+        tell(say("note-saved"));
       });
     },
     /** @param {Event} event */
@@ -74,7 +75,7 @@ export function runActions(store, tell, reload, go) {
       return trying(async () => {
         await call(runPath(editing.run), { method: "DELETE", body: { name } });
         store.set({ editing: null, picked: picked.filter((each) => each !== editing.run) });
-        tell(`Deleted ${name}`);
+        tell(say("note-deleted", { name }));
         if (route.run === editing.run) go("#/");
         await reload();
       });

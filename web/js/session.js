@@ -3,6 +3,7 @@
 // loaderwatch/server/access/page_sessions.py is the other side.
 
 import { hex, hmac, keyOf } from "./hmac.js";
+import { say } from "./texts.js";
 
 /**
  * @typedef {{ticket: string, key: import("./hmac.js").Key}} Session
@@ -67,7 +68,7 @@ async function prove() {
   const greeting = await greet(session.ticket);
   if (greeting.ticket === session.ticket && (await isProven(greeting, session.key))) return true;
   boots = [];
-  if (was_proven) throw new NotOurs("another process answers at this address, or the server has new tokens");
+  if (was_proven) throw new NotOurs(say("session-another-process-or-new-tokens"));
   session = null; // of a server that was here before this page was opened
   return false;
 }
@@ -97,7 +98,7 @@ async function greet(ticket) {
     return { ...(await answer.json()), challenge };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    throw new NotOurs("another process answers at this address");
+    throw new NotOurs(say("session-another-process"));
   }
 }
 

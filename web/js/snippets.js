@@ -1,5 +1,5 @@
-// Texts to take along: a script that loads one sample alone, and a stack as people put it into an issue. Names come from
-// training jobs: what is no name is left out of code, and a comment stays one line.
+// Texts to take along: a script that loads one sample alone, and a stack as people put it into an issue. They are in English,
+// because others read them. Names come from training jobs: what is no name is left out of code, and a comment stays one line.
 
 /**
  * @typedef {import("./types.js").Loader} Loader
@@ -26,7 +26,7 @@ function reader(rank, worker) {
 
 /**
  * Python that reads a sample of the run's own dataset in the process where it is pasted.
- * @param {Culprit} culprit @param {Loader|null} loader @param {string} script
+ * @param {Culprit} culprit @param {Loader|null} loader @param {string|null} script
  */
 export function loadAlone(culprit, loader, script) {
   const named = loader !== null && NAME.test(loader.name);
@@ -35,7 +35,7 @@ export function loadAlone(culprit, loader, script) {
   const index = String(Math.trunc(culprit.index));
   const dataset = loader?.dataset_class ?? "";
   return [
-    `# Loads sample ${index} alone, which ${reader(culprit.rank, culprit.worker)} read in ${oneLine(script)}.`,
+    `# Loads sample ${index} alone, which ${reader(culprit.rank, culprit.worker)} read in ${oneLine(script ?? "the script")}.`,
     `# Paste it below the line that makes ${which}.`,
     "import faulthandler, time",
     `dataset = ${variable}.dataset`,

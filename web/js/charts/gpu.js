@@ -1,5 +1,7 @@
 // GPU utilization with power on its own axis; compute duty where there is no GPU. Gaps stay gaps.
 
+import { percent } from "../format.js";
+import { say } from "../texts.js";
 import { fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
 import { isEmpty } from "./steps.js";
 
@@ -17,7 +19,7 @@ export function gpuFigure(input, palette) {
     range: [0, 104],
     tickmode: "array",
     tickvals: [0, 25, 50, 75, 100],
-    ticktext: ["0 %", "", "50 %", "", "100 %"],
+    ticktext: [percent(0), "", percent(0.5), "", percent(1)],
   });
   layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width);
   const main = isEmpty(input.data.gpu_utilization_ratio) ? input.data.compute_duty_ratio : input.data.gpu_utilization_ratio;
@@ -28,9 +30,9 @@ export function gpuFigure(input, palette) {
     data.push(ground(main, 100, fade(palette.gpu, 0.14), GPU_GAP_S));
     data.push({
       ...line(main, 100, GPU_GAP_S),
-      name: gpu ? "utilization" : "compute duty",
+      name: say(gpu ? "chart-utilization" : "chart-compute-duty"),
       line: { color: palette.gpu, width: 1.5, shape: "hvh" },
-      hovertemplate: "%{y:.0f} %",
+      hovertemplate: say("chart-percent-read", { value: "%{y:.0f}" }),
     });
   }
   const power = input.data.gpu_power_w;
@@ -47,7 +49,7 @@ export function gpuFigure(input, palette) {
     });
     data.push({
       ...line(power, 1, GPU_GAP_S),
-      name: "power",
+      name: say("chart-power"),
       yaxis: "y2",
       line: { color: palette.power, width: 1.5, dash: "4px,2px" }, // dashed: told apart without colour
       hovertemplate: "%{y:.0f} W",

@@ -1,6 +1,7 @@
 // How long the GPU would go on without another batch.
 
 import { duration } from "../format.js";
+import { say } from "../texts.js";
 import { fade, marks, niceTop, timeLayout, valueAxis } from "./axis.js";
 import { bridged, line } from "./gpu.js";
 import { isEmpty } from "./steps.js";
@@ -30,8 +31,8 @@ export function headroomFigure(input, palette) {
     tickvals: [0, top / 2, top],
     ticktext: ["0", duration(top / 2), duration(top)],
   });
-  if (slack !== undefined && !isEmpty(slack)) data.push(area(slack, "queued on the GPU", palette.gpu));
-  if (cushion !== undefined && !isEmpty(cushion)) data.push(area(cushion, "batches ready", palette.h2d));
+  if (slack !== undefined && !isEmpty(slack)) data.push(area(slack, say("chart-queued"), palette.gpu));
+  if (cushion !== undefined && !isEmpty(cushion)) data.push(area(cushion, say("chart-batches-ready"), palette.h2d));
   return { data, layout };
 }
 

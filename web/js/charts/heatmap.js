@@ -1,26 +1,27 @@
 // Rank or host × time: where a metric is worst, and when.
 
 import { MANY_RANKS } from "../ranks.js";
+import { say } from "../texts.js";
 import { MARGIN, NARROW, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
 
 /**
  * @typedef {import("../store.js").State} State
- * @typedef {{metric: string, name: string, unit: string, form: string, percent?: boolean, low?: boolean}} HeatMetric - `form`: Plotly's
- *   format of a value; `low`: the least is the worst, as the server has it in `LOW_IS_BAD`
+ * @typedef {{metric: string, unit: string, form: string, percent?: boolean, low?: boolean}} HeatMetric - `form`: Plotly's format of a
+ *   value; `low`: the least is the worst, as the server has it in `LOW_IS_BAD`; the message `heat-metric` names it
  */
 
 /** What the heat map can show. @type {HeatMetric[]} */
 export const HEAT_METRICS = [
-  { metric: "data_wait_ratio", name: "Data wait", unit: "%", form: ".0f", percent: true },
-  { metric: "gpu_starved_ratio", name: "GPU without data", unit: "%", form: ".0f", percent: true },
-  { metric: "gpu_utilization_ratio", name: "GPU utilization", unit: "%", form: ".0f", percent: true, low: true },
-  { metric: "gpu_temperature_c", name: "GPU temperature", unit: "°C", form: ".0f" },
-  { metric: "steps_per_s", name: "Steps per second", unit: "", form: ".3~s", low: true },
-  { metric: "iteration_s", name: "Time of an iteration", unit: "s", form: ".3~s" },
-  { metric: "fetch_s", name: "Time of a fetch", unit: "s", form: ".3~s" },
-  { metric: "ready_batches", name: "Ready batches", unit: "", form: ".2~f", low: true },
-  { metric: "host_cpu_ratio", name: "Host CPU", unit: "%", form: ".0f", percent: true },
-  { metric: "worker_rss_bytes", name: "Worker memory", unit: "B", form: ".3~s" },
+  { metric: "data_wait_ratio", unit: "%", form: ".0f", percent: true },
+  { metric: "gpu_starved_ratio", unit: "%", form: ".0f", percent: true },
+  { metric: "gpu_utilization_ratio", unit: "%", form: ".0f", percent: true, low: true },
+  { metric: "gpu_temperature_c", unit: "°C", form: ".0f" },
+  { metric: "steps_per_s", unit: "", form: ".3~s", low: true },
+  { metric: "iteration_s", unit: "s", form: ".3~s" },
+  { metric: "fetch_s", unit: "s", form: ".3~s" },
+  { metric: "ready_batches", unit: "", form: ".2~f", low: true },
+  { metric: "host_cpu_ratio", unit: "%", form: ".0f", percent: true },
+  { metric: "worker_rss_bytes", unit: "B", form: ".3~s" },
 ];
 
 /** Rows that are drawn; those further down are found by sorting or by typing. */
@@ -73,7 +74,7 @@ export function heatmapFigure(input, palette) {
     range: [ranks.length - 0.5, -0.5], // the first row on top
     tickmode: "array",
     tickvals: ranks.map((_, i) => i).filter((i) => i % every === 0),
-    ticktext: ranks.map((rank, i) => (of !== null ? shortened(of[i] ?? "", short ? 6 : 9) : short ? `r${rank}` : `rank ${rank}`)).filter((_, i) => i % every === 0),
+    ticktext: ranks.map((rank, i) => (of !== null ? shortened(of[i] ?? "", short ? 6 : 9) : short ? `r${rank}` : say("rank-number", { rank }))).filter((_, i) => i % every === 0),
     showgrid: false,
   });
   // The picture covers the tint of bands: only their bars on top are drawn.
@@ -89,14 +90,14 @@ export function heatmapFigure(input, palette) {
       y: ranks.map((_, i) => i),
       z,
       customdata: ranks,
-      text: z.map((row, i) => new Array(row.length).fill(of === null ? `rank ${ranks[i]}` : `${of[i]}, worst: rank ${ranks[i]}`)),
+      text: z.map((row, i) => new Array(row.length).fill(of === null ? say("rank-number", { rank: ranks[i] }) : say("heat-host-worst", { host: of[i], rank: ranks[i] }))),
       zmin: 0,
       zmax: metric.percent ? 100 : topOf(z),
       colorscale: heat.map((color, i) => [i / last, color]),
       showscale: false,
       hoverongaps: false,
       ygap: ranks.length <= 24 ? 2 : 0,
-      hovertemplate: `%{text} · %{x|%H:%M:%S}<br>${metric.name[0]?.toLowerCase()}${metric.name.slice(1)} %{z:${metric.form}}${metric.percent ? " %" : metric.unit}<extra></extra>`.replace("<br>gPU", "<br>GPU"),
+      hovertemplate: `%{text} · %{x|%H:%M:%S}<br>${say("heat-metric", { metric: metric.metric })} %{z:${metric.form}}${metric.percent ? " %" : metric.unit}<extra></extra>`,
     },
   ];
   return { data, layout };

@@ -1,6 +1,7 @@
 // One lane per worker: each fetch a bar, collate its darker tail, slow samples outlined, the open fetch growing.
 
 import { duration } from "../format.js";
+import { say } from "../texts.js";
 import { MARGIN, NARROW, epochMarks, fade, timeLayout, toAxis, valueAxis } from "./axis.js";
 
 /**
@@ -14,6 +15,13 @@ const SLOW_FACTOR = 2;
 const SLOW_S = 0.1;
 /** An open fetch older than this, and than three usual ones, is drawn as a warning. */
 const LONG_OPEN_S = 1;
+
+/** Stand in a message for what differs from fetch to fetch. */
+const [FIRST, SECOND] = ["\ue001", "\ue002"];
+
+/** Thousands of fetches have the same words: these are said once, and filled in for each. @param {string} said */
+const filling = (said) => (/** @type {number|null|undefined} */ first, /** @type {number|null|undefined} */ took_s) =>
+  said.replace(FIRST, String(first)).replace(SECOND, duration(took_s));
 
 /** @param {Fetches} f @returns {boolean[]} which fetches were held up by one slow sample */
 export function slowOnes(f) {
@@ -49,7 +57,7 @@ export function lanesFigure(input, palette) {
     range: [lanes.length - 0.5, -0.5],
     tickmode: "array",
     tickvals: lanes.map((_, i) => i),
-    ticktext: lanes.map((w) => (w < 0 ? "main" : input.width < NARROW ? `w${w}` : `worker ${w}`)),
+    ticktext: lanes.map((w) => (w < 0 ? say("main-process") : input.width < NARROW ? `w${w}` : say("worker-number", { worker: w }))),
     showgrid: false,
   });
   layout.shapes = epochMarks(input.epochs, input.range, palette, input.width);
@@ -58,6 +66,9 @@ export function lanesFigure(input, palette) {
   const fetches = [segments(), segments()];
   const collates = segments();
   const outlines = segments();
+  const fetch = filling(say("lane-fetch-read", { worker: FIRST, took: SECOND }));
+  const slowest = filling(say("lane-sample-read", { sample: FIRST, took: SECOND }));
+  const collating = filling(say("lane-collate-read", { took: SECOND }));
   /** @type {Map<number, number>} */
   const seen = new Map();
   f.worker.forEach((worker, i) => {
@@ -68,9 +79,9 @@ export function lanesFigure(input, palette) {
     const turn = (seen.get(worker) ?? 0) % 2; // neighbours alternate in shade so that back-to-back fetches stay countable
     seen.set(worker, turn + 1);
     const text = [
-      `worker ${worker} · ${duration(took)}`,
-      f.slow_index[i] === null ? "" : `slowest sample ${f.slow_index[i]}: ${duration(f.slow_s[i])}`,
-      collate > 0 ? `collate ${duration(collate)}` : "",
+      fetch(worker, took),
+      f.slow_index[i] === null ? "" : slowest(f.slow_index[i], f.slow_s[i]),
+      collate > 0 ? collating(null, collate) : "",
     ];
     const label = text.filter(Boolean).join("<br>");
     if (slow[i]) add(outlines, began, began + took, y, label);
@@ -82,17 +93,17 @@ export function lanesFigure(input, palette) {
   const long = Math.max(LONG_OPEN_S, 3 * median(f.fetch_s));
   for (const w of input.workers) {
     if (w.worker < 0 || !w.alive || w.phase_age_s === null || (w.phase !== "fetch" && w.phase !== "collate")) continue;
-    const sample = w.sample_index === null ? "" : `<br>sample ${w.sample_index} for ${duration(w.sample_age_s)}`;
-    add(w.phase_age_s > long ? late : open, input.now - w.phase_age_s, input.now, lane.get(w.worker) ?? 0, `worker ${w.worker} · fetching for ${duration(w.phase_age_s)}${sample}`);
+    const sample = w.sample_index === null ? "" : `<br>${say("lane-open-sample-read", { sample: w.sample_index, age_s: w.sample_age_s })}`;
+    add(w.phase_age_s > long ? late : open, input.now - w.phase_age_s, input.now, lane.get(w.worker) ?? 0, say("lane-fetching-read", { worker: w.worker, age_s: w.phase_age_s }) + sample);
   }
   const data = [
-    trace(outlines, palette.wait, thick + 5, "slow sample"),
+    trace(outlines, palette.wait, thick + 5, say("lane-slow-sample")),
     trace(outlines, palette.panel, thick + 1, ""),
-    trace(/** @type {Segments} */ (fetches[0]), palette.forward, thick, "fetch"),
-    trace(/** @type {Segments} */ (fetches[1]), fade(palette.forward, 0.72), thick, "fetch"),
-    trace(collates, palette.backward, thick, "collate"),
-    trace(open, fade(palette.forward, 0.45), thick, "open fetch"),
-    trace(late, palette.warning, thick, "late fetch"),
+    trace(/** @type {Segments} */ (fetches[0]), palette.forward, thick, say("lane-fetch")),
+    trace(/** @type {Segments} */ (fetches[1]), fade(palette.forward, 0.72), thick, say("lane-fetch")),
+    trace(collates, palette.backward, thick, say("lane-collate")),
+    trace(open, fade(palette.forward, 0.45), thick, say("lane-open-fetch")),
+    trace(late, palette.warning, thick, say("lane-late-fetch")),
   ].filter((t) => t.x.length > 0);
   return { data, layout };
 }

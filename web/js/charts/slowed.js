@@ -1,6 +1,7 @@
 // What holds a GPU's clock down, over time: a band per reason, as high as the share of time it held.
 
 import { percent } from "../format.js";
+import { say } from "../texts.js";
 import { NARROW, bands, epochMarks, timeLayout, valueAxis } from "./axis.js";
 import { area, outline } from "./outline.js";
 import { isEmpty } from "./steps.js";
@@ -8,16 +9,16 @@ import { isEmpty } from "./steps.js";
 /**
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{metric: string, name: string, short: string, color: keyof Palette, shape: string}} Reason
+ * @typedef {{metric: string, reason: string, color: keyof Palette, shape: string}} Reason - `reason`: as the API names it
  */
 
 /** The last is a limit that was set, and no fault. The shapes tell them apart without colour. @type {Reason[]} */
 export const REASONS = [
-  { metric: "gpu_slowed_hardware_ratio", name: "hardware slowdown", short: "hardware", color: "critical", shape: "" },
-  { metric: "gpu_slowed_hardware_thermal_ratio", name: "hardware thermal slowdown", short: "hw heat", color: "wait", shape: "x" },
-  { metric: "gpu_slowed_software_thermal_ratio", name: "software thermal slowdown", short: "heat", color: "power", shape: "/" },
-  { metric: "gpu_slowed_hardware_power_brake_ratio", name: "hardware power brake", short: "brake", color: "h2d", shape: "." },
-  { metric: "gpu_slowed_power_cap_ratio", name: "power cap", short: "cap", color: "others", shape: "-" },
+  { metric: "gpu_slowed_hardware_ratio", reason: "hardware slowdown", color: "critical", shape: "" },
+  { metric: "gpu_slowed_hardware_thermal_ratio", reason: "hardware thermal slowdown", color: "wait", shape: "x" },
+  { metric: "gpu_slowed_software_thermal_ratio", reason: "software thermal slowdown", color: "power", shape: "/" },
+  { metric: "gpu_slowed_hardware_power_brake_ratio", reason: "hardware power brake", color: "h2d", shape: "." },
+  { metric: "gpu_slowed_power_cap_ratio", reason: "power cap", color: "others", shape: "-" },
 ];
 
 export const ASKED = REASONS.map((r) => r.metric);
@@ -51,7 +52,7 @@ export function slowedFigure(input, palette) {
   layout.shapes = [...bands(input.findings, input.range, palette), ...epochMarks(input.epochs, input.range, palette, input.width)];
   layout.yaxis = valueAxis(palette, {
     range: [reasons.length, 0], rangemode: "normal", tickmode: "array", showgrid: false,
-    tickvals: reasons.map((_, i) => i + 0.5), ticktext: reasons.map((r) => (input.width < NARROW ? r.short.split(" ").at(-1) : r.short)),
+    tickvals: reasons.map((_, i) => i + 0.5), ticktext: reasons.map((r) => shortName(r, input.width)),
   });
   const data = reasons.flatMap((r, row) => {
     const series = /** @type {Series} */ (input.data[r.metric]);
@@ -60,7 +61,19 @@ export function slowedFigure(input, palette) {
     const tops = series.mean.map((v) => (v === null ? null : floor - 0.84 * v));
     const band = area(points, tops, /** @type {string} */ (palette[r.color]), { shape: r.shape, template: "%{text}", text: series.mean.map((v) => percent(v)), floor });
     const ground = { type: "scatter", mode: "lines", x: band.x, y: points.map(() => floor), line: { width: 0 }, hoverinfo: "skip", name: "" };
-    return [ground, { ...band, name: r.name, fill: "tonexty" }];
+    return [ground, { ...band, name: slowedBy(r.reason), fill: "tonexty" }];
   });
   return { data, layout };
+}
+
+/** Variants of a message have no spaces. @param {string} reason */
+const variant = (reason) => reason.replaceAll(" ", "-");
+
+/** What holds a clock down, as people read it. @param {string} reason - as the API names it */
+export const slowedBy = (reason) => say("slowed-by", { reason: variant(reason), said: reason });
+
+/** Of two words a narrow chart has the last. @param {Reason} held @param {number} width */
+function shortName(held, width) {
+  const name = say("slowed-by-short", { reason: variant(held.reason) });
+  return width < NARROW ? name.split(" ").at(-1) : name;
 }

@@ -1,40 +1,42 @@
 // Small multiples on the shared time axis: one quantity each, with the range it moved in.
 
 import { bytes, percent, number } from "../format.js";
+import { say } from "../texts.js";
 import { fade, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
 import { bridged, ground, line } from "./gpu.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
- * @typedef {{metric: string, name: string, unit: "ratio"|"bytes"|"bytes_per_s"|"hertz"|"celsius"|"count", about: string}} Counter
+ * @typedef {{metric: string, unit: "ratio"|"bytes"|"bytes_per_s"|"hertz"|"celsius"|"count", message: string, about_message: string}} Counter -
+ *   `message` names it, `about_message` says what it is of
  */
 
 /** @type {Counter[]} */
 export const COUNTERS = [
-  { metric: "host_cpu_ratio", name: "Host CPU", unit: "ratio", about: "busy share of all CPUs" },
-  { metric: "process_cpu_ratio", name: "Training process CPU", unit: "ratio", about: "of one core" },
-  { metric: "worker_cpu_ratio", name: "Worker CPU", unit: "ratio", about: "mean of one core per worker" },
-  { metric: "host_throttled_ratio", name: "CPU throttled", unit: "ratio", about: "share of cgroup periods cut short" },
-  { metric: "host_psi_cpu_ratio", name: "Pressure: CPU", unit: "ratio", about: "time some task waited for a CPU" },
-  { metric: "host_psi_io_ratio", name: "Pressure: I/O", unit: "ratio", about: "time some task waited for storage" },
-  { metric: "host_psi_memory_ratio", name: "Pressure: memory", unit: "ratio", about: "time some task waited for memory" },
-  { metric: "host_shm_used_ratio", name: "/dev/shm used", unit: "ratio", about: "where workers hand batches over" },
-  { metric: "host_disk_read_bytes_per_s", name: "Disk read", unit: "bytes_per_s", about: "all devices of the host" },
-  { metric: "host_memory_available_bytes", name: "Memory available", unit: "bytes", about: "on the host" },
-  { metric: "worker_rss_bytes", name: "Worker memory", unit: "bytes", about: "resident, mean per worker" },
-  { metric: "process_rss_bytes", name: "Training process memory", unit: "bytes", about: "resident" },
+  { metric: "host_cpu_ratio", unit: "ratio", message: "counter-host-cpu", about_message: "counter-host-cpu-about" },
+  { metric: "process_cpu_ratio", unit: "ratio", message: "counter-process-cpu", about_message: "counter-process-cpu-about" },
+  { metric: "worker_cpu_ratio", unit: "ratio", message: "counter-worker-cpu", about_message: "counter-worker-cpu-about" },
+  { metric: "host_throttled_ratio", unit: "ratio", message: "counter-host-throttled", about_message: "counter-host-throttled-about" },
+  { metric: "host_psi_cpu_ratio", unit: "ratio", message: "counter-host-psi-cpu", about_message: "counter-host-psi-cpu-about" },
+  { metric: "host_psi_io_ratio", unit: "ratio", message: "counter-host-psi-io", about_message: "counter-host-psi-io-about" },
+  { metric: "host_psi_memory_ratio", unit: "ratio", message: "counter-host-psi-memory", about_message: "counter-host-psi-memory-about" },
+  { metric: "host_shm_used_ratio", unit: "ratio", message: "counter-host-shm-used", about_message: "counter-host-shm-used-about" },
+  { metric: "host_disk_read_bytes_per_s", unit: "bytes_per_s", message: "counter-host-disk-read", about_message: "counter-host-disk-read-about" },
+  { metric: "host_memory_available_bytes", unit: "bytes", message: "counter-host-memory-available", about_message: "counter-host-memory-available-about" },
+  { metric: "worker_rss_bytes", unit: "bytes", message: "counter-worker-rss", about_message: "counter-worker-rss-about" },
+  { metric: "process_rss_bytes", unit: "bytes", message: "counter-process-rss", about_message: "counter-process-rss-about" },
 ];
 
 /** Of the GPU that the rank computes on. @type {Counter[]} */
 export const GPU_COUNTERS = [
-  { metric: "gpu_memory_ratio", name: "GPU memory", unit: "ratio", about: "used, by all processes on it" },
-  { metric: "gpu_process_memory_bytes", name: "Memory of this process", unit: "bytes", about: "on the GPU" },
-  { metric: "gpu_process_sm_ratio", name: "Computing for this process", unit: "ratio", about: "share of time; the rest is idle or others'" },
-  { metric: "gpu_sm_clock_hz", name: "SM clock", unit: "hertz", about: "falls when the GPU idles or is throttled" },
-  { metric: "gpu_temperature_c", name: "Temperature", unit: "celsius", about: "of the GPU" },
-  { metric: "gpu_pcie_rx_bytes_per_s", name: "PCIe to the GPU", unit: "bytes_per_s", about: "batches are copied this way" },
-  { metric: "gpu_pcie_tx_bytes_per_s", name: "PCIe from the GPU", unit: "bytes_per_s", about: "results, checkpoints" },
-  { metric: "gpu_throttled_ratio", name: "Throttled", unit: "ratio", about: "time slowed down by heat or power supply" },
+  { metric: "gpu_memory_ratio", unit: "ratio", message: "counter-gpu-memory", about_message: "counter-gpu-memory-about" },
+  { metric: "gpu_process_memory_bytes", unit: "bytes", message: "counter-gpu-process-memory", about_message: "counter-gpu-process-memory-about" },
+  { metric: "gpu_process_sm_ratio", unit: "ratio", message: "counter-gpu-process-sm", about_message: "counter-gpu-process-sm-about" },
+  { metric: "gpu_sm_clock_hz", unit: "hertz", message: "counter-gpu-sm-clock", about_message: "counter-gpu-sm-clock-about" },
+  { metric: "gpu_temperature_c", unit: "celsius", message: "counter-gpu-temperature", about_message: "counter-gpu-temperature-about" },
+  { metric: "gpu_pcie_rx_bytes_per_s", unit: "bytes_per_s", message: "counter-gpu-pcie-rx", about_message: "counter-gpu-pcie-rx-about" },
+  { metric: "gpu_pcie_tx_bytes_per_s", unit: "bytes_per_s", message: "counter-gpu-pcie-tx", about_message: "counter-gpu-pcie-tx-about" },
+  { metric: "gpu_throttled_ratio", unit: "ratio", message: "counter-gpu-throttled", about_message: "counter-gpu-throttled-about" },
 ];
 
 /** @param {number|null|undefined} v @param {Counter["unit"]} unit */
@@ -130,12 +132,12 @@ export function readyFigure(input, palette) {
   if (ready !== undefined) {
     data.push(
       band(ready, fade(palette.gpu, 0.16)),
-      { ...line(ready, 1), name: "ready", line: { color: palette.gpu, width: 1.5 }, hovertemplate: "%{y:.1f} batches" },
+      { ...line(ready, 1), name: say("chart-ready"), line: { color: palette.gpu, width: 1.5 }, hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }) },
     );
   }
   const cached = input.data.cached_batches;
   if (cached !== undefined && cached.mean.some((v) => (v ?? 0) > 0))
-    data.push({ ...line(cached, 1), name: "out of order", line: { color: palette.h2d, width: 1.5, dash: "4px,2px" }, hovertemplate: "%{y:.1f} batches" });
+    data.push({ ...line(cached, 1), name: say("chart-out-of-order"), line: { color: palette.h2d, width: 1.5, dash: "4px,2px" }, hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }) });
   if (input.capacity !== null && input.capacity > 0)
     layout.shapes.push({
       type: "line", xref: "paper", x0: 0, x1: 1, y0: input.capacity, y1: input.capacity,

@@ -2,6 +2,7 @@
 
 import { MARGIN, NARROW, bandNames, epochNames, fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
 import { number } from "../format.js";
+import { say } from "../texts.js";
 import { ground, line } from "./gpu.js";
 import { isEmpty } from "./steps.js";
 
@@ -9,18 +10,18 @@ import { isEmpty } from "./steps.js";
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../types.js").Mark} Mark
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{kind: Mark["kind"], name: string, short: string, symbol: string, color: keyof Palette}} Lane
+ * @typedef {{kind: Mark["kind"], symbol: string, color: keyof Palette}} Lane - the message `event-kind` names it
  */
 
 export const ASKED = ["steps_per_s", "samples_per_s"];
 
 /** A lane and a shape per kind of event, so that none needs its colour. @type {Lane[]} */
 export const LANES = [
-  { kind: "alert", name: "alert", short: "alert", symbol: "triangle-down", color: "critical" },
-  { kind: "attempt", name: "attempt", short: "start", symbol: "star", color: "text" },
-  { kind: "config", name: "settings", short: "set", symbol: "triangle-up", color: "accent" },
-  { kind: "checkpoint", name: "checkpoint", short: "save", symbol: "diamond", color: "h2d" },
-  { kind: "evaluation", name: "evaluation", short: "eval", symbol: "square", color: "optimizer" },
+  { kind: "alert", symbol: "triangle-down", color: "critical" },
+  { kind: "attempt", symbol: "star", color: "text" },
+  { kind: "config", symbol: "triangle-up", color: "accent" },
+  { kind: "checkpoint", symbol: "diamond", color: "h2d" },
+  { kind: "evaluation", symbol: "square", color: "optimizer" },
 ];
 
 const CURVES_PX = 130;
@@ -64,18 +65,18 @@ export function speedFigure(input, palette) {
   layout.yaxis = valueAxis(palette, { range: [0, top * 1.04], domain: [low, 1], tickmode: "array", tickvals: [0, top / 2, top], ticktext: [0, top / 2, top].map(number) });
   if (steps !== undefined && !isEmpty(steps)) {
     data.push(ground(steps, 1, fade(palette.line, 0.12)));
-    data.push({ ...line(steps, 1), name: "steps/s", line: { color: palette.line, width: 1.5, shape: "hvh" }, hovertemplate: "%{y:.3~g} steps/s" });
+    data.push({ ...line(steps, 1), name: say("chart-steps-per-s"), line: { color: palette.line, width: 1.5, shape: "hvh" }, hovertemplate: say("chart-steps-per-s-read", { value: "%{y:.3~g}" }) });
   }
   if (samples !== undefined && !isEmpty(samples)) {
     const most = niceTop(SAMPLES_ROOM * highest(samples));
     layout.yaxis2 = valueAxis(palette, {
       overlaying: "y", side: "right", showgrid: false, range: [0, most * 1.04], tickmode: "array", tickvals: [0, most / 2, most], ticktext: [0, most / 2, most].map(number),
     });
-    data.push({ ...line(samples, 1), name: "samples/s", yaxis: "y2", line: { color: palette.power, width: 1.5, dash: "4px,2px", shape: "hvh" }, hovertemplate: "%{y:.4~g} samples/s" });
+    data.push({ ...line(samples, 1), name: say("chart-samples-per-s"), yaxis: "y2", line: { color: palette.power, width: 1.5, dash: "4px,2px", shape: "hvh" }, hovertemplate: say("chart-samples-per-s-read", { value: "%{y:.4~g}" }) });
   }
   if (lanes.length > 0) {
     layout.yaxis3 = valueAxis(palette, {
-      range: [lanes.length - 0.5, -1], tickfont: { size: 10 }, ticklen: 3, domain: [0, low], showgrid: false, tickmode: "array", tickvals: lanes.map((_, i) => i), ticktext: lanes.map((l) => (input.width < NARROW ? l.short : l.name)), rangemode: "normal",
+      range: [lanes.length - 0.5, -1], tickfont: { size: 10 }, ticklen: 3, domain: [0, low], showgrid: false, tickmode: "array", tickvals: lanes.map((_, i) => i), ticktext: lanes.map(({ kind }) => (input.width < NARROW ? say("event-kind-short", { kind }) : say("event-kind", { kind }))), rangemode: "normal",
     });
     layout.xaxis.anchor = "y3";
     lanes.forEach((lane, i) => data.push(...events(inView(input.events, input.range).filter((e) => e.kind === lane.kind), lane, i, input, palette)));
@@ -91,7 +92,7 @@ function highest(series) {
 /** The events of a lane: a shape where each begins, and a bar for as long as it took. @param {Mark[]} list @param {Lane} lane @param {number} y @param {{range: import("../store.js").Range}} input @param {Palette} palette @returns {any[]} */
 function events(list, lane, y, input, palette) {
   const color = /** @type {string} */ (palette[lane.color]);
-  const text = list.map((e) => `${lane.name}: ${short(e.text)}${e.ranks.length > 0 ? ` (${e.ranks.length === 1 ? `rank ${e.ranks[0]}` : `${e.ranks.length} ranks`})` : ""}`);
+  const text = list.map((e) => say("event-read", { kind: lane.kind, text: short(e.text), number: e.ranks.length, rank: e.ranks[0] }));
   const open = (/** @type {Mark} */ e) => (e.kind === "alert" || e.kind === "evaluation" ? input.range.end : e.began_at);
   const base = { type: "scatter", yaxis: "y3", cliponaxis: true };
   return [
@@ -100,7 +101,7 @@ function events(list, lane, y, input, palette) {
       x: list.flatMap((e) => [toAxis(e.began_at), toAxis(Math.min(e.ended_at ?? open(e), input.range.end)), null]), y: list.flatMap(() => [y, y, null]),
     },
     {
-      ...base, mode: "markers", name: lane.name, marker: { symbol: lane.symbol, size: 8, color, line: { width: 0 } },
+      ...base, mode: "markers", name: say("event-kind", { kind: lane.kind }), marker: { symbol: lane.symbol, size: 8, color, line: { width: 0 } },
       x: list.map((e) => toAxis(e.began_at)), y: list.map(() => y), text, hovertemplate: "%{text}<extra></extra>",
     },
   ];

@@ -1,6 +1,7 @@
 // How much of the time the GPU had nothing to do because a batch was missing, over the steps.
 
-import { duration, percent } from "../format.js";
+import { percent } from "../format.js";
+import { say } from "../texts.js";
 import { fade, marks, niceTop, timeLayout, valueAxis } from "./axis.js";
 import { area, outline } from "./outline.js";
 import { isEmpty } from "./steps.js";
@@ -31,8 +32,8 @@ export function starvationFigure(input, palette) {
   if (share === undefined || isEmpty(share)) return { data: [], layout };
   const perStep = valuesAt(each, share);
   const points = outline({ t: share.t, widths: share.t.map(() => share.bucket_s), filled: share.mean.map((v) => v !== null) });
-  const text = share.mean.map((v, i) => `${percent(v)}${perStep[i] == null ? "" : `, ${duration(perStep[i])} per step`}`);
-  return { data: [{ ...area(points, share.mean, palette.wait, { template: "%{text}", text }), name: "starved" }], layout };
+  const text = share.mean.map((v, i) => say("chart-starved-read", { starved_ratio: v, per_step_s: perStep[i] }));
+  return { data: [{ ...area(points, share.mean, palette.wait, { template: "%{text}", text }), name: say("chart-starved") }], layout };
 }
 
 /** The means of a series in the buckets of another; null where it has none of that time. @param {Series|undefined} series @param {Series} like @returns {(number|null)[]} */

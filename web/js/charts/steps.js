@@ -1,25 +1,26 @@
 // What a step consists of: mean milliseconds per step, stacked, over time.
 
 import { duration } from "../format.js";
+import { say } from "../texts.js";
 import { bandNames, epochNames, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
 import { area, outline } from "./outline.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{metric: string, name: string, color: keyof Palette, hatch?: boolean}} Part
+ * @typedef {{metric: string, color: keyof Palette, hatch?: boolean, whole?: boolean}} Part - `whole`: it is all of a step but the waits
  */
 
 /** In the order of a step, bottom up. @type {Part[]} */
 export const PARTS = [
-  { metric: "data_wait_s", name: "data wait", color: "wait" },
-  { metric: "hidden_s", name: "waiting while the GPU works", color: "gpu", hatch: true },
-  { metric: "h2d_s", name: "H2D copy", color: "h2d" },
-  { metric: "forward_s", name: "forward", color: "forward" },
-  { metric: "backward_s", name: "backward", color: "backward" },
-  { metric: "optimizer_s", name: "optimizer", color: "optimizer" },
-  { metric: "other_s", name: "other", color: "other" },
-  { metric: "others_wait_s", name: "waiting for other ranks", color: "others", hatch: true },
+  { metric: "data_wait_s", color: "wait" },
+  { metric: "hidden_s", color: "gpu", hatch: true },
+  { metric: "h2d_s", color: "h2d" },
+  { metric: "forward_s", color: "forward" },
+  { metric: "backward_s", color: "backward" },
+  { metric: "optimizer_s", color: "optimizer" },
+  { metric: "other_s", color: "other" },
+  { metric: "others_wait_s", color: "others", hatch: true },
 ];
 
 const PHASES = ["h2d_s", "forward_s", "backward_s", "optimizer_s"];
@@ -117,8 +118,11 @@ export function isEmpty(series) {
 export function knownParts(data) {
   const parts = PARTS.filter((p) => !isEmpty(data[p.metric]));
   const split = parts.some((p) => !["data_wait_s", "hidden_s", "other_s", "others_wait_s"].includes(p.metric));
-  return split ? parts : parts.map((p) => (p.metric === "other_s" ? { ...p, name: "step" } : p));
+  return split ? parts : parts.map((p) => (p.metric === "other_s" ? { ...p, whole: true } : p));
 }
+
+/** @param {Part} part */
+export const partName = (part) => say("step-part", { part: part.whole ? "whole" : part.metric });
 
 /**
  * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
@@ -144,7 +148,7 @@ export function stepsFigure(input, palette) {
   const data = parts.map((part) => {
     const values = /** @type {Series} */ (input.data[part.metric]).mean.map((v) => (v === null ? null : v * 1000));
     const color = /** @type {string} */ (palette[part.color]);
-    return { ...area(points, values, color, { shape: part.hatch ? "/" : "", template: "%{y:.1f} ms" }), name: part.name, stackgroup: "step", fill: "tonexty" };
+    return { ...area(points, values, color, { shape: part.hatch ? "/" : "", template: say("chart-ms-read", { value: "%{y:.1f}" }) }), name: partName(part), stackgroup: "step", fill: "tonexty" };
   });
   const top = ceiling(total);
   if (top !== null && first !== undefined) {

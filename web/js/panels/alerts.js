@@ -1,11 +1,12 @@
 // Alerts: one line each, unfolding to cause, advice, evidence and stacks; and the card of four facts for a hang.
 
 import { h } from "../dom.js";
-import { ago, clock, duration, evidence, percent, scope } from "../format.js";
+import { ago, clock, evidence } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
 import { isGoing, knownUntil, pairHash, routeHash, serverNow, stateNow } from "../store.js";
+import { say } from "../texts.js";
 import { fetchesButton, issueButton, lastFetches, loadAloneView, scriptFor } from "./culprit.js";
-import { button, copyAction, copyButton } from "./parts.js";
+import { button, copyAction, copyButton, marked, withCommas } from "./parts.js";
 import { ownFrame, stackView } from "./stacks.js";
 import { isRecovering } from "./verdict.js";
 
@@ -17,7 +18,15 @@ import { isRecovering } from "./verdict.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-const WORDS = { firing: "Firing", acknowledged: "Acknowledged", silenced: "Silenced", resolved: "Resolved" };
+/** What a rank, worker and sample of a finding are called. @param {Finding} f @returns {string[]} */
+export function scope(f) {
+  const out = [];
+  if (f.rank !== null) out.push(say("rank-number", { rank: f.rank }));
+  if (f.worker !== null) out.push(f.worker < 0 ? say("finding-main-process") : say("worker-number", { worker: f.worker }));
+  const [sample] = f.sample_indices;
+  if (sample !== undefined) out.push(f.sample_indices.length === 1 ? say("finding-sample", { sample }) : say("finding-samples", { samples: f.sample_indices.length }));
+  return out;
+}
 
 /** Findings as they are now, with what the stream leaves out: stack texts, and where an advice was followed. @param {State} state @returns {Finding[]} */
 export function withStacks(state) {
@@ -41,17 +50,18 @@ export function alertsPanel(state, act) {
       b.began_at - a.began_at,
   );
   const firing = list.filter((f) => f.state === "firing" && f.severity !== "info").length;
+  const of = rank === null ? "run" : "rank";
   return h(
     "section",
-    { class: "card flush", id: "alerts", key: "alerts", "aria-label": "Alerts" },
+    { class: "card flush", id: "alerts", key: "alerts", "aria-label": say("alerts-title", { of: "run" }) },
     h(
       "header",
       { class: "card-head" },
-      h("h2", {}, rank === null ? "Alerts" : "Alerts of this rank"),
-      h("p", { class: "card-about" }, list.length === 0 ? "" : firing === 0 ? `${list.length}, none firing` : `${firing} firing, ${list.length} in all`),
+      h("h2", {}, say("alerts-title", { of })),
+      h("p", { class: "card-about" }, list.length === 0 ? "" : say("alerts-counted", { firing, all: list.length })),
     ),
     list.length === 0
-      ? h("p", { class: "quiet" }, icon("ok", "sev-ok"), `No detector has found anything in this ${rank === null ? "run" : "rank"}.`)
+      ? h("p", { class: "quiet" }, icon("ok", "sev-ok"), say("alerts-none", { of }))
       : h("div", { role: "list" }, list.map((f) => alertRow(f, state, act))),
   );
 }
@@ -71,9 +81,9 @@ function alertRow(f, state, act) {
       severityIcon(ended ? "ok" : f.severity),
       h("span", { class: "alert-title" }, f.title),
       h("span", { class: "alert-scope" }, scope(f).map((s) => h("span", { class: "chip" }, s))),
-      h("span", { class: "alert-lost" }, f.lost_s === null ? "" : [h("b", {}, duration(f.lost_s)), " lost"]),
+      h("span", { class: "alert-lost" }, f.lost_s === null ? "" : marked(say("alert-lost", { lost_s: f.lost_s }))),
       h("span", { class: "alert-when", title: clock(f.began_at, now) }, whenOf(f, ended, state)),
-      h("span", { class: `pill pill-${f.state}` }, WORDS[/** @type {"firing"} */ (f.state)] ?? f.state),
+      h("span", { class: `pill pill-${f.state}` }, say("alert-state", { state: f.state })),
     ),
     open && alertBody(f, state, act),
   );
@@ -81,22 +91,22 @@ function alertRow(f, state, act) {
 
 /** How long ago, or for how long: of a run that does not report nothing counts on. @param {Finding} f @param {boolean} ended @param {State} state */
 function whenOf(f, ended, state) {
-  if (ended) return `lasted ${duration((f.ended_at ?? f.began_at) - f.began_at)}`;
+  if (ended) return say("alert-lasted", { lasted_s: (f.ended_at ?? f.began_at) - f.began_at });
   const known = knownUntil(state) - f.began_at;
-  return isGoing(state.summary) ? ago(known) : `open for ${duration(known)}`;
+  return isGoing(state.summary) ? ago(known) : say("alert-open-for", { lasted_s: known });
 }
 
 /** @param {Finding} f @param {State} state @param {Actions} act */
 function alertBody(f, state, act) {
   const now = serverNow(state);
   const facts = [
-    `began ${clock(f.began_at, now)}`,
-    f.ended_at !== null ? `ended ${clock(f.ended_at, now)}` : "",
+    say("began-at", { when: clock(f.began_at, now) }),
+    f.ended_at !== null ? say("alert-ended-at", { when: clock(f.ended_at, now) }) : "",
     f.host ?? "",
-    f.pid !== null ? `pid ${f.pid}` : "",
+    f.pid !== null ? say("process-id", { pid: f.pid }) : "",
     `${f.code}${f.scenario === "" ? "" : ` · ${f.scenario}`}`,
-    `confidence ${percent(f.confidence)}`,
-    f.silenced_until !== null && f.state === "silenced" ? `silent until ${clock(f.silenced_until, now)}` : "",
+    say("alert-confidence", { confidence_ratio: f.confidence }),
+    f.silenced_until !== null && f.state === "silenced" ? say("alert-silent-until", { when: clock(f.silenced_until, now) }) : "",
   ];
   const changeable = state.may_change && f.state !== "resolved";
   return h(
@@ -105,25 +115,25 @@ function alertBody(f, state, act) {
     h(
       "div",
       { class: "alert-words" },
-      h("h3", {}, "Why"),
+      h("h3", {}, say("alert-why")),
       h("p", {}, f.cause),
-      h("h3", {}, "What to do"),
+      h("h3", {}, say("alert-advice")),
       h("p", { class: "advice" }, f.advice),
-      f.gain_ceiling_ratio !== null && h("p", { class: "gain" }, "Mending it can give back at most ", h("b", {}, percent(f.gain_ceiling_ratio)), f.gain_of === "run" ? " of the run." : " of the time while it lasts."),
+      f.gain_ceiling_ratio !== null && h("p", { class: "gain" }, marked(say("alert-gain", { most_ratio: f.gain_ceiling_ratio, of: f.gain_of }))),
       f.followed !== null && followedLine(f.followed, state),
       h("p", { class: "facts" }, facts.filter(Boolean).map((t) => h("span", {}, t))),
       h(
         "div",
         { class: "actions" },
-        changeable && f.state !== "acknowledged" && button("Acknowledge", () => act.acknowledge(f.id)),
-        changeable && f.state !== "silenced" && button("Silence for 1 h", () => act.silence(f.id, 3600), {}, icon("bell")),
-        f.rank !== null && state.route.page === "run" && h("a", { class: "button", href: routeHash({ run: state.route.run, rank: f.rank }) }, h("span", {}, `Open rank ${f.rank}`), icon("right")),
+        changeable && f.state !== "acknowledged" && button(say("acknowledge"), () => act.acknowledge(f.id)),
+        changeable && f.state !== "silenced" && button(say("silence-for-an-hour"), () => act.silence(f.id, 3600), {}, icon("bell")),
+        f.rank !== null && state.route.page === "run" && h("a", { class: "button", href: routeHash({ run: state.route.run, rank: f.rank }) }, h("span", {}, say("open-rank", { rank: f.rank })), icon("right")),
       ),
     ),
-    f.evidence.length > 0 && evidenceTable(f.evidence, "Evidence"),
+    f.evidence.length > 0 && evidenceTable(f.evidence, say("evidence")),
     loadAloneView(f, state, act),
     f.folded.length > 0 && alsoSeen(f, state, act),
-    f.stacks.length > 0 && h("div", { class: "alert-stacks" }, h("h3", {}, "Stacks"), stackList(f, state, act)),
+    f.stacks.length > 0 && h("div", { class: "alert-stacks" }, h("h3", {}, say("stacks-title")), stackList(f, state, act)),
   );
 }
 
@@ -147,7 +157,7 @@ function alsoSeen(f, state, act) {
   return h(
     "div",
     { class: "also" },
-    h("h3", { id: `also-${f.id}` }, "Also seen, same cause"),
+    h("h3", { id: `also-${f.id}` }, say("also-seen")),
     h("ul", { "aria-labelledby": `also-${f.id}` }, f.folded.map((other) => alsoRow(other, `${f.id}/also/${other.key}`, state, act))),
   );
 }
@@ -163,7 +173,7 @@ function alsoRow(other, id, state, act) {
       { type: "button", class: "also-head", "aria-expanded": String(open), "data-nav": true, onclick: () => act.toggle(id) },
       icon("right", "chevron"),
       h("span", {}, other.title),
-      h("span", { class: "also-when" }, other.warned_s === null ? other.scenario : `warned ${duration(other.warned_s)} before · ${other.scenario}`),
+      h("span", { class: "also-when" }, other.warned_s === null ? other.scenario : say("also-warned", { before_s: other.warned_s, scenario: other.scenario })),
     ),
     open && evidenceTable(other.evidence, null),
   );
@@ -197,43 +207,43 @@ export function hangCard(f, state, act) {
   const script = scriptFor(state, sample, { rank: f.rank, worker: f.worker, loader: worker?.loader ?? null });
   const own = stack === undefined ? null : ownFrame(stack.text);
   const process = [
-    worker?.os_state ? `state ${worker.os_state}` : "",
-    worker?.wchan ? `in ${worker.wchan}` : "",
-    worker?.alive === false ? "not alive" : "",
+    worker?.os_state ? say("hang-process-state", { state: worker.os_state }) : "",
+    worker?.wchan ? say("hang-process-waits", { place: worker.wchan }) : "",
+    worker?.alive === false ? say("hang-process-ended") : "",
   ];
   return h(
     "section",
-    { class: `card hang${recovering ? " is-recovering" : ""}`, key: "hang", "aria-label": recovering ? "What was frozen" : "What is frozen" },
+    { class: `card hang${recovering ? " is-recovering" : ""}`, key: "hang", "aria-label": say("hang-card", { is: recovering ? "recovering" : "frozen" }) },
     h(
       "header",
       { class: "card-head" },
-      h("h2", {}, recovering ? "Recovered, watching" : going ? "Frozen" : "Frozen when last heard of"),
+      h("h2", {}, say("hang-title", { is: recovering ? "recovering" : going ? "frozen" : "unheard" })),
       h("p", { class: "card-about" }, since(f, state)),
-      state.may_change && f.state === "firing" && button("Acknowledge", () => act.acknowledge(f.id)),
+      state.may_change && f.state === "firing" && button(say("acknowledge"), () => act.acknowledge(f.id)),
     ),
     h(
       "div",
       { class: "facts-row" },
-      fact("Rank", f.rank === null ? "–" : String(f.rank), f.host ?? "", f.rank === null || state.route.page === "rank" ? null : h("a", { href: routeHash({ run: state.route.run, rank: f.rank }) }, "open")),
+      fact(say("column-rank"), f.rank === null ? "–" : String(f.rank), f.host ?? "", f.rank === null || state.route.page === "rank" ? null : h("a", { href: routeHash({ run: state.route.run, rank: f.rank }) }, say("hang-open-rank"))),
       fact(
-        f.worker === null ? "Process" : "Worker",
-        f.worker === null ? "main" : String(f.worker),
-        [f.pid === null ? "" : `pid ${f.pid}`, ...process].filter(Boolean).join(" · "),
+        say(f.worker === null ? "column-process" : "column-worker"),
+        f.worker === null ? say("main-process") : String(f.worker),
+        [f.pid === null ? "" : say("process-id", { pid: f.pid }), ...process].filter(Boolean).join(" · "),
         f.pid === null ? null : copyButton(String(f.pid), act.tell),
       ),
       fact(
-        "Sample",
+        say("column-sample"),
         sample === undefined ? "–" : `dataset[${sample}]`,
-        sample === undefined ? "no sample is being read" : loader?.dataset_class ? `${loader.dataset_class}, ${loader.name}` : "load it alone to see it again",
+        sample === undefined ? say("hang-no-sample") : loader?.dataset_class ? withCommas([loader.dataset_class, loader.name]) : say("hang-load-alone"),
         sample === undefined ? null : copyButton(`dataset[${sample}]`, act.tell),
       ),
-      fact("Stuck at", own === null ? "–" : `${own.file.split("/").pop()}:${own.line}`, own === null ? "no stack yet" : `in ${own.name}`, null),
+      fact(say("hang-stuck-at"), own === null ? "–" : `${own.file.split("/").pop()}:${own.line}`, own === null ? say("hang-no-stack") : say("hang-in-function", { function: own.name }), null),
     ),
     h(
       "div",
       { class: "actions" },
-      script !== null && copyAction("Copy a script that loads it alone", script, `a script that loads dataset[${sample}] alone`, act.tell),
-      f.worker !== null && f.worker >= 0 && f.rank !== null && fetchesButton(f.worker, state, act, `Last fetches of worker ${f.worker}`),
+      script !== null && copyAction(say("copy-script-for-sample"), script, say("script-for-sample-copied", { sample }), act.tell),
+      f.worker !== null && f.worker >= 0 && f.rank !== null && fetchesButton(f.worker, state, act, say("last-fetches-of-worker", { worker: f.worker })),
     ),
     f.worker !== null && f.rank !== null && lastFetches(f.worker, state),
     stack !== undefined && h("div", { class: "hang-stack" }, stackView(stack, state.open.hang ?? true, (on) => act.open("hang", on), now, true, issueButton(stack, state, act, f))),
@@ -244,10 +254,10 @@ export function hangCard(f, state, act) {
 function since(f, state) {
   const now = serverNow(state);
   const began = clock(f.began_at, now);
-  if (isRecovering(f)) return `it goes on; it stood still from ${began}. This stays for a moment, lest it freezes again`;
+  if (isRecovering(f)) return say("hang-recovering", { began });
   const until = knownUntil(state);
-  const lasted = h("b", {}, duration(until - f.began_at));
-  return isGoing(state.summary) ? [`no progress since ${began}, `, lasted] : [`no progress from ${began} until ${clock(until, now)}, `, lasted];
+  const lasted_s = until - f.began_at;
+  return marked(isGoing(state.summary) ? say("hang-since", { began, lasted_s }) : say("hang-until", { began, until: clock(until, now), lasted_s }));
 }
 
 /** @param {string} label @param {string} value @param {string} sub @param {import("../dom.js").Child} more */

@@ -1,8 +1,8 @@
 // The configuration's audit: folded to one line until the reader wants it.
 
 import { h } from "../dom.js";
-import { plural } from "../format.js";
 import { severityIcon } from "../icons.js";
+import { say } from "../texts.js";
 import { card } from "./frame.js";
 import { button, empty } from "./parts.js";
 
@@ -15,10 +15,7 @@ import { button, empty } from "./parts.js";
 /** @param {Advice[]} list */
 function count(list) {
   const changes = list.filter((a) => a.severity !== "info").length;
-  const parts = [];
-  if (changes > 0) parts.push(`${plural(changes, "thing")} to change`);
-  if (list.length > changes) parts.push(plural(list.length - changes, "remark"));
-  return parts.length === 0 ? "nothing to change" : parts.join(", ");
+  return say("audit-counted", { changes, remarks: list.length - changes });
 }
 
 /** @param {State} state @param {Actions} act */
@@ -28,19 +25,19 @@ export function auditPanel(state, act) {
   const open = state.open.audit ?? false;
   return card(state, {
     id: "audit",
-    title: "Configuration advice",
+    title: say("audit-title"),
     about: list === null ? "" : count(list),
-    extra: button(open ? "Hide" : "Show", () => act.open("audit", !open), { "aria-expanded": String(open) }),
+    extra: button(say(open ? "hide" : "show"), () => act.open("audit", !open), { "aria-expanded": String(open) }),
     height: "32px",
     flush: true,
     body: open ? h("div", { class: "advice-list", role: "list" }, (list ?? []).map(adviceRow)) : null,
-    empty: open && list?.length === 0 ? empty("Nothing to change", "Workers, memory, starting and sharding are configured sensibly.") : null,
+    empty: open && list?.length === 0 ? empty(say("audit-nothing"), say("audit-nothing-why")) : null,
   });
 }
 
 /** @param {Advice} a */
 function adviceRow(a) {
-  const who = [a.loader ?? "", a.ranks.length > 1 ? plural(a.ranks.length, "rank") : ""].filter(Boolean);
+  const who = [a.loader ?? "", a.ranks.length > 1 ? say("ranks-counted", { ranks: a.ranks.length }) : ""].filter(Boolean);
   return h(
     "div",
     { class: `advice-row tone-${a.severity}`, role: "listitem", key: `${a.check}/${a.loader}` },

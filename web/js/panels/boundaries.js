@@ -1,10 +1,11 @@
 // What each epoch of a loader consisted of, beside the epoch before, and what its boundaries cost.
 
 import { h } from "../dom.js";
-import { clock, count, duration, percent, plural } from "../format.js";
+import { clock, duration } from "../format.js";
 import { serverNow, shownRank } from "../store.js";
+import { say } from "../texts.js";
 import { card } from "./frame.js";
-import { button, empty } from "./parts.js";
+import { button, empty, withCommas } from "./parts.js";
 import { cell } from "./tables.js";
 
 /**
@@ -20,22 +21,17 @@ const FIRST = 6;
 const LEAST_CHANGE = 0.05;
 const LEAST_CHANGE_S = 0.005;
 
-/** @type {{of: "start_s"|"sampler_s"|"first_batch_s"|"steady_s"|"teardown_s"|"gap_s", name: string, part: string}[]} */
+/** @type {{of: "start_s"|"sampler_s"|"first_batch_s"|"steady_s"|"teardown_s"|"gap_s", part: string}[]} */
 export const PARTS = [
-  { of: "start_s", name: "Workers’ start", part: "start" },
-  { of: "sampler_s", name: "Sampler", part: "sampler" },
-  { of: "first_batch_s", name: "First batch", part: "first" },
-  { of: "steady_s", name: "Steady", part: "steady" },
-  { of: "teardown_s", name: "Teardown", part: "teardown" },
-  { of: "gap_s", name: "Gap to the next", part: "gap" },
+  { of: "start_s", part: "start" },
+  { of: "sampler_s", part: "sampler" },
+  { of: "first_batch_s", part: "first" },
+  { of: "steady_s", part: "steady" },
+  { of: "teardown_s", part: "teardown" },
+  { of: "gap_s", part: "gap" },
 ];
-/** How a pass was left, where it did not come to its end. @type {Record<string, string>} */
-const ENDED = {
-  break: "left early",
-  error: "ended by an error",
-  worker_died: "ended by a worker's death",
-  left_after_death: "left after a worker's death",
-};
+/** How a pass was left that did not come to its end; the message `epoch-ended-by` says it. */
+const LEFT = new Set(["break", "error", "worker_died", "left_after_death"]);
 const AT_BOUNDARY = PARTS.filter((p) => p.of !== "steady_s");
 
 /** @param {State} state @param {Actions} act */
@@ -44,13 +40,13 @@ export function boundariesCard(state, act) {
   const loaders = state.cards.epochs?.data ?? null;
   return card(state, {
     id: "epochs",
-    title: "Epoch boundaries",
+    title: say("boundaries-title"),
     about: about(loaders ?? [], state),
-    legend: (loaders ?? []).length === 0 ? [] : AT_BOUNDARY.map((p) => ({ name: p.name.toLowerCase(), color: `b-${p.part}`, hatch: p.of === "gap_s" })),
+    legend: (loaders ?? []).length === 0 ? [] : AT_BOUNDARY.map((p) => ({ name: say("epoch-part-in-legend", { part: p.part }), color: `b-${p.part}`, hatch: p.of === "gap_s" })),
     height: "120px",
     flush: true,
     body: h("div", { class: "boundaries" }, (loaders ?? []).map((one) => loaderEpochs(one, (loaders ?? []).length > 1, state, act))),
-    empty: loaders?.length === 0 ? empty("No epoch has begun", "A row comes with each iter(loader) of a watched loader.") : null,
+    empty: loaders?.length === 0 ? empty(say("epochs-none"), say("epochs-none-why")) : null,
   });
 }
 
@@ -58,10 +54,10 @@ export function boundariesCard(state, act) {
 function about(loaders, state) {
   const s = state.summary;
   const cost = loaders.reduce((sum, one) => sum + one.cost_s, 0);
-  const of = (s?.rank_count ?? 0) > 1 && state.route.page === "run" ? ` of rank ${shownRank(state)}` : "";
-  if (loaders.length === 0 || s === null) return `what each epoch${of} consisted of`;
-  const run_s = s.last_seen_at - s.started_at;
-  return `what each epoch${of} consisted of; start, sampler, first batch and teardown cost ${duration(cost)}${run_s > 0 ? ` of ${duration(run_s)} (${percent(cost / run_s)})` : ""}`;
+  const rank = (s?.rank_count ?? 0) > 1 && state.route.page === "run" ? shownRank(state) : null;
+  if (loaders.length === 0 || s === null) return say("boundaries-about", { rank });
+  const run_s = Math.max(0, s.last_seen_at - s.started_at) || null;
+  return say("boundaries-about-cost", { rank, cost_s: cost, run_s, cost_ratio: run_s === null ? null : cost / run_s });
 }
 
 /** @param {LoaderEpochs} one @param {boolean} several @param {State} state @param {Actions} act */
@@ -72,6 +68,7 @@ function loaderEpochs(one, several, state, act) {
   const shown = all ? known : known.slice(0, FIRST);
   const longest = Math.max(...shown.map(boundary), 1e-9);
   const now = serverNow(state);
+  const names = PARTS.map(({ part }) => say("epoch-part", { part }));
   return h(
     "div",
     { key: id },
@@ -79,9 +76,9 @@ function loaderEpochs(one, several, state, act) {
       "div",
       { class: "boundaries-head" },
       h("h3", {}, one.name),
-      several && h("span", { class: "chip" }, one.role === "eval" ? "evaluation" : "training"),
-      h("p", { class: "card-about" }, `${plural(one.epochs, "epoch")}, cost ${duration(one.cost_s)}${shown.length < one.epochs ? `; the newest ${shown.length} are shown` : ""}`),
-      known.length > FIRST && button(all ? `Show ${FIRST}` : `Show ${known.length < one.epochs ? "the newest" : "all"} ${known.length}`, () => act.open(id, !all)),
+      several && h("span", { class: "chip" }, say("loader-role", { role: one.role })),
+      h("p", { class: "card-about" }, say("epochs-of-loader", { epochs: one.epochs, cost_s: one.cost_s, shown: shown.length < one.epochs ? shown.length : null })),
+      known.length > FIRST && button(all ? say("epochs-show-first", { number: FIRST }) : say("epochs-show-more", { all: known.length === one.epochs, number: known.length }), () => act.open(id, !all)),
     ),
     h(
       "div",
@@ -89,22 +86,23 @@ function loaderEpochs(one, several, state, act) {
       h(
         "table",
         { class: "grid boundaries-table" },
-        h("thead", {}, h("tr", {}, ["Epoch", "Boundary", ...PARTS.map((p) => p.name)].map((t, i) => h("th", { scope: "col", class: i > 1 ? "num" : "" }, t)))),
-        h("tbody", {}, shown.map((e, i) => row(e, known[i + 1], longest, now))),
+        h("thead", {}, h("tr", {}, [say("column-epoch"), say("epoch-boundary"), ...names].map((t, i) => h("th", { scope: "col", class: i > 1 ? "num" : "" }, t)))),
+        h("tbody", {}, shown.map((e, i) => row(e, known[i + 1], { longest, now, names }))),
       ),
     ),
   );
 }
 
-/** @param {EpochParts} e @param {EpochParts|undefined} before @param {number} longest @param {number} now */
-function row(e, before, longest, now) {
-  const ended = e.ended_at === null ? "goes on" : ENDED[e.ended_by ?? ""] ?? null;
+/** @param {EpochParts} e @param {EpochParts|undefined} before @param {{longest: number, now: number, names: string[]}} table */
+function row(e, before, { longest, now, names }) {
+  const left = LEFT.has(e.ended_by ?? "") ? say("epoch-ended-by", { by: e.ended_by }) : "";
+  const ended = e.ended_at === null ? say("epoch-goes-on") : left;
   return h(
     "tr",
     { key: `${e.epoch}/${e.began_at}` },
-    cell("Epoch", [h("b", {}, `epoch ${e.epoch}`), h("small", {}, [clock(e.began_at, now), ended].filter(Boolean).join(", "))]),
-    cell("Boundary", bar(e, longest)),
-    PARTS.map((p) => cell(p.name, part(e, before, p.of), true)),
+    cell(say("column-epoch"), [h("b", {}, say("epoch-number", { epoch: e.epoch })), h("small", {}, withCommas([clock(e.began_at, now), ended]))]),
+    cell(say("epoch-boundary"), bar(e, longest)),
+    PARTS.map((p, i) => cell(names[i] ?? "", part(e, before, p.of), true)),
   );
 }
 
@@ -115,7 +113,7 @@ function boundary(e) {
 
 /** @param {EpochParts} e @param {number} longest */
 function bar(e, longest) {
-  const said = AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) => `${p.name} ${duration(e[p.of])}`).join(", ");
+  const said = withCommas(AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) => say("epoch-part-took", { part: p.part, took_s: e[p.of] })));
   return h(
     "span",
     { class: "boundary-bar", role: "img", "aria-label": said, title: said },
@@ -125,16 +123,16 @@ function bar(e, longest) {
 
 /** @param {EpochParts} e @param {EpochParts|undefined} before @param {typeof PARTS[0]["of"]} of */
 function part(e, before, of) {
-  const note = of === "start_s" ? how(e) : of === "steady_s" && e.batches !== null ? `${count(e.batches)} batches` : null;
+  const note = of === "start_s" ? how(e) : of === "steady_s" && e.batches !== null ? say("epoch-batches", { batches: e.batches }) : null;
   const changed = change(e[of], before?.[of] ?? null);
   return [duration(e[of]), (changed !== "" || note !== null) && h("small", {}, note, note !== null && changed !== "" && " · ", changed)];
 }
 
 /** How the epoch's iterator came to be. @param {EpochParts} e */
 function how(e) {
-  const workers = e.workers === null || e.workers === 0 ? "" : ` ${e.workers}`;
-  if (e.iter_kind === "started" || e.iter_kind === "rebuilt") return `started${workers}`;
-  if (e.iter_kind === "reset") return e.drained ? `reset, ${e.drained} thrown away` : `reset${workers}`;
+  const workers = e.workers || null;
+  if (e.iter_kind === "started" || e.iter_kind === "rebuilt") return say("epoch-workers-started", { workers });
+  if (e.iter_kind === "reset") return e.drained ? say("epoch-batches-thrown-away", { batches: e.drained }) : say("epoch-workers-reset", { workers });
   return null;
 }
 

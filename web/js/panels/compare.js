@@ -1,9 +1,10 @@
 // The page of two runs: in a sentence, in their settings, in what was measured, and over time from their starts on.
 
 import { h } from "../dom.js";
-import { clock, duration, number, percent, plural } from "../format.js";
+import { clock, duration, number, percent } from "../format.js";
 import { pairHash, routeHash, serverNow } from "../store.js";
-import { empty, skeleton, stateBadge } from "./parts.js";
+import { say } from "../texts.js";
+import { empty, skeleton, stateBadge, withCommas } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -17,8 +18,8 @@ import { empty, skeleton, stateBadge } from "./parts.js";
 /** @type {Record<string, string>} */
 const TONES = { better: "ok", worse: "critical", changed: "info", noise: "none", unknown: "none" };
 const CHARTS = [
-  { metric: "steps_per_s", title: "Steps per second", text: (/** @type {number} */ v) => `${number(v)}/s` },
-  { metric: "data_wait_ratio", title: "Data wait", text: percent },
+  { metric: "steps_per_s", text: (/** @type {number} */ v) => `${number(v)}/s` },
+  { metric: "data_wait_ratio", text: percent },
 ];
 
 /** @param {State} state */
@@ -29,11 +30,11 @@ export function comparePage(state) {
   return h(
     "div",
     { class: "page compare", key: `compare ${a} ${b}` },
-    h("div", { class: "page-head" }, h("h1", {}, "Two runs"), fits && compared.data !== null && h("a", { class: "button", href: pairHash(b, a) }, "Swap A and B")),
+    h("div", { class: "page-head" }, h("h1", {}, say("compare-title")), fits && compared.data !== null && h("a", { class: "button", href: pairHash(b, a) }, say("compare-swap"))),
     !fits || (compared.data === null && compared.error === null)
       ? h("div", { class: "card" }, skeleton("260px"))
       : compared.data === null
-        ? empty("These runs cannot be compared", compared.error, h("a", { class: "button primary", href: "#/" }, "All runs"))
+        ? empty(say("compare-impossible"), compared.error, h("a", { class: "button primary", href: "#/" }, say("all-runs")))
         : [
             h("div", { class: "pair" }, runCard("A", compared.data.a, state), runCard("B", compared.data.b, state)),
             verdict(compared.data),
@@ -46,10 +47,15 @@ export function comparePage(state) {
 
 /** @param {string} which @param {ComparedRun} run @param {State} state */
 function runCard(which, run, state) {
-  const facts = [plural(run.world_size, "rank"), run.steps === null ? "" : plural(run.steps, "step"), `started ${clock(run.started_at, serverNow(state))}`, `${duration(run.seconds)} compared`];
+  const facts = [
+    say("ranks-counted", { ranks: run.world_size }),
+    run.steps === null ? "" : say("steps-counted", { steps: run.steps }),
+    say("started-at", { when: clock(run.started_at, serverNow(state)) }),
+    say("compared-for", { compared_s: run.seconds }),
+  ];
   return h(
     "section",
-    { class: "card paired", key: which, "aria-label": `Run ${which}` },
+    { class: "card paired", key: which, "aria-label": say("compared-run", { which }) },
     h("header", { class: "card-head" }, h("span", { class: `which which-${which}`, "aria-hidden": "true" }, which), h("h2", {}, h("a", { href: routeHash({ run: run.run_id }) }, run.name)), stateBadge(run.state)),
     h("p", { class: "card-about" }, facts.filter(Boolean).join(" · ")),
     h("code", {}, run.run_id),
@@ -60,7 +66,7 @@ function runCard(which, run, state) {
 function verdict(c) {
   return h(
     "section",
-    { class: `card compared tone-${TONES[c.judgement]}`, key: "verdict", "aria-label": "In a sentence" },
+    { class: `card compared tone-${TONES[c.judgement]}`, key: "verdict", "aria-label": say("compare-sentence") },
     h("p", { class: "compared-title" }, c.title),
     c.notes.length > 0 && h("ul", { class: "compared-notes" }, c.notes.map((note) => h("li", {}, note))),
   );
@@ -70,8 +76,8 @@ function verdict(c) {
 function settings(c) {
   return h(
     "section",
-    { class: "card flush", key: "settings", "aria-label": "Settings that differ" },
-    h("header", { class: "card-head" }, h("h2", {}, "Settings that differ"), c.settings.length === 0 && h("p", { class: "card-about" }, "none that is known")),
+    { class: "card flush", key: "settings", "aria-label": say("settings-that-differ") },
+    h("header", { class: "card-head" }, h("h2", {}, say("settings-that-differ")), c.settings.length === 0 && h("p", { class: "card-about" }, say("settings-none-differ"))),
     c.settings.length > 0 &&
       h(
         "div",
@@ -79,8 +85,8 @@ function settings(c) {
         h(
           "table",
           { class: "grid settings" },
-          h("thead", {}, h("tr", {}, ["Of", "Setting", "A", "B"].map((t) => h("th", { scope: "col" }, t)))),
-          h("tbody", {}, c.settings.map((each) => h("tr", { key: `${each.where} ${each.what}` }, h("td", {}, each.where), h("td", {}, h("code", {}, each.what)), h("td", { class: "wraps", "data-run": "A" }, each.a ?? "–"), h("td", { class: "wraps", "data-run": "B" }, h("b", {}, each.b ?? "–"))))),
+          h("thead", {}, h("tr", {}, [say("setting-of"), say("setting"), "A", "B"].map((t) => h("th", { scope: "col" }, t)))),
+          h("tbody", {}, c.settings.map((each) => h("tr", { key: `${each.where} ${each.what}` }, h("td", {}, say("setting-where", { where: each.where })), h("td", {}, h("code", {}, each.what)), h("td", { class: "wraps", "data-run": "A" }, each.a ?? "–"), h("td", { class: "wraps", "data-run": "B" }, h("b", {}, each.b ?? "–"))))),
         ),
       ),
   );
@@ -90,15 +96,15 @@ function settings(c) {
 function measures(c) {
   return h(
     "section",
-    { class: "card flush", key: "measures", "aria-label": "What was measured" },
-    h("header", { class: "card-head" }, h("h2", {}, "What was measured"), h("p", { class: "card-about" }, "means over time; the change from A to B with its 95 % interval")),
+    { class: "card flush", key: "measures", "aria-label": say("what-was-measured") },
+    h("header", { class: "card-head" }, h("h2", {}, say("what-was-measured")), h("p", { class: "card-about" }, say("measured-about"))),
     h(
       "div",
       { class: "table-scroll" },
       h(
         "table",
         { class: "grid measures" },
-        h("thead", {}, h("tr", {}, ["Measure", "A", "B", "Change", "", ""].map((t, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "num" : i === 4 ? "spread" : "" }, t)))),
+        h("thead", {}, h("tr", {}, [say("measure"), "A", "B", say("measure-change"), "", ""].map((t, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "num" : i === 4 ? "spread" : "" }, t)))),
         h("tbody", {}, c.measures.map(measure)),
       ),
     ),
@@ -129,8 +135,8 @@ function valueOf(d, e) {
 export function changeOf(d) {
   if (d.change === null) return "–";
   const text = (/** @type {number} */ v) => (d.unit === "ratio" ? `${v < 0 ? "−" : "+"}${Math.abs(v * 100).toFixed(1)}` : `${v < 0 ? "−" : "+"}${percent(Math.abs(v))}`);
-  const change = d.unit === "ratio" ? `${text(d.change)} points` : text(d.change);
-  return d.change_low === null || d.change_high === null ? change : [change, " ", h("small", {}, text(d.change_low), " to ", text(d.change_high))];
+  const change = d.unit === "ratio" ? say("change-in-points", { points: text(d.change) }) : text(d.change);
+  return d.change_low === null || d.change_high === null ? change : [change, " ", h("small", {}, say("change-interval", { low: text(d.change_low), high: text(d.change_high) }))];
 }
 
 /** Zero in the middle, the whole width is a change by all of A; by the root, so that a few percent are seen. @param {Difference} d */
@@ -152,22 +158,22 @@ function courses(c, [a, b]) {
   return h(
     "div",
     { class: "courses", key: "courses" },
-    CHARTS.map(({ metric, title, text }) => {
+    CHARTS.map(({ metric, text }) => {
       const pair = [points(a[metric]), points(b[metric])];
       const most = Math.max(...pair.flat().map(([, v]) => v ?? 0), metric === "data_wait_ratio" ? 0.05 : 0.01);
       const last = Math.max(...pair.map((each) => each.at(-1)?.[0] ?? 0), 1);
       return h(
         "section",
-        { class: "card course", key: metric, "aria-label": `${title} of both runs` },
-        h("header", { class: "card-head" }, h("h2", {}, title), h("p", { class: "card-about" }, "from each run's start on")),
-        h("ul", { class: "legend" }, h("li", {}, h("i", { class: "stroke stroke-a", "aria-hidden": "true" }), `A, ${c.a.name}`), h("li", {}, h("i", { class: "stroke stroke-b", "aria-hidden": "true" }), `B, ${c.b.name}`)),
+        { class: "card course", key: metric, "aria-label": say("course-of-both", { metric }) },
+        h("header", { class: "card-head" }, h("h2", {}, say("course-metric", { metric })), h("p", { class: "card-about" }, say("course-about"))),
+        h("ul", { class: "legend" }, h("li", {}, h("i", { class: "stroke stroke-a", "aria-hidden": "true" }), withCommas(["A", c.a.name])), h("li", {}, h("i", { class: "stroke stroke-b", "aria-hidden": "true" }), withCommas(["B", c.b.name]))),
         h(
           "div",
           { class: "course-box" },
           h("span", { class: "course-y" }, text(most)),
           h(
             "svg",
-            { class: "course-lines", viewBox: "0 0 600 160", preserveAspectRatio: "none", role: "img", "aria-label": `${title}: A dashed, B solid` },
+            { class: "course-lines", viewBox: "0 0 600 160", preserveAspectRatio: "none", role: "img", "aria-label": say("course-lines", { metric }) },
             h("path", { class: "floor", d: "M0 159.5H600" }),
             pair.map((each, i) => h("path", { key: i, class: i === 0 ? "line-a" : "line-b", d: lineOf(each, last, most) })),
           ),

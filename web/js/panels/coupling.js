@@ -1,11 +1,11 @@
 // Who waits for whom: the parts of one iteration, rank by rank; or, while the ranks stand still, where each of them stands.
 
 import { h } from "../dom.js";
-import { count, duration, percent, plural } from "../format.js";
 import { icon } from "../icons.js";
 import { isGoing, routeHash } from "../store.js";
+import { say } from "../texts.js";
 import { card } from "./frame.js";
-import { empty } from "./parts.js";
+import { empty, marked, withCommas } from "./parts.js";
 import { stackBody } from "./stacks.js";
 
 /**
@@ -31,45 +31,42 @@ export function couplingCard(state, act) {
   const bars = c === null || standing ? [] : barsOf(c);
   return card(state, {
     id: "coupling",
-    title: standing ? "Who stands where" : "Who waits for whom",
-    about: c === null || standing || c.iterations === 0 ? "" : `${reach(c)}, mean of ${plural(c.iterations, "iteration")} that all ranks did${SOURCES[c.source ?? ""] ?? ""}`,
+    title: say("coupling-title", { is: standing ? "standing" : "going" }),
+    about: c === null || standing || c.iterations === 0 ? "" : say("coupling-about", { span_s: reach(c), iterations: c.iterations, source: c.source }),
     legend:
       bars.length === 0
         ? []
         : [
-            { name: "own data wait", color: "c-wait" },
-            { name: "own work", color: "c-backward" },
-            ...(c?.source ? [{ name: "waits for other ranks", color: "c-others", hatch: true }] : []),
+            { name: say("own-data-wait"), color: "c-wait" },
+            { name: say("own-work"), color: "c-backward" },
+            ...(c?.source ? [{ name: say("waits-for-other-ranks"), color: "c-others", hatch: true }] : []),
           ],
     height: "152px",
     body: c === null ? null : h("div", { class: "coupling" }, standing ? standstill(c, state, act) : [verdict(c), bars.length > 0 && barRows(c, bars, state)]),
-    empty: c !== null && !standing && c.state === "unknown" ? empty("Not known yet", `${capital(c.reason)}.`) : null,
+    empty: c !== null && !standing && c.state === "unknown" ? empty(say("not-known-yet"), say("coupling-unknown", { reason: capital(c.reason) })) : null,
   });
 }
 
-/** Over what the bars are. Of slow iterations some are compared that lie further back than the tiles look. @param {Coupling} c */
+/** Over how many seconds the bars are. Of slow iterations some are compared that lie further back than the tiles look. @param {Coupling} c */
 function reach(c) {
   const [first] = c.ranks;
   const span_s = c.iterations * (first?.iteration_s ?? 0);
-  return `last ${duration(span_s > 33 ? Math.round(span_s) : 30)}`;
+  return span_s > 33 ? Math.round(span_s) : 30;
 }
-
-/** @type {Record<string, string>} */
-const SOURCES = { measured: ", waits measured in DDP's collectives", durations: ", waits from their durations" };
 
 /** Whether the ranks stand still now: then the card is a part of the answer. @param {State} state */
 export function isStanding(state) {
   return state.cards.coupling?.data?.state === "standing";
 }
 
+/** As the messages take ranks. @param {number[]} ranks */
+const listed = (ranks) => ({ number: ranks.length, ranks: ranks.join(" ") });
+
 /** "rank 1", "ranks 0, 2 and 3", "ranks 0, 1, 2 and 252 more". @param {number[]} ranks */
-export function rankNames(ranks) {
-  if (ranks.length === 1) return `rank ${ranks[0]}`;
-  const shown = ranks.length > 4 ? ranks.slice(0, 3) : ranks;
-  const rest = ranks.length - shown.length;
-  const names = [...shown.map(String), ...(rest > 0 ? [`${rest} more`] : [])];
-  return `ranks ${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
-}
+export const rankNames = (ranks) => say("ranks-named", listed(ranks));
+
+/** The same with a capital letter. @param {number[]} ranks */
+const rankNamesFirst = (ranks) => say("ranks-named-first", listed(ranks));
 
 /** @param {string} text */
 function capital(text) {
@@ -89,7 +86,7 @@ function flow(left, label, right, sentence) {
 
 /** @param {string} what @param {string} sub @returns {Child} */
 function end(what, sub) {
-  return [h("b", {}, capital(what)), h("small", {}, sub)];
+  return [h("b", {}, what), h("small", {}, sub)];
 }
 
 /** @param {Coupling} c */
@@ -97,25 +94,18 @@ function verdict(c) {
   const [late] = c.waited_for;
   const share = c.ranks.find((r) => r.rank === late);
   if (c.state === "waiting" && share !== undefined) {
-    const one = c.waited_for.length === 1;
-    const why =
-      c.cause === "data" ? `wait${one ? "s" : ""} ${duration(share.data_s)} for ${one ? "its" : "their"} data` : `need${one ? "s" : ""} ${duration(share.own_s)} for ${one ? "its" : "their"} own work`;
-    const single = c.waiting.length === 1;
-    const inside = c.where === null || c.where === "other" ? "" : c.where;
-    const [early, waited] = [capital(rankNames(c.waiting)), rankNames(c.waited_for)];
+    const phase = c.where === "other" ? null : c.where;
     return flow(
-      end(early, inside === "" ? (single ? "waits" : "wait") : single ? `waits in ${inside}` : `wait in ${inside}`),
-      [h("b", {}, duration(c.wait_s)), ` of ${duration(share.iteration_s)}`],
-      end(rankNames(c.waited_for), why),
-      single
-        ? `${early} waits ${duration(c.wait_s)} of each iteration for ${waited}`
-        : `${early} wait ${duration(c.wait_s)} of each iteration for ${waited}`,
+      end(rankNamesFirst(c.waiting), say("coupling-early", { early: c.waiting.length, phase })),
+      marked(say("coupling-wait", { wait_s: c.wait_s, iteration_s: share.iteration_s })),
+      end(rankNamesFirst(c.waited_for), say("coupling-late", { late: c.waited_for.length, cause: c.cause, takes_s: c.cause === "data" ? share.data_s : share.own_s })),
+      say("coupling-sentence", { ...listed(c.waiting), wait_s: c.wait_s, waited_for: rankNames(c.waited_for) }),
     );
   }
   const words = {
-    turns: `The ranks wait ${duration(c.wait_s)} of each iteration for others, now for one and now for another: their data or their work varies from batch to batch.`,
-    even: "No rank waits for another for long.",
-    apart: `${capital(c.reason)}. Who waits for whom cannot be told from durations.`,
+    turns: say("coupling-turns", { wait_s: c.wait_s }),
+    even: say("coupling-even"),
+    apart: say("coupling-apart", { reason: capital(c.reason) }),
   };
   return h("p", { class: "coupling-words" }, words[/** @type {"even"} */ (c.state)] ?? "");
 }
@@ -137,15 +127,21 @@ export function barsOf(c) {
 /** @param {Share} share @param {Coupling} c @returns {Bar} */
 function bar(share, c) {
   const late = c.waited_for.includes(share.rank);
-  const said = late ? (c.cause === "data" ? `data wait ${duration(share.data_s)}` : `own work ${duration(share.own_s)}`) : c.source === null ? `${duration(share.iteration_s)} each` : `waits ${duration(share.others_s)}`;
-  return { key: String(share.rank), name: `rank ${share.rank}`, rank: share.rank, tone: late ? "late" : "", share, said };
+  const said = late
+    ? c.cause === "data"
+      ? say("coupling-bar", { is: "late-data", takes_s: share.data_s })
+      : say("coupling-bar", { is: "late-work", takes_s: share.own_s })
+    : c.source === null
+      ? say("coupling-bar", { is: "unmeasured", takes_s: share.iteration_s })
+      : say("coupling-bar", { is: "waiting", takes_s: share.others_s });
+  return { key: String(share.rank), name: say("rank-number", { rank: share.rank }), rank: share.rank, tone: late ? "late" : "", share, said };
 }
 
 /** @param {Share[]} shares @returns {Bar} */
 function together(shares) {
   const mean = (/** @type {(s: Share) => number} */ of) => shares.reduce((sum, s) => sum + of(s), 0) / shares.length;
   const share = { rank: -1, iteration_s: mean((s) => s.iteration_s), data_s: mean((s) => s.data_s), own_s: mean((s) => s.own_s), others_s: mean((s) => s.others_s), caused_s: 0 };
-  return { key: "others", name: `${count(shares.length)} others`, rank: null, tone: "", share, said: `wait ${duration(share.others_s)} on average` };
+  return { key: "others", name: say("coupling-others", { number: shares.length }), rank: null, tone: "", share, said: say("coupling-bar", { is: "several", takes_s: share.others_s }) };
 }
 
 /** @param {Coupling} c @param {Bar[]} bars @param {State} state */
@@ -155,16 +151,16 @@ function barRows(c, bars, state) {
     "ol",
     { class: "bars" },
     bars.map(({ key, name, rank, tone, share, said }) => {
-      const parts = /** @type {const} */ ([["data", "data wait", share.data_s], ["own", "own work", share.own_s], ["others", "waits for other ranks", share.others_s]]);
-      const told = parts.map(([, what, s]) => `${what} ${duration(s)}`).join(", ");
+      const parts = /** @type {const} */ ([["data", share.data_s], ["own", share.own_s], ["others", share.others_s]]);
+      const { data_s, own_s, others_s, iteration_s } = share;
       return h(
         "li",
         { key, class: tone },
         rank === null ? h("span", { class: "bar-name" }, name) : h("a", { class: "bar-name", href: routeHash({ run: state.route.run, rank }) }, name),
         h(
           "span",
-          { class: "bar", role: "img", "aria-label": `${name}: ${told}`, title: `${told}; ${duration(share.iteration_s)} in all` },
-          parts.map(([kind, , s]) => h("i", { key: kind, class: `part-${kind}`, style: { width: `${((100 * Math.max(0, s)) / widest).toFixed(2)}%` } })),
+          { class: "bar", role: "img", "aria-label": say("coupling-bar-label", { name, data_s, own_s, others_s }), title: say("coupling-bar-title", { data_s, own_s, others_s, iteration_s }) },
+          parts.map(([kind, s]) => h("i", { key: kind, class: `part-${kind}`, style: { width: `${((100 * Math.max(0, s)) / widest).toFixed(2)}%` } })),
         ),
         h("span", { class: "bar-said" }, said),
       );
@@ -180,40 +176,38 @@ function standstill(c, state, act) {
   return [
     waits.length > 0 && others.length > 0
       ? flow(
-          end(rankNames(c.waiting), standsIn(c.waiting.length, [...new Set(waits.map((p) => p.stands))].join(", "))),
-          [h("b", {}, duration(c.wait_s)), going ? " so far" : " when last heard of"],
-          end(rankNames(c.waited_for), others.map(stand).join(", ")),
-          `${capital(rankNames(c.waiting))} wait${c.waiting.length === 1 ? "s" : ""} for ${rankNames(c.waited_for)}`,
+          end(rankNamesFirst(c.waiting), say("stands-in", { number: c.waiting.length, place: withCommas([...new Set(waits.map(placeName))]) })),
+          marked(say("standing-since", { wait_s: c.wait_s, going })),
+          end(rankNamesFirst(c.waited_for), withCommas(others.map(stand))),
+          say("standing-sentence", { ...listed(c.waiting), waited_for: rankNames(c.waited_for) }),
         )
       : waits.length > 1
-        ? h("p", { class: "coupling-words" }, "Each waits for the others: they are in different collectives.")
+        ? h("p", { class: "coupling-words" }, say("standing-each-for-others"))
         : null,
     c.given_up_in_s !== null && h("p", { class: "countdown" }, icon("bell"), h("span", {}, countdown(c.given_up_in_s, c.timeout_s, going))),
     h(
       "ol",
       { class: "places" },
       c.places.slice(0, MOST_PLACES).map((p, i) => placeRow(p, i, c, state, act)),
-      c.places.length > MOST_PLACES && h("li", { class: "place more", key: "more" }, `${plural(c.places.length - MOST_PLACES, "more group")}; the stack of each rank is on its page.`),
+      c.places.length > MOST_PLACES && h("li", { class: "place more", key: "more" }, say("places-left-out", { places: c.places.length - MOST_PLACES })),
     ),
   ];
 }
 
 /** Until the collective is given up; of a run that does not report it stands where it stood. @param {number} left_s @param {number|null} timeout_s @param {boolean} going @returns {Child} */
 export function countdown(left_s, timeout_s, going) {
-  const limit = `timeout ${duration(timeout_s)}`;
-  if (!going) return left_s > 0 ? `When last heard of, the collective had ${duration(left_s)} left until it is given up (${limit}).` : `When last heard of, the collective should have been given up already (${limit}).`;
-  if (left_s <= 0) return `The collective should have been given up by now (${limit}).`;
-  return ["The collective is given up in ", h("b", {}, duration(left_s)), ` (${limit}); then the job dies.`];
+  if (!going) return left_s > 0 ? say("collective-ended-unheard", { left_s, timeout_s }) : say("collective-was-over", { timeout_s });
+  return left_s > 0 ? marked(say("collective-ends", { left_s, timeout_s })) : say("collective-is-over", { timeout_s });
 }
 
-/** @param {number} ranks @param {string} phase */
-const standsIn = (ranks, phase) => (ranks === 1 ? `stands in ${phase}` : `stand in ${phase}`);
+/** A phase, a call or a line of code; for ranks that stand nowhere, what is known of them. @param {Place} p */
+const placeName = (p) => (p.state === "stands" ? say("phase-name", { phase: p.stands }) : say("place-of-ranks", { state: p.state }));
 
 /** @param {Place} p */
 function stand(p) {
-  if (p.state !== "stands") return p.stands;
-  const where = /:\d+ in /.test(p.stands) ? p.stands : standsIn(p.ranks.length, p.stands);
-  return p.at === null ? where : `${where}, ${p.at}`;
+  if (p.state !== "stands") return placeName(p);
+  const where = /:\d+ in /.test(p.stands) ? p.stands : say("stands-in", { number: p.ranks.length, place: placeName(p) });
+  return withCommas([where, p.at ?? ""]);
 }
 
 /** @param {Place} p @param {number} i @param {Coupling} c @param {State} state @param {Actions} act */
@@ -230,10 +224,10 @@ function placeRow(p, i, c, state, act) {
       { class: "place-head" },
       p.stack === null
         ? h("span", {})
-        : h("button", { type: "button", class: "icon-button", "aria-expanded": String(open), "aria-label": `Stack of ${rankNames(p.ranks)}`, title: "Stack", onclick: () => act.open(id, !open) }, icon("right", "chevron")),
-      h("span", { class: "place-who" }, few.length > 0 ? few.map((rank) => h("a", { class: "chip", key: rank, href: routeHash({ run: state.route.run, rank }) }, `rank ${rank}`)) : [h("b", {}, plural(p.ranks.length, "rank")), h("small", {}, `${percent(p.ranks.length / all)}: ${rankNames(p.ranks)}`)]),
-      h("span", { class: "place-where" }, h("b", {}, p.stands), p.at !== null && h("code", {}, p.at)),
-      h("span", { class: "place-for" }, p.for_s === null ? "" : `for ${duration(p.for_s)}`),
+        : h("button", { type: "button", class: "icon-button", "aria-expanded": String(open), "aria-label": say("stack-of-ranks", listed(p.ranks)), title: say("stack"), onclick: () => act.open(id, !open) }, icon("right", "chevron")),
+      h("span", { class: "place-who" }, few.length > 0 ? few.map((rank) => h("a", { class: "chip", key: rank, href: routeHash({ run: state.route.run, rank }) }, say("rank-number", { rank }))) : [h("b", {}, say("ranks-counted", { ranks: p.ranks.length })), h("small", {}, say("place-share", { share_ratio: p.ranks.length / all, ...listed(p.ranks) }))]),
+      h("span", { class: "place-where" }, h("b", {}, placeName(p)), p.at !== null && h("code", {}, p.at)),
+      h("span", { class: "place-for" }, p.for_s === null ? "" : say("for-so-long", { lasted_s: p.for_s })),
     ),
     open && p.stack !== null && stackBody(p.stack, true),
   );

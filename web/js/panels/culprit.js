@@ -5,6 +5,7 @@ import { ago, clock, count, duration } from "../format.js";
 import { icon } from "../icons.js";
 import { forAnIssue, loadAlone } from "../snippets.js";
 import { serverNow } from "../store.js";
+import { say } from "../texts.js";
 import { button, copyAction } from "./parts.js";
 
 /**
@@ -16,9 +17,6 @@ import { button, copyAction } from "./parts.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Of an alert with more samples the first is the one that explains it. */
-const NO_INDEX = "its samples have no index";
-
 /** The training loader of a rank. @param {State} state @param {number|null} rank @param {number|null} [loader] @returns {Loader|null} */
 export function loaderOf(state, rank, loader = null) {
   const all = state.summary?.loaders.filter((l) => (rank === null || l.rank === rank) && (loader === null ? l.role !== "eval" : l.loader === loader)) ?? [];
@@ -29,27 +27,27 @@ export function loaderOf(state, rank, loader = null) {
 export function scriptFor(state, index, of) {
   const loader = loaderOf(state, of.rank, of.loader ?? null);
   if (index === undefined || loader?.iterable_dataset) return null;
-  return loadAlone({ index, worker: of.worker, rank: of.rank }, loader, state.summary?.name ?? "the script");
+  return loadAlone({ index, worker: of.worker, rank: of.rank }, loader, state.summary?.name ?? null);
 }
 
-/** The script of an alert's sample, to read and to copy. @param {Finding} f @param {State} state @param {Actions} act */
+/** The script of an alert's sample, to read and to copy; of several samples the first explains the alert. @param {Finding} f @param {State} state @param {Actions} act */
 export function loadAloneView(f, state, act) {
   const [index] = f.sample_indices;
   const script = scriptFor(state, index, f);
-  if (script === null) return index === undefined ? null : h("p", { class: "muted" }, `It cannot be loaded alone: ${NO_INDEX}.`);
+  if (script === null) return index === undefined ? null : h("p", { class: "muted" }, say("sample-without-index"));
   return h(
     "div",
     { class: "load-alone" },
-    h("h3", {}, "Load it alone"),
-    h("div", { class: "code" }, h("pre", { tabindex: "0", role: "group", "aria-label": `A script that loads dataset[${index}] alone` }, script)),
-    h("div", { class: "actions" }, copyAction("Copy the script", script, `a script that loads dataset[${index}] alone`, act.tell)),
+    h("h3", {}, say("column-load-alone")),
+    h("div", { class: "code" }, h("pre", { tabindex: "0", role: "group", "aria-label": say("script-for-sample", { sample: index }) }, script)),
+    h("div", { class: "actions" }, copyAction(say("copy-the-script"), script, say("script-for-sample-copied", { sample: index }), act.tell)),
   );
 }
 
 /** @param {Stack} stack @param {State} state @param {Actions} act @param {Finding|null} [alert] */
 export function issueButton(stack, state, act, alert = null) {
   if (state.summary === null || stack.text === "") return null;
-  return copyAction("Copy for an issue", forAnIssue(stack, state.summary, alert), "the stack as Markdown, with run and loader", act.tell);
+  return copyAction(say("copy-for-an-issue"), forAnIssue(stack, state.summary, alert), say("stack-copied"), act.tell);
 }
 
 /** Which workers' last fetches are unfolded. @param {State} state @returns {number[]} */
@@ -61,10 +59,10 @@ export function unfolded(state) {
 }
 
 /** @param {number} worker @param {State} state @param {Actions} act @param {string} [label] */
-export function fetchesButton(worker, state, act, label = "Last fetches") {
+export function fetchesButton(worker, state, act, label = say("last-fetches")) {
   const id = `fetches/${worker}`;
   const open = state.open[id] ?? false;
-  return button(label, () => act.open(id, !open), { class: "button unfold", "aria-expanded": String(open), "aria-label": `Last fetches of worker ${worker}` }, icon("right", "chevron"));
+  return button(label, () => act.open(id, !open), { class: "button unfold", "aria-expanded": String(open), "aria-label": say("last-fetches-of-worker", { worker }) }, icon("right", "chevron"));
 }
 
 /** What a worker read last, newest first; nothing while it is folded. @param {number} worker @param {State} state */
@@ -72,14 +70,14 @@ export function lastFetches(worker, state) {
   if (!(state.open[`fetches/${worker}`] ?? false)) return null;
   /** @type {Fetches|undefined} */
   const f = state.cards.fetched?.data?.[worker];
-  if (f === undefined) return h("p", { class: "muted" }, state.cards.fetched?.error ?? "Loading…");
-  if (f.worker.length === 0) return h("p", { class: "muted" }, "No fetch of this worker has ended yet.");
+  if (f === undefined) return h("p", { class: "muted" }, state.cards.fetched?.error ?? say("loading"));
+  if (f.worker.length === 0) return h("p", { class: "muted" }, say("fetches-none"));
   const now = serverNow(state);
   return h(
     "table",
     { class: "evidence fetched" },
-    h("caption", {}, `Last fetches of worker ${worker} that ended`),
-    h("thead", {}, h("tr", {}, ["Began", "Took", "of it collate", "on a CPU", "Samples", "Slowest sample"].map((t) => h("th", { scope: "col" }, t)))),
+    h("caption", {}, say("fetches-that-ended", { worker })),
+    h("thead", {}, h("tr", {}, [say("fetch-began"), say("column-took"), say("fetch-collate"), say("fetch-on-cpu"), say("fetch-samples"), say("fetch-slowest-sample")].map((t) => h("th", { scope: "col" }, t)))),
     h(
       "tbody",
       {},
@@ -94,7 +92,7 @@ export function lastFetches(worker, state) {
             h("td", {}, duration(f.collate_s[i])),
             h("td", {}, duration(f.cpu_s[i])),
             h("td", {}, count(f.samples[i])),
-            h("td", {}, slow === null || slow === undefined ? "–" : `dataset[${slow}], ${duration(f.slow_s[i])}`),
+            h("td", {}, slow === null || slow === undefined ? "–" : say("fetch-slowest-took", { sample: slow, slow_s: f.slow_s[i] })),
           );
         })
         .reverse(),

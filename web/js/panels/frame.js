@@ -2,12 +2,13 @@
 
 import { h } from "../dom.js";
 import { downloadButtons } from "../downloads.js";
-import { clock, clockBare, duration, plural } from "../format.js";
+import { clock, clockBare } from "../format.js";
 import { icon, logo } from "../icons.js";
-import { tongue } from "../language.js";
 import { nearest } from "../similar_runs.js";
+import { pageLanguage } from "../reader.js";
 import { readingOf } from "../reading.js";
 import { active, isGoing, routeHash, serverNow } from "../store.js";
+import { say } from "../texts.js";
 import { zoneName } from "../zone.js";
 import { button, empty, skeleton } from "./parts.js";
 import { rankChoice } from "./ranks.js";
@@ -26,32 +27,32 @@ export function topBar(state, act) {
   return h(
     "header",
     { class: "top" },
-    h("a", { class: "brand", href: "#/", "aria-label": "loaderwatch, all runs" }, logo(), h("span", {}, "loaderwatch")),
+    h("a", { class: "brand", href: "#/", "aria-label": say("brand-link") }, logo(), h("span", {}, "loaderwatch")),
     h(
       "nav",
-      { class: "crumbs", "aria-label": "Where you are" },
-      route.page === "compare" && [h("a", { href: "#/" }, "Runs"), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, "two runs")],
-      route.run !== null && [h("a", { href: "#/" }, "Runs"), h("span", { class: "sep", "aria-hidden": "true" }, "/")],
+      { class: "crumbs", "aria-label": say("where-you-are") },
+      route.page === "compare" && [h("a", { href: "#/" }, say("runs")), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, say("crumb-two-runs"))],
+      route.run !== null && [h("a", { href: "#/" }, say("runs")), h("span", { class: "sep", "aria-hidden": "true" }, "/")],
       route.run !== null &&
         (route.rank === null
           ? h("span", { class: "here" }, summary?.name ?? route.run)
-          : [h("a", { href: routeHash({ run: route.run }) }, summary?.name ?? route.run), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, `rank ${route.rank}`)]),
+          : [h("a", { href: routeHash({ run: route.run }) }, summary?.name ?? route.run), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, say("rank-number", { rank: route.rank }))]),
     ),
     route.run !== null && linkPill(state, act),
-    h("button", { type: "button", class: "zone", title: `Times in ${state.utc ? "UTC; show your own zone" : "your zone; show UTC"} (u)`, "aria-pressed": String(state.utc), "aria-label": `Times in UTC, now ${zoneName(serverNow(state))}`, onclick: act.toggleUtc }, zoneName(serverNow(state))),
+    h("button", { type: "button", class: "zone", title: say("zone-switch", { utc: state.utc }), "aria-pressed": String(state.utc), "aria-label": say("zone-now", { zone: zoneName(serverNow(state)) }), onclick: act.toggleUtc }, zoneName(serverNow(state))),
     route.run !== null &&
       h(
         "button",
-        { type: "button", class: "icon-button", title: `${state.attention ? "Notification and sound at an alert are on" : "Tell me of alerts: notification and sound"} (n)`, "aria-pressed": String(state.attention), "aria-label": "Notification and sound at an alert", onclick: act.toggleAttention },
+        { type: "button", class: "icon-button", title: say("attention-switch", { on: state.attention }), "aria-pressed": String(state.attention), "aria-label": say("attention"), onclick: act.toggleAttention },
         icon(state.attention ? "bell" : "silent"),
       ),
     h(
       "button",
-      { type: "button", class: "icon-button", title: `Theme: ${state.theme} (t)`, "aria-label": `Theme: ${state.theme}. Change`, onclick: act.nextTheme },
+      { type: "button", class: "icon-button", title: say("bar-theme", { theme: state.theme }), "aria-label": say("bar-theme-change", { theme: state.theme }), onclick: act.nextTheme },
       icon(state.theme === "auto" ? "auto" : state.theme === "dark" ? "moon" : "sun"),
     ),
-    h("button", { type: "button", class: "zone", lang: tongue() === "zh" ? "en" : "zh-CN", title: "Language / 语言 (l)", "aria-label": "English / 中文", onclick: act.nextTongue }, tongue() === "zh" ? "EN" : "中文"),
-    h("button", { type: "button", class: "icon-button", title: "Keyboard (?)", "aria-label": "Keyboard shortcuts", "aria-expanded": String(state.help), onclick: act.toggleHelp }, icon("help")),
+    h("button", { type: "button", class: "zone", lang: pageLanguage() === "zh" ? "en" : "zh-CN", title: "Language / 语言 (l)", "aria-label": "English / 中文", onclick: act.nextLanguage }, pageLanguage() === "zh" ? "EN" : "中文"),
+    h("button", { type: "button", class: "icon-button", title: say("keyboard-help"), "aria-label": say("keyboard-shortcuts"), "aria-expanded": String(state.help), onclick: act.toggleHelp }, icon("help")),
   );
 }
 
@@ -59,12 +60,12 @@ export function topBar(state, act) {
 export function freshness(state) {
   const running = isGoing(state.summary);
   const age = state.ticked_at === null ? null : Math.max(0, state.clock - state.ticked_at);
-  if (state.link === "gone") return { tone: "gone", text: state.summary === null ? "Not found" : "Run deleted" };
-  if (state.link === "unauthorized") return { tone: "gone", text: "Signed out" };
-  if (state.link === "stale") return { tone: "stale", text: age === null ? "No connection" : `Stale, ${duration(Math.round(age))} old` };
-  if (state.link === "connecting") return { tone: "connecting", text: "Connecting" };
-  if (state.paused) return { tone: "paused", text: "Paused" };
-  return running ? { tone: "live", text: "Live" } : { tone: "done", text: "Up to date" };
+  if (state.link === "gone") return { tone: "gone", text: say(state.summary === null ? "run-not-found" : "run-was-deleted") };
+  if (state.link === "unauthorized") return { tone: "gone", text: say("signed-out") };
+  if (state.link === "stale") return { tone: "stale", text: age === null ? say("no-connection") : say("page-is-stale", { age_s: Math.round(age) }) };
+  if (state.link === "connecting") return { tone: "connecting", text: say("connecting") };
+  if (state.paused) return { tone: "paused", text: say("paused") };
+  return running ? { tone: "live", text: say("live") } : { tone: "done", text: say("up-to-date") };
 }
 
 /** @param {State} state @param {Actions} act */
@@ -77,7 +78,7 @@ function linkPill(state, act) {
       type: "button",
       class: `link-pill link-${tone}`,
       disabled: !pausable,
-      title: pausable ? (state.paused ? "Resume (space)" : "Pause (space)") : text,
+      title: pausable ? say(state.paused ? "resume" : "pause") : text,
       onclick: act.togglePause,
     },
     tone === "paused" ? icon("play") : h("i", { class: "dot", "aria-hidden": "true" }),
@@ -85,13 +86,8 @@ function linkPill(state, act) {
   );
 }
 
-/** @type {{label: string, short: string, span: number|null}[]} */
-const SPANS = [
-  { label: "5 min", short: "5 min", span: 300 },
-  { label: "15 min", short: "15 min", span: 900 },
-  { label: "1 h", short: "1 h", span: 3600 },
-  { label: "All", short: "All", span: null },
-];
+/** The ranges of time that a click chooses, in seconds up to now; null: all. The message `range-span` names them. */
+const SPANS = [300, 900, 3600, null];
 
 /** @param {State} state @param {Actions} act */
 export function rangeBar(state, act) {
@@ -103,26 +99,26 @@ export function rangeBar(state, act) {
   const alerts = active(state.findings).filter((f) => state.route.rank === null || f.rank === null || f.rank === state.route.rank).length;
   return h(
     "div",
-    { class: "range-bar", key: "range", role: "toolbar", "aria-label": "Time range of all charts" },
-    h("span", { class: "range-label" }, running ? "Last" : "Show last"),
+    { class: "range-bar", key: "range", role: "toolbar", "aria-label": say("range-of-charts") },
+    h("span", { class: "range-label" }, say("range-last", { going: running })),
     h(
       "div",
       { class: "segments" },
-      SPANS.map((o) => {
-        const on = o.span === null ? view.kind === "all" : view.kind === "last" && view.span_s === o.span;
-        return h("button", { type: "button", key: o.label, class: on ? "on" : "", "aria-pressed": String(on), onclick: () => act.view(o.span === null ? { kind: "all" } : { kind: "last", span_s: o.span }) }, o.label);
+      SPANS.map((span) => {
+        const on = span === null ? view.kind === "all" : view.kind === "last" && view.span_s === span;
+        return h("button", { type: "button", key: span ?? "all", class: on ? "on" : "", "aria-pressed": String(on), onclick: () => act.view(span === null ? { kind: "all" } : { kind: "last", span_s: span }) }, say("range-span", { span }));
       }),
     ),
     view.kind === "fixed" &&
       h(
         "button",
-        { type: "button", class: "chip zoom", onclick: act.resetZoom, title: "Back (double click a chart)" },
+        { type: "button", class: "chip zoom", onclick: act.resetZoom, title: say("range-back") },
         `${clockBare(view.start, now)} – ${clock(view.end, now)}`,
         icon("close"),
       ),
     state.route.page === "run" && s.rank_count > 1 && rankChoice(state, act),
-    h("span", { class: "range-hint" }, "Drag over a chart to zoom all"),
-    h("button", { type: "button", class: "button to-alerts", onclick: act.toAlerts }, h("span", {}, alerts === 0 ? "No open alerts" : `${alerts} open alert${alerts === 1 ? "" : "s"}`)),
+    h("span", { class: "range-hint" }, say("range-hint")),
+    h("button", { type: "button", class: "button to-alerts", onclick: act.toAlerts }, h("span", {}, say("open-alerts", { alerts }))),
   );
 }
 
@@ -148,19 +144,18 @@ export function card(state, card) {
       card.badge ? h("span", { class: "badge simulated" }, card.badge) : null,
       h("p", { class: "card-about" }, card.about),
       mode === "stale" && h("span", { class: "card-state", role: "status" }, staleText(state, held)),
-      mode === "gone" && h("span", { class: "card-state" }, "gone"),
+      mode === "gone" && h("span", { class: "card-state" }, say("card-is-gone")),
       card.extra,
       (mode === "live" || mode === "stale") && isPlot(card.body) && !card.empty && downloadButtons(card.id),
     ),
     card.legend && card.legend.length > 0 && !waiting && !failed && legend(card.legend, card.reads ? readingOf(state) : ""),
-    failed ? empty("Could not be loaded", `${held?.error}. Trying again.`) : waiting ? skeleton(card.height) : card.empty ? card.empty : card.body,
+    failed ? empty(say("could-not-be-loaded"), say("trying-again", { error: held?.error })) : waiting ? skeleton(card.height) : card.empty ? card.empty : card.body,
   );
 }
 
 /** @param {State} state @param {CardData|undefined} held */
 function staleText(state, held) {
-  if (held === undefined) return "stale";
-  return `stale, ${duration(Math.max(1, Math.round(state.clock - held.loaded_at)))}`;
+  return say("card-is-stale", { age_s: held === undefined ? null : Math.max(1, Math.round(state.clock - held.loaded_at)) });
 }
 
 /** @param {LegendItem[]} items @param {string} of - what its values are of */
@@ -183,20 +178,8 @@ export function plot(id, height, label) {
   return h("div", { class: "plot", id: `plot-${id}`, key: id, opaque: true, style: { height }, role: "img", "aria-label": label });
 }
 
-const KEYS = [
-  ["j / k or ↓ / ↑", "next, previous in a list"],
-  ["Enter", "open"],
-  ["Esc or Backspace", "one page up"],
-  ["[ / ]", "previous, next rank"],
-  ["1 2 3 4", "last 5 min, 15 min, 1 h, all"],
-  ["Space", "pause, resume"],
-  ["a", "to the alerts"],
-  ["t", "theme: system, light, dark"],
-  ["u", "times in UTC, in your zone"],
-  ["l", "language: English, 中文"],
-  ["n", "notification and sound at an alert: on, off"],
-  ["?", "this list"],
-];
+/** As the messages `shortcut-keys` and `shortcut-does` name them. */
+const SHORTCUTS = ["list", "open", "up", "ranks", "ranges", "pause", "alerts", "theme", "zone", "language", "attention", "help"];
 
 /** @param {Actions} act */
 export function helpDialog(act) {
@@ -205,9 +188,9 @@ export function helpDialog(act) {
     { class: "overlay", key: "help", onclick: act.toggleHelp },
     h(
       "div",
-      { class: "dialog", role: "dialog", "aria-modal": "true", "aria-label": "Keyboard shortcuts", tabindex: "-1", onclick: (/** @type {Event} */ e) => e.stopPropagation() },
-      h("div", { class: "card-head" }, h("h2", {}, "Keyboard"), h("button", { type: "button", class: "icon-button", "aria-label": "Close", onclick: act.toggleHelp }, icon("close"))),
-      h("dl", { class: "keys" }, KEYS.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key ?? "")), h("dd", {}, what)))),
+      { class: "dialog", role: "dialog", "aria-modal": "true", "aria-label": say("keyboard-shortcuts"), tabindex: "-1", onclick: (/** @type {Event} */ e) => e.stopPropagation() },
+      h("div", { class: "card-head" }, h("h2", {}, say("keyboard")), h("button", { type: "button", class: "icon-button", "aria-label": say("close"), onclick: act.toggleHelp }, icon("close"))),
+      h("dl", { class: "keys" }, SHORTCUTS.map((shortcut) => h("div", {}, h("dt", {}, h("kbd", {}, say("shortcut-keys", { shortcut }))), h("dd", {}, say("shortcut-does", { shortcut }))))),
     ),
   );
 }
@@ -221,16 +204,14 @@ export function blocked(state, act) {
 function signInForm(state, act) {
   const { sign_in } = state;
   return empty(
-    sign_in.before ? "You are signed out" : "This page needs a token",
-    sign_in.before
-      ? "The server has new tokens, or the session has ended, or another process answers at this address. Sign in with a token, or open the address that loaderwatch printed in the terminal."
-      : "Open the address that loaderwatch printed in the terminal; it holds the token. The token is also in token.json in the server's data directory.",
+    say(sign_in.before ? "you-are-signed-out" : "token-needed"),
+    say(sign_in.before ? "you-are-signed-out-why" : "token-needed-why"),
     h(
       "form",
       { class: "sign-in", onsubmit: act.signIn },
-      h("label", { for: "token" }, "Token"),
+      h("label", { for: "token" }, say("token")),
       h("input", { id: "token", name: "token", type: "password", autocomplete: "current-password", required: "", "aria-describedby": sign_in.problem === "" ? null : "problem" }),
-      h("button", { class: "button primary" }, "Sign in"),
+      h("button", { class: "button primary" }, say("sign-in")),
       sign_in.problem !== "" && h("p", { id: "problem", role: "alert" }, sign_in.problem),
     ),
     "h1",
@@ -242,20 +223,20 @@ function unknown(state, act) {
   const { run, attempt } = state.route;
   const known = (state.runs ?? []).find((r) => r.run_id === run);
   if (known !== undefined && attempt !== null)
-    return empty(`There is no attempt ${attempt} of ${run}`, `It has had ${plural(known.attempts, "attempt")}.`, h("a", { class: "button primary", href: routeHash({ run }) }, "To its newest"), "h1");
+    return empty(say("no-such-attempt", { attempt, run }), say("attempts-had", { attempts: known.attempts }), h("a", { class: "button primary", href: routeHash({ run }) }, say("to-its-newest")), "h1");
   const near = nearest(run ?? "", state.runs ?? []);
   return empty(
-    `There is no run ${run} here`,
-    "Its id is mistyped, or it was deleted, or it has outlived what this server keeps.",
+    say("no-such-run", { run }),
+    say("no-such-run-why"),
     [
       near.length > 0 &&
         h(
           "div",
           { class: "near" },
-          h("p", { id: "near" }, "Did you mean"),
+          h("p", { id: "near" }, say("did-you-mean")),
           h("ul", { "aria-labelledby": "near" }, near.map((r) => h("li", { key: r.run_id }, h("a", { href: routeHash({ run: r.run_id }), "data-nav": true }, r.run_id), h("small", {}, r.name)))),
         ),
-      button("All runs", () => act.go("#/"), { class: "button primary" }),
+      button(say("all-runs"), () => act.go("#/"), { class: "button primary" }),
     ],
     "h1",
   );

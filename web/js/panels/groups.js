@@ -1,9 +1,10 @@
 // The ranks of a large run as groups: the few that differ, and what all others do.
 
 import { h } from "../dom.js";
-import { count, duration, number, percent, plural } from "../format.js";
+import { duration, number, percent } from "../format.js";
 import { icon } from "../icons.js";
 import { chosenGroup } from "../ranks.js";
+import { say } from "../texts.js";
 import { meter, waitTone } from "./parts.js";
 
 /**
@@ -13,24 +14,25 @@ import { meter, waitTone } from "./parts.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** How ranks differ from most, by measure: less, more. @type {Record<import("../types.js").RankMeasure, [string, string]>} */
-const DIFFERS = {
-  data_wait_ratio: ["wait less for data than most", "wait more for data than most"],
-  step_s: ["have shorter steps than most", "have longer steps than most"],
-  gpu_utilization_ratio: ["use their GPU less than most", "use their GPU more than most"],
-};
-/** @type {Record<string, string>} */
-const ENDED = { crashed: "have crashed", finished: "have finished", lost: "are silent" };
+const ENDED = new Set(["crashed", "finished", "lost"]);
 
 /** What the ranks of a group do. @param {RankGroup} g @param {boolean} most - they are most of the ranks, and others do something else */
 export function whatTheyDo(g, most) {
-  const ended = ENDED[g.state];
-  if (ended !== undefined) return ended;
-  const differs = g.differs_in === null ? "" : DIFFERS[g.differs_in][g.higher ? 1 : 0];
-  if (g.phase === null) return differs || (most ? "go on, as most do" : "go on alike");
-  const age = duration(g.phase_age_s);
-  return differs === "" ? `stand in ${g.phase} for ${age}` : `stand in ${g.phase} for ${age}, and ${differs}`;
+  if (ENDED.has(g.state)) return say("group-ended", { state: g.state });
+  const differs = g.differs_in === null ? null : say("group-differs", { measure: g.differs_in, more: g.higher });
+  if (g.phase === null) return differs ?? say("group-goes-on", { as_most: most });
+  return say("group-stands", { phase: g.phase, age_s: g.phase_age_s, differs });
 }
+
+/** @param {boolean} hasGpu */
+const heads = (hasGpu) => [
+  say("groups-ranks-column"),
+  say("groups-what-they-do"),
+  say("column-data-wait"),
+  say("column-steps-per-s"),
+  say("column-step-time"),
+  ...(hasGpu ? [say("column-gpu")] : []),
+];
 
 /** The groups above the table, which shows the ranks of one of them when it is picked. @param {Summary} s @param {State} state @param {Actions} act */
 export function groupList(s, state, act) {
@@ -44,16 +46,16 @@ export function groupList(s, state, act) {
     { class: "table-scroll rank-groups", key: "groups" },
     h(
       "table",
-      { class: "grid", "aria-label": "Groups of ranks" },
-      h("thead", {}, h("tr", {}, ["Ranks", "What they do", "Data wait", "Steps/s", "Step", ...(hasGpu ? ["GPU"] : [])].map((t, i) => h("th", { scope: "col", class: i > 2 ? "num" : "" }, t)))),
+      { class: "grid", "aria-label": say("groups-of-ranks") },
+      h("thead", {}, h("tr", {}, heads(hasGpu).map((t, i) => h("th", { scope: "col", class: i > 2 ? "num" : "" }, t)))),
       h("tbody", {}, s.groups.map((g) => groupRow(g, { most: s.groups.length > 1 && 2 * g.count > s.rank_count, hasGpu, on: picked === g.group }, pick))),
     ),
     (rest > 0 || picked !== null) &&
       h(
         "p",
         { class: "groups-note" },
-        rest > 0 && h("span", {}, `${plural(rest, "rank")} in further groups.`),
-        picked !== null && h("button", { type: "button", class: "button", onclick: () => pick(null) }, icon("close"), h("span", {}, "Show the ranks of all groups")),
+        rest > 0 && h("span", {}, say("groups-left-out", { ranks: rest })),
+        picked !== null && h("button", { type: "button", class: "button", onclick: () => pick(null) }, icon("close"), h("span", {}, say("groups-show-all"))),
       ),
   );
 }
@@ -62,16 +64,16 @@ export function groupList(s, state, act) {
 function groupRow(g, { most, hasGpu, on }, pick) {
   const names = `${g.ranks.slice(0, 3).join(", ")}${g.count > 3 ? ", …" : ""}`;
   const cells = [
-    ["Ranks", h("button", { type: "button", class: "pick", "aria-pressed": String(on) }, plural(g.count, "rank")), h("small", {}, names), h("small", {}, plural(g.hosts, "host"))],
-    ["What they do", whatTheyDo(g, most)],
-    ["Data wait", h("span", { class: "metered" }, meter(g.data_wait_ratio, waitTone(g.data_wait_ratio)), h("span", {}, percent(g.data_wait_ratio)))],
-    ["Steps/s", number(g.steps_per_s)],
-    ["Step", duration(g.step_s)],
-    ...(hasGpu ? [["GPU", percent(g.gpu_utilization_ratio)]] : []),
+    [h("button", { type: "button", class: "pick", "aria-pressed": String(on) }, say("ranks-counted", { ranks: g.count })), h("small", {}, names), h("small", {}, say("hosts-counted", { hosts: g.hosts }))],
+    whatTheyDo(g, most),
+    h("span", { class: "metered" }, meter(g.data_wait_ratio, waitTone(g.data_wait_ratio)), h("span", {}, percent(g.data_wait_ratio))),
+    number(g.steps_per_s),
+    duration(g.step_s),
+    percent(g.gpu_utilization_ratio),
   ];
   return h(
     "tr",
     { key: g.group, class: `row-link${on ? " on" : ""}`, onclick: () => pick(on ? null : g.group) },
-    cells.map(([label, ...content], i) => h("td", { class: i > 2 ? "num" : "", "data-label": label }, content)),
+    heads(hasGpu).map((label, i) => h("td", { class: i > 2 ? "num" : "", "data-label": label }, cells[i])),
   );
 }

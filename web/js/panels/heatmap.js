@@ -2,7 +2,8 @@
 
 import { HEAT_METRICS, heatmapHeight, heatmapQuery, shownMetric, topOf } from "../charts/heatmap.js";
 import { h } from "../dom.js";
-import { count, number } from "../format.js";
+import { number, percent } from "../format.js";
+import { say } from "../texts.js";
 import { card, plot } from "./frame.js";
 import { empty } from "./parts.js";
 import { findBox } from "./ranks.js";
@@ -28,46 +29,45 @@ export function heatmapCard(state, s, act) {
   const height = `${heatmapHeight(Math.max(1, rows))}px`;
   return card(state, {
     id: "heatmap",
-    title: asked.metric === "data_wait_ratio" ? "Who waits, and when" : `${metric.name}, by ${asked.by} and time`,
-    about: s.rank_count > 1 ? aboutRows(metric, asked.by, data) : "share of time in data wait",
+    title: say("heatmap-title", { metric: asked.metric, by: asked.by }),
+    about: s.rank_count > 1 ? aboutRows(metric, asked.by, data) : say("heatmap-one-rank"),
     extra: h(
       "div",
       { class: "controls" },
-      s.rank_count > 1 && choice("heat.metric", "What is drawn", metric.metric, HEAT_METRICS.map((m) => [m.metric, m.name]), act),
-      s.rank_count >= SEVERAL && s.host_count > 1 && choice("heat.by", "Rows", asked.by, [["rank", "by rank"], ["host", "by host"]], act),
-      s.rank_count >= SEVERAL && choice("heat.order", "Order of the rows", asked.order, [["worst", "worst first"], ["rank", "by number"]], act),
-      s.rank_count >= SEVERAL && findBox("heat.find", "Find a rank or host", state, (find) => act.choose({ "heat.find": find })),
+      s.rank_count > 1 && choice("heat.metric", say("heatmap-what-is-drawn"), metric.metric, HEAT_METRICS.map(({ metric }) => [metric, say("heat-metric", { metric })]), act),
+      s.rank_count >= SEVERAL && s.host_count > 1 && choice("heat.by", say("heatmap-rows"), asked.by, ["rank", "host"].map((by) => [by, say("heatmap-rows-by", { by })]), act),
+      s.rank_count >= SEVERAL && choice("heat.order", say("heatmap-order"), asked.order, ["worst", "rank"].map((order) => [order, say("heatmap-order-by", { order })]), act),
+      s.rank_count >= SEVERAL && findBox("heat.find", say("heatmap-find"), state, (find) => act.choose({ "heat.find": find })),
       colours(metric, data),
     ),
     height,
-    body: plot("heatmap", height, `Heat map of ${metric.name} by ${asked.by} and time`),
+    body: plot("heatmap", height, say("heatmap-label", { metric: metric.metric, by: asked.by })),
     empty: nothing(state, data),
   });
 }
 
 /** @param {HeatMetric} metric @param {string} by @param {Heatmap|null} data */
 function aboutRows(metric, by, data) {
-  const what = metric.metric === "data_wait_ratio" ? "share of time in data wait" : (metric.percent ? "share of time or capacity" : metric.unit === "" ? "its value" : `in ${metric.unit}`);
-  const rows = by === "host" ? `a row per host: the ${metric.low ? "least" : "greatest"} of its ranks` : "by rank";
-  const all = data?.of ?? 0;
-  const drawn = data !== null && all > data.ranks.length ? `; ${count(data.ranks.length)} of ${count(all)} rows` : "";
-  return `${what}, ${rows}${drawn}; click a row to open ${by === "host" ? "its worst rank" : "the rank"}`;
+  const value = metric.metric === "data_wait_ratio" ? "wait" : metric.percent ? "share" : metric.unit === "" ? "number" : "unit";
+  const rows = data?.of ?? 0;
+  const drawn = data !== null && rows > data.ranks.length ? data.ranks.length : null;
+  return say("heatmap-about", { value, unit: metric.unit, by, low: metric.low ?? false, drawn, rows });
 }
 
 /** @param {State} state @param {Heatmap|null} data */
 function nothing(state, data) {
   const find = state.choices["heat.find"] ?? "";
   if (data === null) return null;
-  if (data.ranks.length === 0 && find !== "") return empty("No row matches", `No rank or host of this run is “${find}”.`);
-  if (data.t.length === 0) return empty("Nothing in this range", "Choose a longer range, or All.");
-  if (data.values.every((row) => row.every((v) => v === null))) return empty("Not known in this range", "This system does not report it, or not for these ranks.");
+  if (data.ranks.length === 0 && find !== "") return empty(say("heatmap-no-row"), say("heatmap-no-row-why", { find }));
+  if (data.t.length === 0) return empty(say("heatmap-empty"), say("choose-longer-range"));
+  if (data.values.every((row) => row.every((v) => v === null))) return empty(say("not-known-in-range"), say("heatmap-not-reported"));
   return null;
 }
 
 /** What the colours mean, from the best to the worst. @param {HeatMetric} metric @param {Heatmap|null} data */
 function colours(metric, data) {
-  const top = metric.percent ? "100\u202f%" : data === null ? "" : `${number(topOf(data.values))}\u202f${metric.unit}`;
-  const [best, worst] = metric.low ? [top, "0"] : ["0", metric.metric === "data_wait_ratio" ? `${top} wait` : top];
+  const top = metric.percent ? percent(1) : data === null ? "" : `${number(topOf(data.values))}\u202f${metric.unit}`;
+  const [best, worst] = metric.low ? [top, "0"] : ["0", metric.metric === "data_wait_ratio" ? say("heatmap-all-wait", { wait_ratio: 1 }) : top];
   return h("div", { class: "scale", "aria-hidden": "true" }, h("span", {}, best), h("i", {}), h("span", {}, worst));
 }
 

@@ -3,15 +3,16 @@
 import { LANES_LIMIT, hasDeviceClock, hasGpu } from "../cards.js";
 import { laneWorkers, slowOnes } from "../charts/lanes.js";
 import { COUNTERS, GPU_COUNTERS, SMALL_PX, inUnit } from "../charts/small.js";
-import { isByDevice, isEmpty, knownParts } from "../charts/steps.js";
+import { isByDevice, isEmpty, knownParts, partName } from "../charts/steps.js";
 import { h } from "../dom.js";
 import { downloadButtons } from "../downloads.js";
-import { clock, duration, number, percent, plural } from "../format.js";
+import { clock, duration, number, percent } from "../format.js";
 import { capacityOf } from "../figures.js";
 import { icon } from "../icons.js";
 import { reading, readingOf } from "../reading.js";
 import { hasRank, neighbourOf, rowOf } from "../ranks.js";
 import { routeHash, serverNow } from "../store.js";
+import { say } from "../texts.js";
 import { alertsPanel, hangCard, hangNow } from "./alerts.js";
 import { attemptBar } from "./attempts.js";
 import { auditPanel } from "./audit.js";
@@ -47,7 +48,7 @@ export function runPage(state, act) {
   return h(
     "div",
     { class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`, key: `run ${state.route.run}` },
-    state.link === "gone" && h("p", { class: "notice warning", role: "status" }, "This run was deleted on the server. What you see is its last picture."),
+    state.link === "gone" && h("p", { class: "notice warning", role: "status" }, say("page-run-deleted")),
     runHead(s, state, { facts: hang === null }),
     pageTools(state, act),
     hang === null && attemptBar(s, state, act),
@@ -82,7 +83,7 @@ export function rankPage(state, act) {
     return h(
       "div",
       { class: "page", key: "no rank" },
-      empty(`There is no rank ${state.route.rank}`, `This run has ${plural(s.rank_count, "rank")}.`, h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, "Back to the run"), "h1"),
+      empty(say("no-such-rank", { rank: state.route.rank }), say("no-such-rank-why", { ranks: s.rank_count }), h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, say("back-to-the-run")), "h1"),
     );
   const now = serverNow(state);
   const hang = hangNow(state);
@@ -92,9 +93,9 @@ export function rankPage(state, act) {
     h(
       "div",
       { class: "page-head" },
-      h("h1", {}, `Rank ${row.rank}`),
+      h("h1", {}, say("rank-heading", { rank: row.rank })),
       stateBadge(shownState(row.state, row.exit)),
-      h("p", { class: "page-meta" }, [`${row.host}, pid ${row.pid}`, row.epoch === null ? "" : `epoch ${row.epoch}, batch ${row.batch ?? "–"}`, row.exit ?? "", `seen ${clock(row.seen_at, now)}`].filter(Boolean).map((t) => h("span", {}, t))),
+      h("p", { class: "page-meta" }, [say("rank-process", { host: row.host, pid: row.pid }), row.epoch === null ? "" : say("rank-epoch", { epoch: row.epoch, batch: row.batch }), row.exit ?? "", say("rank-seen-at", { when: clock(row.seen_at, now) })].filter(Boolean).map((t) => h("span", {}, t))),
       s.rank_count > 1 && rankNeighbours(s, row.rank),
     ),
     pageTools(state, act),
@@ -111,20 +112,20 @@ export function rankPage(state, act) {
     hasGpu(state) ? gpuCard(state, s) : null,
     alertsPanel(state, act),
     card(state, {
-      id: "workers", title: "Processes now", about: "the training process and its DataLoader workers", height: "160px", flush: true,
+      id: "workers", title: say("processes-title"), about: say("processes-about"), height: "160px", flush: true,
       body: workersTable(state.cards.workers?.data ?? null, state, act),
-      empty: state.cards.workers?.data?.length === 0 ? empty("No process is known", "The streamer has not reported this rank's processes yet.") : null,
+      empty: state.cards.workers?.data?.length === 0 ? empty(say("processes-none"), say("processes-none-why")) : null,
     }),
     card(state, {
-      id: "samples", title: "Slowest samples", about: "over the whole run, one row per index", height: "160px", flush: true,
+      id: "samples", title: say("samples-title"), about: say("samples-about"), height: "160px", flush: true,
       extra: moreSamples(state, act),
       body: samplesTable(state.cards.samples?.data ?? null, state, act),
-      empty: state.cards.samples?.data?.length === 0 ? empty("No samples timed yet", "Iterable datasets and wrapped loaders have no index to name.") : null,
+      empty: state.cards.samples?.data?.length === 0 ? empty(say("samples-none"), say("samples-none-why")) : null,
     }),
-    hasGpu(state) ? counters(state, "gpu_counters", s.simulated_gpu ? "GPU (simulated)" : "GPU", GPU_COUNTERS) : null,
+    hasGpu(state) ? counters(state, "gpu_counters", say("counters-of-gpu", { simulated: s.simulated_gpu }), GPU_COUNTERS) : null,
     slowedCard(state),
     gpusCard(state, act, row.host),
-    counters(state, "counters", "Machine and processes", COUNTERS),
+    counters(state, "counters", say("counters-of-machine"), COUNTERS),
     stacksCard(state, act),
   );
 }
@@ -133,7 +134,7 @@ export function rankPage(state, act) {
 function moreSamples(state, act) {
   const all = state.open["all-samples"] ?? false;
   const n = state.cards.samples?.data?.length ?? 0;
-  return n > FIRST_SAMPLES && button(all ? `Show ${FIRST_SAMPLES}` : `Show all ${n}`, () => act.open("all-samples", !all));
+  return n > FIRST_SAMPLES && button(all ? say("samples-show-first", { number: FIRST_SAMPLES }) : say("samples-show-all", { number: n }), () => act.open("all-samples", !all));
 }
 
 /** @param {State} state @param {Actions} act */
@@ -142,7 +143,7 @@ function waiting(state, act) {
   return h(
     "div",
     { class: "page", key: "waiting", "aria-busy": "true" },
-    state.link === "stale" && h("p", { class: "notice warning", role: "status" }, "The server does not answer. Trying again every few seconds."),
+    state.link === "stale" && h("p", { class: "notice warning", role: "status" }, say("page-no-answer")),
     h("div", { class: "page-head" }, skeleton("28px")),
     skeleton("88px"),
     h("div", { class: "tiles" }, [0, 1, 2, 3, 4, 5].map((i) => h("div", { class: "tile", key: i }, skeleton("64px")))),
@@ -156,17 +157,18 @@ function stepsCard(state) {
   const data = state.cards.steps?.data ?? null;
   const parts = data === null ? [] : knownParts(data);
   const bucket = data?.data_wait_s?.bucket_s;
-  const split = parts.some((p) => ["forward", "backward", "optimizer"].includes(p.name));
+  const split = data === null || parts.length === 0 || parts.some((p) => ["forward_s", "backward_s", "optimizer_s"].includes(p.metric));
+  const of_rank = state.route.page === "run" && (state.summary?.rank_count ?? 0) > 1 ? state.rank : null;
   return card(state, {
     id: "steps",
-    title: "Where a step's time goes",
-    badge: isByDevice(data) && state.summary?.simulated_gpu ? "simulated GPU" : undefined,
-    about: `mean per step${state.route.page === "run" && (state.summary?.rank_count ?? 0) > 1 ? ` of rank ${state.rank}` : ""}${isByDevice(data) ? ", by the GPU's clock" : ""}${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}${data !== null && parts.length > 0 && !split ? " · pass model= and optimizer= to attach() to see forward, backward and optimizer" : ""}`,
-    legend: parts.map((p) => ({ name: p.name, color: `c-${p.color}`, hatch: p.hatch, value: duration(reading(state, data?.[p.metric])) })),
+    title: say("steps-title"),
+    badge: isByDevice(data) && state.summary?.simulated_gpu ? say("simulated-gpu") : undefined,
+    about: say("steps-about", { rank: of_rank, by_device: isByDevice(data), bucket_s: bucket, split }),
+    legend: parts.map((p) => ({ name: partName(p), color: `c-${p.color}`, hatch: p.hatch, value: duration(reading(state, data?.[p.metric])) })),
     reads: true,
     height: "260px",
-    body: plot("steps", "260px", "Stacked bars over time: data wait, H2D copy, forward, backward, optimizer, other, waiting for other ranks"),
-    empty: data !== null && parts.length === 0 ? empty("No steps in this range", "Choose a longer range, or All.") : null,
+    body: plot("steps", "260px", say("steps-label")),
+    empty: data !== null && parts.length === 0 ? empty(say("no-steps-in-range"), say("choose-longer-range")) : null,
   });
 }
 
@@ -176,19 +178,19 @@ function gpuCard(state, s) {
   const data = state.cards.gpu?.data ?? null;
   const gpu = hasGpu(state);
   const legend = [];
-  if (data !== null && !isEmpty(data.gpu_utilization_ratio)) legend.push({ name: "utilization", color: "c-gpu", value: percent(reading(state, data.gpu_utilization_ratio)) });
-  if (data !== null && !isEmpty(data.compute_duty_ratio)) legend.push({ name: "compute duty", color: "c-gpu", value: percent(reading(state, data.compute_duty_ratio)) });
-  if (data !== null && !isEmpty(data.gpu_power_w)) legend.push({ name: "power", color: "c-power", value: `${number(reading(state, data.gpu_power_w))}\u202fW`, dash: true });
+  if (data !== null && !isEmpty(data.gpu_utilization_ratio)) legend.push({ name: say("chart-utilization"), color: "c-gpu", value: percent(reading(state, data.gpu_utilization_ratio)) });
+  if (data !== null && !isEmpty(data.compute_duty_ratio)) legend.push({ name: say("chart-compute-duty"), color: "c-gpu", value: percent(reading(state, data.compute_duty_ratio)) });
+  if (data !== null && !isEmpty(data.gpu_power_w)) legend.push({ name: say("chart-power"), color: "c-power", value: `${number(reading(state, data.gpu_power_w))}\u202fW`, dash: true });
   return card(state, {
     id: "gpu",
-    title: gpu ? "GPU utilization" : "Compute duty",
-    badge: gpu && s.simulated_gpu ? "simulated GPU" : undefined,
-    about: gpu ? (s.simulated_gpu ? "follows the training process; not a real device" : "share of time a kernel ran, and power") : gpuStatus(s) || "share of time spent in the step, not waiting",
+    title: say("gpu-title", { gpu }),
+    badge: gpu && s.simulated_gpu ? say("simulated-gpu") : undefined,
+    about: (!gpu && gpuStatus(s)) || say("gpu-about", { clock: !gpu ? "loop" : s.simulated_gpu ? "simulated" : "gpu" }),
     legend,
     reads: true,
     height: "170px",
-    body: plot("gpu", "170px", gpu ? "GPU utilization and power over time" : "Compute duty over time"),
-    empty: data !== null && legend.length === 0 ? empty("No readings in this range", gpuStatus(s) || "Gaps in the readings stay gaps.") : null,
+    body: plot("gpu", "170px", say("gpu-label", { gpu })),
+    empty: data !== null && legend.length === 0 ? empty(say("no-readings-in-range"), gpuStatus(s) || say("gaps-stay-gaps")) : null,
   });
 }
 
@@ -203,17 +205,17 @@ function lanesCard(state) {
   const height = `${lanes * (thick + 8) + 34}px`;
   return card(state, {
     id: "lanes",
-    title: "Worker lanes",
-    about: `each bar is one fetch${full ? `; the newest ${LANES_LIMIT} are shown` : ""}`,
+    title: say("lanes-title"),
+    about: say("lanes-about", { newest: full ? LANES_LIMIT : null }),
     legend: [
-      { name: "fetch", color: "c-forward" },
-      { name: "collate", color: "c-backward" },
-      { name: "held up by one sample", color: "c-wait", value: slow > 0 ? String(slow) : undefined },
-      { name: "open for long", color: "warning" },
+      { name: say("lane-fetch"), color: "c-forward" },
+      { name: say("lane-collate"), color: "c-backward" },
+      { name: say("lanes-held-up"), color: "c-wait", value: slow > 0 ? String(slow) : undefined },
+      { name: say("lanes-open-for-long"), color: "warning" },
     ],
     height,
-    body: plot("lanes", height, "One lane per worker, one bar per fetch"),
-    empty: data !== null && data.fetches.worker.length === 0 && data.workers.every((w) => w.worker < 0) ? empty("No fetches in this range", "Workers report when they fetch; wrapped loaders have none.") : null,
+    body: plot("lanes", height, say("lanes-label")),
+    empty: data !== null && data.fetches.worker.length === 0 && data.workers.every((w) => w.worker < 0) ? empty(say("lanes-none"), say("lanes-none-why")) : null,
   });
 }
 
@@ -224,13 +226,13 @@ function readyCard(state) {
   const none = data !== null && isEmpty(data.ready_batches);
   return card(state, {
     id: "ready",
-    title: "Ready batches",
-    about: `waiting unread when the loop asks for one${capacity === null ? "" : `; the dotted line is the most there can be (${capacity})`}`,
-    legend: none ? [] : [{ name: "ready", color: "c-gpu", value: number(reading(state, data?.ready_batches)) }, { name: "out of order", color: "c-h2d", value: number(reading(state, data?.cached_batches)), dash: true }],
+    title: say("ready-title"),
+    about: say("ready-about", { most: capacity }),
+    legend: none ? [] : [{ name: say("chart-ready"), color: "c-gpu", value: number(reading(state, data?.ready_batches)) }, { name: say("chart-out-of-order"), color: "c-h2d", value: number(reading(state, data?.cached_batches)), dash: true }],
     reads: true,
     height: "150px",
-    body: plot("ready", "150px", "Ready batches over time"),
-    empty: none ? empty("Not known for this loader", "Loaders without worker processes have no queue to look into.") : null,
+    body: plot("ready", "150px", say("ready-label")),
+    empty: none ? empty(say("ready-none"), say("ready-none-why")) : null,
   });
 }
 
@@ -242,19 +244,19 @@ function headroomCard(state) {
   const none = data !== null && isEmpty(data.slack_s);
   return card(state, {
     id: "headroom",
-    title: "Headroom of the GPU",
-    badge: state.summary?.simulated_gpu ? "simulated GPU" : undefined,
-    about: "how long it goes on without another batch",
+    title: say("headroom-title"),
+    badge: state.summary?.simulated_gpu ? say("simulated-gpu") : undefined,
+    about: say("headroom-about"),
     legend: none
       ? []
       : [
-          { name: "queued on the GPU", color: "c-gpu", value: duration(reading(state, data?.slack_s)) },
-          { name: "batches ready", color: "c-h2d", value: duration(reading(state, data?.cushion_s)) },
+          { name: say("chart-queued"), color: "c-gpu", value: duration(reading(state, data?.slack_s)) },
+          { name: say("chart-batches-ready"), color: "c-h2d", value: duration(reading(state, data?.cushion_s)) },
         ],
     reads: true,
     height: "150px",
-    body: plot("headroom", "150px", "How long the GPU would go on without another batch, over time"),
-    empty: none ? empty("Not known in this range", "CUDA events tell it some steps later.") : null,
+    body: plot("headroom", "150px", say("headroom-label")),
+    empty: none ? empty(say("not-known-in-range"), say("cuda-events-come-late")) : null,
   });
 }
 
@@ -270,9 +272,9 @@ function smallCard(state, id, c) {
   return h(
     "div",
     { class: `small${held === undefined ? " is-loading" : ""}`, key: c.metric },
-    h("p", { class: "small-head", title: c.about }, h("span", {}, c.name), h("b", {}, inUnit(reading(state, series), c.unit)), series && !isEmpty(series) && downloadButtons(`small-${c.metric}`)),
-    held === undefined ? skeleton(`${SMALL_PX}px`) : held.data === null ? h("p", { class: "small-none is-failed" }, "Could not be loaded") : isEmpty(series) ? h("p", { class: "small-none" }, "Not offered by this system") : plot(`small-${c.metric}`, `${SMALL_PX}px`, c.name),
-    h("p", { class: "small-about" }, c.about),
+    h("p", { class: "small-head", title: say(c.about_message) }, h("span", {}, say(c.message)), h("b", {}, inUnit(reading(state, series), c.unit)), series && !isEmpty(series) && downloadButtons(`small-${c.metric}`)),
+    held === undefined ? skeleton(`${SMALL_PX}px`) : held.data === null ? h("p", { class: "small-none is-failed" }, say("could-not-be-loaded")) : isEmpty(series) ? h("p", { class: "small-none" }, say("counter-not-offered")) : plot(`small-${c.metric}`, `${SMALL_PX}px`, say(c.message)),
+    h("p", { class: "small-about" }, say(c.about_message)),
   );
 }
 
@@ -283,13 +285,13 @@ function stacksCard(state, act) {
   const now = serverNow(state);
   return card(state, {
     id: "stacks",
-    title: "Stacks",
-    about: stacks === null || stacks.length === 0 ? "of the training process and its workers" : `newest of each process, taken ${clock(Math.max(...stacks.map((s) => s.taken_at)), now)}`,
-    extra: state.may_change && button("Take stacks now", act.takeStacks, { class: "button primary" }, icon("camera")),
+    title: say("stacks-title"),
+    about: say("stacks-about", { when: stacks === null || stacks.length === 0 ? null : clock(Math.max(...stacks.map((s) => s.taken_at)), now) }),
+    extra: state.may_change && button(say("stacks-take-now"), act.takeStacks, { class: "button primary" }, icon("camera")),
     height: "120px",
     flush: true,
     body: h("div", { class: "stack-list" }, (stacks ?? []).map((s) => stackView(s, state.open[`stack/${s.worker}`] ?? s.worker < 0, (on) => act.open(`stack/${s.worker}`, on), now, false, issueButton(s, state, act)))),
-    empty: stacks?.length === 0 ? empty("No stacks taken yet", "They are taken by themselves when something is stuck, or a GPU swings within steps; or take them now, training does not stop.") : null,
+    empty: stacks?.length === 0 ? empty(say("stacks-none"), say("stacks-none-why")) : null,
   });
 }
 
@@ -300,7 +302,7 @@ function rankNeighbours(s, rank) {
   return h(
     "div",
     { class: "neighbours" },
-    before !== null && h("a", { class: "button", key: "before", href: routeHash({ run: s.run_id, rank: before }), title: "Previous rank ([)" }, icon("back"), h("span", {}, `rank ${before}`)),
-    after !== null && h("a", { class: "button", key: "after", href: routeHash({ run: s.run_id, rank: after }), title: "Next rank (])" }, h("span", {}, `rank ${after}`), icon("right")),
+    before !== null && h("a", { class: "button", key: "before", href: routeHash({ run: s.run_id, rank: before }), title: say("rank-previous") }, icon("back"), h("span", {}, say("rank-number", { rank: before }))),
+    after !== null && h("a", { class: "button", key: "after", href: routeHash({ run: s.run_id, rank: after }), title: say("rank-next") }, h("span", {}, say("rank-number", { rank: after })), icon("right")),
   );
 }

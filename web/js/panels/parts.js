@@ -2,20 +2,36 @@
 
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
+import { say } from "../texts.js";
 
 /** @typedef {import("../dom.js").Child} Child */
 
-const STATES = {
-  live: "Live",
-  finished: "Finished",
-  hung: "Hung",
-  crashed: "Crashed",
-  stopped: "Stopped",
-  lost: "Lost contact",
-};
+/**
+ * A message with words that are drawn bold or as code: those between <b> and </b>, <code> and </code>. No name that a person or a
+ * script gave may be a parameter of it.
+ * @param {string} said @returns {Child}
+ */
+export function marked(said) {
+  return said.split(/(<b>.*?<\/b>|<code>.*?<\/code>)/).map((piece) => {
+    const [, tag, words] = /^<(b|code)>(.*)<\//.exec(piece) ?? [];
+    return tag === undefined ? piece : h(tag, {}, words);
+  });
+}
 
-/** @param {string} state @returns {string} */
-export const stateWord = (state) => STATES[/** @type {"live"} */ (state)] ?? state;
+/** @param {string[]} items - empty ones are left out @param {(before: string, next: string) => string} join */
+function joined(items, join) {
+  const [first = "", ...rest] = items.filter(Boolean);
+  return rest.reduce(join, first);
+}
+
+/** Remarks as one text, with commas between. @param {string[]} items - empty ones are left out */
+export const withCommas = (items) => joined(items, (before, next) => say("joined-by-comma", { before, next }));
+
+/** The same with semicolons. @param {string[]} items */
+export const withSemicolons = (items) => joined(items, (before, next) => say("joined-by-semicolon", { before, next }));
+
+/** @param {string} state */
+export const stateWord = (state) => say("run-state", { state });
 
 /** How a process ends that somebody stopped, as in ``loaderwatch/core/ending.py``. */
 const STOPS = /^(SIG(TERM|INT|HUP|QUIT)$|exit code 1(29|30|31|43)$|uncaught KeyboardInterrupt\b)/;
@@ -57,19 +73,19 @@ export function button(label, onclick, props = {}, lead = null) {
 
 /** Copies text, falling back to a selection where the clipboard is not allowed (plain http). @param {string} text @param {(note: string) => void} tell */
 export function copyButton(text, tell) {
-  return h("button", { type: "button", class: "icon-button", title: `Copy ${text}`, "aria-label": `Copy ${text}`, onclick: copying(text, text, tell) }, icon("copy"));
+  return h("button", { type: "button", class: "icon-button", title: say("copy-text", { text }), "aria-label": say("copy-text", { text }), onclick: copying(text, say("copied-text", { text }), tell) }, icon("copy"));
 }
 
-/** The same for a text that is too long to be its own name. @param {string} label @param {string} text @param {string} what @param {(note: string) => void} tell */
-export function copyAction(label, text, what, tell) {
-  return h("button", { type: "button", class: "button", onclick: copying(text, what, tell) }, icon("copy"), h("span", {}, label));
+/** The same for a text that is too long to be its own name. @param {string} label @param {string} text @param {string} done - the note when it is copied @param {(note: string) => void} tell */
+export function copyAction(label, text, done, tell) {
+  return h("button", { type: "button", class: "button", onclick: copying(text, done, tell) }, icon("copy"), h("span", {}, label));
 }
 
-/** @param {string} text @param {string} what @param {(note: string) => void} tell */
-function copying(text, what, tell) {
+/** @param {string} text @param {string} done @param {(note: string) => void} tell */
+function copying(text, done, tell) {
   return async (/** @type {MouseEvent} */ event) => {
     event.stopPropagation();
-    tell((await copy(text)) ? `Copied ${what}` : `Could not copy; select it by hand: ${text}`);
+    tell((await copy(text)) ? done : say("copy-failed", { text }));
   };
 }
 
@@ -100,5 +116,5 @@ export function empty(title, text, more = null, tag = "p") {
 
 /** @param {string} height */
 export function skeleton(height) {
-  return h("div", { class: "skeleton", style: { height }, "aria-label": "Loading", role: "img" });
+  return h("div", { class: "skeleton", style: { height }, "aria-label": say("loading"), role: "img" });
 }

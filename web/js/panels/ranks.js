@@ -1,10 +1,11 @@
 // The table of ranks, a page of it at a time, and the control that chooses whose charts are shown.
 
 import { h } from "../dom.js";
-import { count, duration, number, percent, plural } from "../format.js";
+import { count, duration, number, percent } from "../format.js";
 import { icon } from "../icons.js";
 import { MANY_RANKS, PAGE_ROWS, hasRank, isLarge, pageShown } from "../ranks.js";
 import { routeHash } from "../store.js";
+import { say } from "../texts.js";
 import { groupList } from "./groups.js";
 import { meter, shownState, stateBadge, waitTone } from "./parts.js";
 
@@ -13,22 +14,22 @@ import { meter, shownState, stateBadge, waitTone } from "./parts.js";
  * @typedef {import("../types.js").RankRow} RankRow
  * @typedef {import("../main.js").Actions} Actions
  * @typedef {import("../dom.js").Child} Child
- * @typedef {{by: string, label: string, num?: boolean}} Column
+ * @typedef {{by: string, message: string, num?: boolean}} Column
  */
 
 /** @type {Column[]} */
 const RANK_COLUMNS = [
-  { by: "rank", label: "Rank" },
-  { by: "state", label: "State" },
-  { by: "phase", label: "Now in" },
-  { by: "data_wait_ratio", label: "Data wait" },
-  { by: "steps_per_s", label: "Steps/s", num: true },
-  { by: "step_s", label: "Step", num: true },
-  { by: "wait_s", label: "Wait", num: true },
-  { by: "ready_batches", label: "Ready", num: true },
-  { by: "gpu_utilization_ratio", label: "GPU", num: true },
-  { by: "epoch", label: "Epoch", num: true },
-  { by: "step", label: "At step", num: true },
+  { by: "rank", message: "column-rank" },
+  { by: "state", message: "column-state" },
+  { by: "phase", message: "column-now-in" },
+  { by: "data_wait_ratio", message: "column-data-wait" },
+  { by: "steps_per_s", message: "column-steps-per-s", num: true },
+  { by: "step_s", message: "column-step-time", num: true },
+  { by: "wait_s", message: "column-wait", num: true },
+  { by: "ready_batches", message: "ranks-ready-column", num: true },
+  { by: "gpu_utilization_ratio", message: "column-gpu", num: true },
+  { by: "epoch", message: "column-epoch", num: true },
+  { by: "step", message: "ranks-step-column", num: true },
 ];
 
 /** @param {State} state @param {Actions} act */
@@ -41,17 +42,17 @@ export function ranksTable(state, act) {
   const many = s.rank_count > PAGE_ROWS;
   return h(
     "section",
-    { class: "card flush", key: "ranks", "data-card": "ranks", "aria-label": "Ranks" },
+    { class: "card flush", key: "ranks", "data-card": "ranks", "aria-label": say("ranks-title") },
     h(
       "header",
       { class: "card-head" },
-      h("h2", {}, "Ranks"),
-      h("p", { class: "card-about" }, many ? pageText(page, s) : plural(s.rank_count, "rank")),
-      many && h("div", { class: "controls" }, findBox("ranks.find", "Find a rank", state, (find) => act.choose({ "ranks.find": find, "ranks.offset": "0" })), pager("ranks", page, (to) => act.choose({ "ranks.offset": String(to) }))),
+      h("h2", {}, say("ranks-title")),
+      h("p", { class: "card-about" }, many ? pageText(page, s) : say("ranks-counted", { ranks: s.rank_count })),
+      many && h("div", { class: "controls" }, findBox("ranks.find", say("ranks-find"), state, (find) => act.choose({ "ranks.find": find, "ranks.offset": "0" })), pager("ranks", page, (to) => act.choose({ "ranks.offset": String(to) }))),
     ),
     groupList(s, state, act),
     page.total === 0
-      ? h("p", { class: "none-found" }, `No rank of this run matches “${state.choices["ranks.find"] ?? ""}”: try a number, a host or a state.`)
+      ? h("p", { class: "none-found" }, say("ranks-none-found", { find: state.choices["ranks.find"] ?? "" }))
       : h(
           "div",
           { class: "table-scroll" },
@@ -67,16 +68,15 @@ export function ranksTable(state, act) {
 
 /** @param {{total: number, offset: number, rows: RankRow[]}} page @param {import("../types.js").Summary} s */
 function pageText({ total, offset, rows }, s) {
-  const some = total === 0 ? "none found" : `${count(offset + 1)} to ${count(offset + rows.length)} of ${count(total)}`;
-  return isLarge(s) ? `${some}; ${count(s.ranks.length)} are looked at in detail` : some;
+  return say("ranks-shown", { total, from: offset + 1, to: offset + rows.length, detailed: isLarge(s) ? s.ranks.length : null });
 }
 
-/** @param {string} what @param {{total: number, offset: number}} page @param {(offset: number) => void} turn */
-export function pager(what, { total, offset }, turn) {
+/** @param {"ranks"|"gpus"} of @param {{total: number, offset: number}} page @param {(offset: number) => void} turn */
+export function pager(of, { total, offset }, turn) {
   /** @param {string} label @param {string} name @param {number} to */
   const step = (label, name, to) =>
     h("button", { type: "button", class: "button", key: label, "aria-label": label, title: label, disabled: to < 0 || to >= total, onclick: () => turn(to) }, icon(name));
-  return h("div", { class: "pager", key: "pager" }, step(`Previous ${what}`, "right", offset - PAGE_ROWS), step(`Next ${what}`, "right", offset + PAGE_ROWS));
+  return h("div", { class: "pager", key: "pager" }, step(say("page-previous", { of }), "right", offset - PAGE_ROWS), step(say("page-next", { of }), "right", offset + PAGE_ROWS));
 }
 
 /**
@@ -97,18 +97,18 @@ export function rankChoice(state, act) {
   const choose = (e) => {
     const rank = Number(e.target.value.replace(/^\s*rank\s*/i, "") || NaN);
     if (s !== null && hasRank(s, rank)) act.rank(rank);
-    else act.tell(`There is no rank ${e.target.value.trim().slice(0, 40) || "of that name"} in this run`);
+    else act.tell(say("rank-typed-unknown", { typed: e.target.value.trim().slice(0, 40) || null }));
   };
   return h(
     "label",
     { class: "select" },
-    h("span", {}, "Charts of"),
+    h("span", {}, say("charts-of")),
     (s?.rank_count ?? 0) > MANY_RANKS
-      ? h("input", { class: "find rank-number", inputmode: "numeric", placeholder: `rank ${state.rank ?? ""}`, title: `Shown: rank ${state.rank}. Type another number`, onchange: choose })
+      ? h("input", { class: "find rank-number", inputmode: "numeric", placeholder: say("rank-number", { rank: state.rank ?? "" }), title: say("rank-shown", { rank: state.rank }), onchange: choose })
       : h(
           "select",
           { value: state.rank ?? "", onchange: choose },
-          s?.ranks.map((r) => h("option", { key: r.rank, value: r.rank, selected: r.rank === state.rank }, `rank ${r.rank}`)),
+          s?.ranks.map((r) => h("option", { key: r.rank, value: r.rank, selected: r.rank === state.rank }, say("rank-number", { rank: r.rank }))),
         ),
   );
 }
@@ -119,7 +119,7 @@ function sortHead(c, state, act) {
   return h(
     "th",
     { scope: "col", key: c.by, class: c.num ? "num" : "", "aria-sort": on ? (state.sort.down ? "descending" : "ascending") : "none" },
-    h("button", { type: "button", class: `sort${on ? " on" : ""}`, onclick: () => act.sort(c.by) }, c.label, on ? h("span", { "aria-hidden": "true" }, state.sort.down ? "↓" : "↑") : null),
+    h("button", { type: "button", class: `sort${on ? " on" : ""}`, onclick: () => act.sort(c.by) }, say(c.message), on ? h("span", { "aria-hidden": "true" }, state.sort.down ? "↓" : "↑") : null),
   );
 }
 
@@ -127,9 +127,9 @@ function sortHead(c, state, act) {
 function rankRow(r, columns, state, act) {
   /** @type {Record<string, Child>} */
   const cells = {
-    rank: [h("a", { href: routeHash({ run: state.route.run, rank: r.rank }), "data-nav": true }, `rank ${r.rank}`), h("small", {}, `${r.host} · pid ${r.pid}`)],
-    state: [stateBadge(shownState(r.state, r.exit)), r.exit !== null && h("small", {}, r.exit), !r.watched && h("small", {}, "not watched any more")],
-    phase: [r.phase ?? "–", r.phase_age_s !== null && r.phase_age_s >= 1 ? h("small", {}, duration(r.phase_age_s)) : null],
+    rank: [h("a", { href: routeHash({ run: state.route.run, rank: r.rank }), "data-nav": true }, say("rank-number", { rank: r.rank })), h("small", {}, say("rank-on-host", { host: r.host, pid: r.pid }))],
+    state: [stateBadge(shownState(r.state, r.exit)), r.exit !== null && h("small", {}, r.exit), !r.watched && h("small", {}, say("not-watched"))],
+    phase: [say("phase-name", { phase: r.phase }), r.phase_age_s !== null && r.phase_age_s >= 1 ? h("small", {}, duration(r.phase_age_s)) : null],
     data_wait_ratio: h("span", { class: "metered" }, meter(r.data_wait_ratio, waitTone(r.data_wait_ratio)), h("span", {}, percent(r.data_wait_ratio))),
     steps_per_s: number(r.steps_per_s),
     step_s: duration(r.step_s),
@@ -142,6 +142,6 @@ function rankRow(r, columns, state, act) {
   return h(
     "tr",
     { key: r.rank, class: "row-link", onclick: () => act.go(routeHash({ run: state.route.run, rank: r.rank })) },
-    columns.map((c) => h("td", { class: c.num ? "num" : "", "data-label": c.label }, cells[c.by])),
+    columns.map((c) => h("td", { class: c.num ? "num" : "", "data-label": say(c.message) }, cells[c.by])),
   );
 }

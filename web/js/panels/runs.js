@@ -1,12 +1,13 @@
 // All runs, pinned and newest first, each with its verdict: searched, filtered, sorted, and picked for a comparison.
 
 import { h } from "../dom.js";
-import { ago, clock, clockBare, listed, plural } from "../format.js";
+import { ago, clock, clockBare, listed } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
 import { SORTS, STATES, shownRuns, stateCounts } from "../listing.js";
 import { pairHash, routeHash, serverNow } from "../store.js";
+import { say } from "../texts.js";
 import { labelsDialog } from "./labels.js";
-import { button, copyButton, empty, shownState, skeleton, stateBadge, stateWord } from "./parts.js";
+import { button, copyButton, empty, marked, shownState, skeleton, stateBadge, stateWord } from "./parts.js";
 
 /**
  * @typedef {import("../store.js").State} State
@@ -25,14 +26,14 @@ export function runsPage(state, act) {
     h(
       "div",
       { class: "page-head" },
-      h("h1", {}, "Runs"),
+      h("h1", {}, say("runs")),
       runs !== null && runs.length > 0 && h("p", { class: "page-meta" }, summaryLine(runs)),
     ),
-    state.runs_error !== null && runs !== null && h("p", { class: "notice warning", role: "status" }, `Not up to date: ${state.runs_error}. Trying again.`),
+    state.runs_error !== null && runs !== null && h("p", { class: "notice warning", role: "status" }, say("runs-not-up-to-date", { error: state.runs_error })),
     runs === null
       ? state.runs_error === null
         ? h("div", { class: "card flush" }, [0, 1, 2].map((i) => h("div", { class: "run-row", key: i }, skeleton("40px"))))
-        : empty("The list of runs could not be loaded", `${state.runs_error}. Trying again every few seconds.`)
+        : empty(say("runs-could-not-be-loaded"), say("trying-again-soon", { error: state.runs_error }))
       : runs.length === 0
         ? firstSteps(act)
         : [toolbar(runs, state, act), runTable(runs, state, act)],
@@ -43,7 +44,7 @@ export function runsPage(state, act) {
 /** @param {RunRow[]} runs */
 function summaryLine(runs) {
   const going = runs.filter((r) => r.state === "live" || r.state === "hung").length;
-  return going === 0 ? `${plural(runs.length, "run")}, none going on` : `${plural(runs.length, "run")}, ${going} going on`;
+  return say("runs-going-on", { runs: runs.length, going });
 }
 
 /** @param {RunRow[]} runs @param {State} state @param {Actions} act */
@@ -53,14 +54,14 @@ function toolbar(runs, state, act) {
   const there = STATES.filter((each) => (counts[each] ?? 0) > 0 || listing.states.includes(each));
   return h(
     "div",
-    { class: "runs-bar", key: "bar", role: "search", "aria-label": "Which runs" },
+    { class: "runs-bar", key: "bar", role: "search", "aria-label": say("runs-which") },
     h("input", {
-      type: "search", key: `query ${state.listing_turn}`, class: "field", placeholder: "Search name, host, #tag, verdict", "aria-label": "Search runs", value: listing.query,
+      type: "search", key: `query ${state.listing_turn}`, class: "field", placeholder: say("runs-search-in"), "aria-label": say("runs-search"), value: listing.query,
       oninput: (/** @type {any} */ e) => act.list({ query: e.target.value }),
     }),
     h(
       "div",
-      { class: "state-filter", role: "group", "aria-label": "State" },
+      { class: "state-filter", role: "group", "aria-label": say("column-state") },
       there.map((each) => {
         const on = listing.states.includes(each);
         const toggled = on ? listing.states.filter((s) => s !== each) : [...listing.states, each];
@@ -74,8 +75,8 @@ function toolbar(runs, state, act) {
     h(
       "label",
       { class: "select" },
-      h("span", {}, "Sort"),
-      h("select", { value: listing.sort, onchange: (/** @type {any} */ e) => act.list({ sort: e.target.value }) }, Object.entries(SORTS).map(([key, { label }]) => h("option", { key, value: key, selected: key === listing.sort }, label))),
+      h("span", {}, say("runs-sort")),
+      h("select", { value: listing.sort, onchange: (/** @type {any} */ e) => act.list({ sort: e.target.value }) }, Object.keys(SORTS).map((key) => h("option", { key, value: key, selected: key === listing.sort }, say("runs-sorted-by", { by: key })))),
     ),
     picked.length > 0 && compareBar(runs, picked, act),
   );
@@ -89,23 +90,23 @@ function compareBar(runs, picked, act) {
     "div",
     { class: "compare-bar", key: "picked", role: "status" },
     b === undefined
-      ? h("span", {}, `${name(a)}: pick another run to compare it with`)
-      : h("a", { class: "button primary", href: pairHash(a ?? "", b) }, `Compare ${name(a)} with ${name(b)}`),
-    button("Clear", act.pickNone),
+      ? h("span", {}, say("runs-pick-another", { name: name(a) }))
+      : h("a", { class: "button primary", href: pairHash(a ?? "", b) }, say("runs-compare", { a: name(a), b: name(b) })),
+    button(say("runs-clear"), act.pickNone),
   );
 }
 
 /** @param {RunRow[]} runs @param {State} state @param {Actions} act */
 function runTable(runs, state, act) {
   const shown = shownRuns(runs, state.listing);
-  if (shown.length === 0) return empty("No run is like that", `${plural(runs.length, "run")} in all.`, button("Show all", act.listAll, { class: "button primary" }));
+  if (shown.length === 0) return empty(say("runs-none-like-that"), say("runs-in-all", { runs: runs.length }), button(say("show-all"), act.listAll, { class: "button primary" }));
   return h(
     "div",
-    { class: "card flush run-table", key: "table", role: "list", "aria-label": "Runs" },
+    { class: "card flush run-table", key: "table", role: "list", "aria-label": say("runs") },
     h(
       "div",
       { class: "run-row run-head", "aria-hidden": "true" },
-      ["State", "Run", "Verdict", "Started", "Last seen"].map((t) => h("span", {}, t)),
+      [say("column-state"), say("run-column"), say("verdict"), say("run-started-column"), say("run-seen-column")].map((t) => h("span", {}, t)),
     ),
     shown.map((run) => runItem(run, state, act)),
   );
@@ -126,7 +127,7 @@ function runItem(run, state, act) {
         "span",
         { class: "run-name" },
         h("b", { title: run.script && run.script !== run.name ? `${run.name} (${run.script})` : run.name }, run.name),
-        h("small", { title: run.hosts.join(", ") }, `${plural(run.world_size, "rank")} on ${listed(run.hosts, 2, run.host_count)}`, run.steps !== null && [" · ", plural(run.steps, "step")], run.attempts > 1 && [" · ", `attempt ${run.attempts}`], h("code", {}, run.run_id)),
+        h("small", { title: run.hosts.join(", ") }, say("run-on-hosts", { ranks: run.world_size, hosts: listed(run.hosts, 2, run.host_count) }), run.steps !== null && [" · ", say("steps-counted", { steps: run.steps })], run.attempts > 1 && [" · ", say("run-attempt", { attempt: run.attempts })], h("code", {}, run.run_id)),
         tags.length > 0 && h("span", { class: "run-tags" }, tags.map((tag) => h("span", { class: "chip", key: tag }, `#${tag}`))),
         run.note && h("small", { class: "run-note", title: run.note }, run.note),
       ),
@@ -147,17 +148,17 @@ function runTools(run, state, act) {
     { class: "run-tools" },
     h(
       "button",
-      { type: "button", class: `icon-button${picked ? " on" : ""}`, title: "Compare with another run", "aria-label": `Compare ${run.name}`, "aria-pressed": String(picked), onclick: () => act.pick(run.run_id) },
+      { type: "button", class: `icon-button${picked ? " on" : ""}`, title: say("run-compare"), "aria-label": say("run-compare-named", { name: run.name }), "aria-pressed": String(picked), onclick: () => act.pick(run.run_id) },
       icon("compare"),
     ),
     h(
       "button",
-      { type: "button", class: `icon-button${pinned ? " on" : ""}`, title: pinned ? "Pinned: first in the list, and kept for good" : "Pin: first in the list, and kept for good", "aria-label": `Pin ${run.name}`, "aria-pressed": String(pinned), onclick: () => act.pin(run.run_id, !pinned) },
+      { type: "button", class: `icon-button${pinned ? " on" : ""}`, title: say("run-pin", { pinned }), "aria-label": say("run-pin-named", { name: run.name }), "aria-pressed": String(pinned), onclick: () => act.pin(run.run_id, !pinned) },
       icon("pin"),
     ),
     h(
       "button",
-      { type: "button", class: "icon-button", title: "Name, tags, note, delete", "aria-label": `Name, tags and note of ${run.name}`, onclick: () => act.editRun(run.run_id) },
+      { type: "button", class: "icon-button", title: say("run-edit"), "aria-label": say("labels-of-run", { name: run.name }), onclick: () => act.editRun(run.run_id) },
       icon("edit"),
     ),
   );
@@ -168,19 +169,9 @@ function firstSteps(act) {
   return h(
     "div",
     { class: "card first" },
-    h("h2", {}, "No runs yet"),
-    h("p", {}, "Add two lines to a training script, below the line that makes its DataLoader, and start it on this machine:"),
+    h("h2", {}, say("runs-none")),
+    h("p", {}, say("runs-first-steps")),
     h("div", { class: "code" }, h("pre", {}, LINES), copyButton(LINES, act.tell)),
-    h(
-      "p",
-      { class: "muted" },
-      "The run appears here by itself within a second or two. On another machine set ",
-      h("code", {}, "LOADERWATCH_SERVER"),
-      " to this address and ",
-      h("code", {}, "LOADERWATCH_TOKEN"),
-      " to the agent token in ",
-      h("code", {}, "token.json"),
-      " of the server's data folder.",
-    ),
+    h("p", { class: "muted" }, marked(say("runs-appear"))),
   );
 }

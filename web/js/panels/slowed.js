@@ -1,9 +1,10 @@
 // What holds the clock of a rank's GPU down.
 
 import { hasGpu } from "../cards.js";
-import { heldBy, isTold, slowedHeight } from "../charts/slowed.js";
+import { heldBy, isTold, slowedBy, slowedHeight } from "../charts/slowed.js";
 import { percent } from "../format.js";
 import { reading } from "../reading.js";
+import { say } from "../texts.js";
 import { card, plot } from "./frame.js";
 import { empty } from "./parts.js";
 
@@ -17,16 +18,16 @@ export function slowedCard(state) {
   const reasons = data === null ? [] : heldBy(data);
   const height = `${slowedHeight(reasons.length)}px`;
   const nothing = isTold(data)
-    ? empty("Nothing held its clock down in this range", "Neither heat nor power supply, and no power cap.")
-    : empty("Not known in this range", "The driver does not tell why the clock is held down.");
+    ? empty(say("slowed-none"), say("slowed-none-why"))
+    : empty(say("not-known-in-range"), say("slowed-not-told"));
   return card(state, {
     id: "slowed",
-    title: "What holds the GPU’s clock down",
-    about: "share of the time, as its driver tells; a power cap is a limit that was set, and no fault",
-    legend: reasons.map((r) => ({ name: r.name, color: r.color === "critical" ? "critical" : `c-${r.color}`, hatch: r.shape !== "", value: percent(reading(state, data?.[r.metric])) })),
+    title: say("slowed-title"),
+    about: say("slowed-about"),
+    legend: reasons.map((r) => ({ name: slowedBy(r.reason), color: r.color === "critical" ? "critical" : `c-${r.color}`, hatch: r.shape !== "", value: percent(reading(state, data?.[r.metric])) })),
     reads: true,
     height,
-    body: plot("slowed", height, "Reasons for which the GPU's clock was held down, over time"),
+    body: plot("slowed", height, say("slowed-label")),
     empty: data !== null && reasons.length === 0 ? nothing : null,
   });
 }

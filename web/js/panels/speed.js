@@ -3,8 +3,9 @@
 import { lanesOf, speedHeight } from "../charts/speed.js";
 import { isEmpty } from "../charts/steps.js";
 import { commonRange, eventsOf } from "../figures.js";
-import { duration, number } from "../format.js";
+import { number } from "../format.js";
 import { reading } from "../reading.js";
+import { say } from "../texts.js";
 import { card, plot } from "./frame.js";
 import { empty } from "./parts.js";
 
@@ -18,20 +19,20 @@ export function speedCard(state) {
   const height = `${speedHeight(range === null ? 0 : lanesOf(eventsOf(state), range).length)}px`;
   const none = data !== null && isEmpty(data.steps_per_s) && isEmpty(data.samples_per_s);
   const bucket = data?.steps_per_s?.bucket_s;
-  const of = state.route.page === "run" && (state.summary?.rank_count ?? 0) > 1 ? ` of rank ${state.rank}` : "";
+  const rank = state.route.page === "run" && (state.summary?.rank_count ?? 0) > 1 ? state.rank : null;
   return card(state, {
     id: "speed",
-    title: "Speed",
-    about: `training steps${of}, and the samples that were read for them${bucket === undefined ? "" : `, ${duration(bucket)} buckets`}; 0 while it stands`,
+    title: say("speed-title"),
+    about: say("speed-about", { rank, bucket_s: bucket }),
     legend: none
       ? []
       : [
-          { name: "steps/s", color: "c-line", value: number(reading(state, data?.steps_per_s)) },
-          ...(isEmpty(data?.samples_per_s) ? [] : [{ name: "samples/s", color: "c-power", value: number(reading(state, data?.samples_per_s)), dash: true }]),
+          { name: say("chart-steps-per-s"), color: "c-line", value: number(reading(state, data?.steps_per_s)) },
+          ...(isEmpty(data?.samples_per_s) ? [] : [{ name: say("chart-samples-per-s"), color: "c-power", value: number(reading(state, data?.samples_per_s)), dash: true }]),
         ],
     reads: true,
     height,
-    body: plot("speed", height, "Steps and samples per second over time, with settings, checkpoints, evaluation and alerts"),
-    empty: none ? empty("No steps in this range", "Choose a longer range, or All.") : null,
+    body: plot("speed", height, say("speed-label")),
+    empty: none ? empty(say("no-steps-in-range"), say("choose-longer-range")) : null,
   });
 }

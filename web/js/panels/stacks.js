@@ -3,6 +3,7 @@
 import { h } from "../dom.js";
 import { clock } from "../format.js";
 import { icon } from "../icons.js";
+import { say } from "../texts.js";
 
 /**
  * @typedef {import("../types.js").Stack} Stack
@@ -46,10 +47,11 @@ export function ownFrame(text) {
   return innermostOwn(parseStack(text).threads);
 }
 
-/** @param {Stack} stack */
-export function stackName(stack) {
-  return `${stack.worker < 0 ? `rank ${stack.rank}, training process` : `rank ${stack.rank}, worker ${stack.worker}`} · pid ${stack.pid}`;
-}
+/** As the messages name it. @param {Stack} stack */
+const named = (stack) => ({ rank: stack.rank, worker: stack.worker < 0 ? null : stack.worker, pid: stack.pid });
+
+/** Why a stack was taken, or why there is none; variants of a message have no spaces. @param {string} why */
+const reason = (why) => say("stack-why", { why: why.replace(/[^A-Za-z]+/g, "-"), said: why });
 
 /** The frames. @param {Stack} stack @param {boolean} [brief] - only the thread that matters */
 export function stackBody(stack, brief = false) {
@@ -58,8 +60,8 @@ export function stackBody(stack, brief = false) {
   const own = innermostOwn(threads);
   return h(
     "div",
-    { class: "stack-body", tabindex: "0", role: "group", "aria-label": `Stack of ${stackName(stack)}` },
-    stack.text === "" && h("p", { class: "muted" }, stack.why === "" ? "No stack came back." : stack.why),
+    { class: "stack-body", tabindex: "0", role: "group", "aria-label": say("stack-of", named(stack)) },
+    stack.text === "" && h("p", { class: "muted" }, stack.why === "" ? say("stack-none") : reason(stack.why)),
     other.map((line) => h("p", { class: "stack-other" }, line)),
     shown.map((thread) => [
       shown.length > 1 ? h("p", { class: "stack-thread" }, thread.title) : null,
@@ -79,9 +81,9 @@ export function stackView(stack, open, toggle, now, brief = false, tools = null)
       "button",
       { type: "button", class: "stack-head", "aria-expanded": String(open), onclick: () => toggle(!open) },
       icon("right", "chevron"),
-      h("span", { class: "stack-name" }, stackName(stack)),
+      h("span", { class: "stack-name" }, say("stack-name", named(stack))),
       h("code", { class: "stack-at" }, at),
-      h("span", { class: "stack-when" }, clock(stack.taken_at, now), stack.why === "" ? "" : ` · ${stack.why}`),
+      h("span", { class: "stack-when" }, clock(stack.taken_at, now), stack.why === "" ? "" : ` · ${reason(stack.why)}`),
     ),
     open && stackBody(stack, brief),
     open && tools !== null && h("div", { class: "actions stack-tools" }, tools),
@@ -117,7 +119,7 @@ function foldedView(frames) {
     h(
       "details",
       null,
-      h("summary", { class: "frame" }, h("span", { class: "frame-name" }, first?.name), h("span", { class: "frame-file" }, `${frames.length} frames in ${packages}`)),
+      h("summary", { class: "frame" }, h("span", { class: "frame-name" }, first?.name), h("span", { class: "frame-file" }, say("stack-frames-in", { frames: frames.length, packages }))),
       h("ol", null, frames.map((frame) => frameView(frame, false))),
     ),
   );
@@ -136,7 +138,7 @@ function frameView(frame, here) {
     { class: `frame${frame.own ? " own" : ""}${here ? " here" : ""}` },
     h("span", { class: "frame-name" }, frame.name),
     h("span", { class: "frame-file" }, `${frame.file}:${frame.line}`),
-    here ? h("span", { class: "frame-tag" }, "your code") : null,
+    here ? h("span", { class: "frame-tag" }, say("stack-your-code")) : null,
   );
 }
 

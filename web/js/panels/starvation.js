@@ -2,8 +2,8 @@
 
 import { hasDeviceClock } from "../cards.js";
 import { isEmpty } from "../charts/steps.js";
-import { duration, percent } from "../format.js";
 import { reading } from "../reading.js";
+import { say } from "../texts.js";
 import { card, plot } from "./frame.js";
 import { empty } from "./parts.js";
 
@@ -15,13 +15,13 @@ export function starvationCard(state) {
   const none = data !== null && isEmpty(data.gpu_starved_ratio);
   return card(state, {
     id: "starvation",
-    title: "GPU starved for data",
-    badge: state.summary?.simulated_gpu ? "simulated GPU" : undefined,
-    about: "share of time in which it had nothing to do because a batch was missing; the dotted line is where the verdict speaks",
-    legend: none ? [] : [{ name: "starved", color: "c-wait", value: `${percent(reading(state, data?.gpu_starved_ratio))}, ${duration(reading(state, data?.gpu_starved_s))} per step` }],
+    title: say("starvation-title"),
+    badge: state.summary?.simulated_gpu ? say("simulated-gpu") : undefined,
+    about: say("starvation-about"),
+    legend: none ? [] : [{ name: say("chart-starved"), color: "c-wait", value: say("chart-starved-read", { starved_ratio: reading(state, data?.gpu_starved_ratio), per_step_s: reading(state, data?.gpu_starved_s) }) }],
     reads: true,
     height: "130px",
-    body: plot("starvation", "130px", "Share of time in which the GPU starved for data, over time"),
-    empty: none ? empty("Not known in this range", "CUDA events tell it some steps later.") : null,
+    body: plot("starvation", "130px", say("starvation-label")),
+    empty: none ? empty(say("not-known-in-range"), say("cuda-events-come-late")) : null,
   });
 }

@@ -3,6 +3,7 @@
 import { recordingPath } from "../downloads.js";
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
+import { say } from "../texts.js";
 import { button } from "./parts.js";
 
 /** @param {import("../store.js").State} state @param {import("../main.js").Actions} act */
@@ -12,8 +13,8 @@ export function pageTools(state, act) {
   return h(
     "div",
     { class: "page-tools", key: "tools" },
-    button("Copy link", act.copyLink, { title: "The address of exactly this: range of time, rank and alert" }, icon("copy")),
-    button("Report", act.report, { title: "This page as one file that opens without a network" }, icon("down")),
-    h("a", { class: "button", href: `/api/v1${recordingPath(run)}`, download: "", onclick: act.takeRecording, title: "The newest hour of the run, for loaderwatch analyze FILE" }, icon("down"), h("span", {}, "Recording")),
+    button(say("take-link"), act.copyLink, { title: say("take-link-about") }, icon("copy")),
+    button(say("take-report"), act.report, { title: say("take-report-about") }, icon("down")),
+    h("a", { class: "button", href: `/api/v1${recordingPath(run)}`, download: "", onclick: act.takeRecording, title: say("take-recording-about") }, icon("down"), h("span", {}, say("take-recording"))),
   );
 }

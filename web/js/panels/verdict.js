@@ -1,9 +1,10 @@
 // The answer first: one sentence, what to do, and the numbers behind it.
 
 import { h } from "../dom.js";
-import { clock, count, duration, listed, number, percent, plural, ago } from "../format.js";
+import { clock, count, duration, listed, number, percent } from "../format.js";
 import { icon, severityIcon } from "../icons.js";
 import { active, currentLoader, isGoing, routeHash, serverNow } from "../store.js";
+import { say } from "../texts.js";
 import { goodTone, meter, shownState, stateBadge, waitTone } from "./parts.js";
 
 /**
@@ -26,16 +27,16 @@ export function runHead(s, state, shown = { facts: true }) {
     s.lost_records > 0 &&
       h(
         "span",
-        { class: "badge lost-records", title: "These records fell out of a full buffer before they could be sent. Charts may have gaps; totals may be low." },
+        { class: "badge lost-records", title: say("records-lost-about") },
         icon("gap"),
-        `${count(s.lost_records)} records lost`,
+        say("records-lost", { records: s.lost_records }),
       ),
     unwatched > 0 &&
       h(
         "span",
-        { class: "badge unwatched", title: "After several faults of its own loaderwatch stepped aside there; training goes on. The job's stderr names the fault." },
+        { class: "badge unwatched", title: say("not-watched-about") },
         icon("gap"),
-        s.rank_count === 1 ? "not watched any more" : `${plural(unwatched, "rank")} not watched any more`,
+        s.rank_count === 1 ? say("not-watched") : say("ranks-not-watched", { ranks: unwatched }),
       ),
     shown.facts && runFacts(s, state),
   );
@@ -45,7 +46,7 @@ export function runHead(s, state, shown = { facts: true }) {
 export function runFacts(s, state) {
   const loader = currentLoader(state);
   const facts = [
-    `${plural(s.world_size, "rank")} on ${listed(s.hosts.map((host) => host.name), 2, s.host_count)}`,
+    say("run-on-hosts", { ranks: s.world_size, hosts: listed(s.hosts.map((host) => host.name), 2, s.host_count) }),
     lifetime(s, serverNow(state)),
     loader === null ? "" : loaderFacts(loader),
     s.progress ? progressFact(s.progress) : "",
@@ -56,54 +57,45 @@ export function runFacts(s, state) {
 
 /** Since when, and until when as far as that is known. @param {Summary} s @param {number} now */
 function lifetime(s, now) {
-  if (isGoing(s)) return `started ${clock(s.started_at, now)}, running for ${duration(now - s.started_at)}`;
-  if (s.state === "lost") return `started ${clock(s.started_at, now)}, last heard of ${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`;
-  return `ran ${duration(s.last_seen_at - s.started_at)}, ended ${clock(s.last_seen_at, now)} (${ago(now - s.last_seen_at)})`;
+  const [lived_s, when, until] = [s.last_seen_at - s.started_at, clock(s.started_at, now), clock(s.last_seen_at, now)];
+  if (isGoing(s)) return say("run-is-running", { when, lasted_s: now - s.started_at });
+  if (s.state === "lost") return say("run-was-lost", { when, until, ago_s: now - s.last_seen_at });
+  return say("run-has-ended", { lasted_s: lived_s, until, ago_s: now - s.last_seen_at });
 }
 
 /** How far the framework is, as it counts itself. @param {import("../types.js").Progress} p */
 export function progressFact(p) {
   const parts = [`${p.framework} ${p.version}`.trim()];
   const epoch = p.epoch === null ? null : p.epoch + 1; // people count from 1, and the last is not followed by another
-  if (epoch !== null) parts.push(p.max_epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(Math.min(epoch, p.max_epochs))} of ${count(p.max_epochs)}`);
-  if (p.global_step !== null) parts.push(`global step ${count(p.global_step)}`);
+  if (epoch !== null) parts.push(say("progress-epoch", { epoch: Math.min(epoch, p.max_epochs ?? epoch), epochs: p.max_epochs }));
+  if (p.global_step !== null) parts.push(say("progress-step", { step: p.global_step }));
   if (p.stage !== null && p.stage !== "train") parts.push(p.stage);
   return parts.join(" · ");
 }
 
 const ENOUGH_STEPS = 50; // models are looked for in the first ones
 
-/** @type {Record<string, string>} */
-const UNTIMED = {
-  optimizer: "Forward, backward and optimizer are not timed: none of PyTorch's optimizers has stepped. Pass model= and optimizer= to loaderwatch.attach.",
-  model: "Forward and backward are not timed: no model that is trained was seen being called. Pass the module that the loop calls as model= to loaderwatch.attach, or call it outside of a compiled function.",
-  many: "Forward and backward are not timed: the loop calls too many modules side by side. Call them from one module, and pass that as model= to loaderwatch.attach.",
-};
-
 /** What could not be found, and what to do; "" where all is timed, or it is too early to say. @param {Summary} s */
 export function phasesFact(s) {
   if ((s.steps ?? 0) < ENOUGH_STEPS) return "";
   const missing = s.ranks.map((r) => r.phases_missing).find(Boolean);
-  return missing ? (UNTIMED[missing] ?? "") : "";
+  return missing ? say("phases-missing", { missing }) : "";
 }
 
 /** @param {import("../types.js").Loader} l */
 function loaderFacts(l) {
-  const parts = [];
-  if (l.num_workers !== null && l.num_workers !== undefined) parts.push(l.num_workers === 0 ? "no workers" : plural(l.num_workers, "worker"));
-  if (l.batch_size) parts.push(`batch ${l.batch_size}`);
-  return parts.length > 0 ? `${l.name}: ${parts.join(", ")}` : l.name;
+  return say("loader-facts", { name: l.name, workers: l.num_workers, batch_size: l.batch_size || null });
 }
 
 /** @param {Summary} s @param {import("../types.js").Finding[]} [findings] */
 export function verdictBanner(s, findings = []) {
   const { severity, title: said, advice, finding_id } = s.verdict;
   const recovering = findings.some((f) => f.id === finding_id && isRecovering(f));
-  const title = recovering ? `Recovered, watching whether it lasts. Before: ${said}` : said;
+  const title = recovering ? say("verdict-recovering", { title: said }) : said;
   const known = ["critical", "warning", "info"].includes(severity) ? severity : "ok";
   return h(
     "section",
-    { class: `verdict tone-${known}`, "aria-label": "Verdict" },
+    { class: `verdict tone-${known}`, "aria-label": say("verdict") },
     h("div", { class: "verdict-icon" }, severityIcon(severity)),
     h(
       "div",
@@ -112,7 +104,7 @@ export function verdictBanner(s, findings = []) {
       advice !== "" && h("p", { class: "verdict-advice" }, advice),
     ),
     finding_id !== null &&
-      h("a", { class: "button verdict-link", href: routeHash({ run: s.run_id, finding: finding_id }) }, h("span", {}, "See the evidence"), icon("right")),
+      h("a", { class: "button verdict-link", href: routeHash({ run: s.run_id, finding: finding_id }) }, h("span", {}, say("see-the-evidence")), icon("right")),
   );
 }
 
@@ -128,11 +120,8 @@ export function gpuStatus(s) {
 
 /** @typedef {import("../types.js").Clock} Clock */
 
-/** By whose clock a number is. @type {Record<Clock, string>} */
-const CLOCKS = { device: "GPU clock", nvml: "NVML clock", loop: "loop clock", mixed: "GPU and loop clock" };
-
 /** @param {Clock} clock */
-const lately = (clock) => `last 30 s, ${CLOCKS[clock]}`;
+const lately = (clock) => say("tile-lately", { clock });
 
 /** Whether a number by this clock comes from a GPU that is none. @param {Summary} s @param {Clock} clock */
 const isSimulated = (s, clock) => s.simulated_gpu && clock !== "loop";
@@ -156,7 +145,7 @@ function lostInside(state) {
 /** A tile of the share that steps have: whole steps, so it says what an alert finds lost inside them. @param {string} label @param {number|null} ratio @param {Summary} s @param {State} state @returns {Tile} */
 function inSteps(label, ratio, s, state) {
   const lost = lostInside(state);
-  const sub = lost === null ? lately(s.clock) : `${lately(s.clock)}; counts steps in full, and an alert finds ${percent(lost)} lost inside them`;
+  const sub = lost === null ? lately(s.clock) : say("tile-inside-steps", { clock: s.clock, lost_ratio: lost });
   return { label, value: percent(ratio), sub, meter: ratio, tone: lost === null ? goodTone(ratio) : "none" };
 }
 
@@ -164,59 +153,58 @@ function inSteps(label, ratio, s, state) {
 function gpuTile(s, state) {
   if (s.gpu_utilization_ratio !== null)
     return {
-      label: "GPU utilization",
+      label: say("tile-gpu"),
       value: percent(s.gpu_utilization_ratio),
-      sub: s.gpu_starved_ratio === null ? "last 30 s, mean of ranks" : `last 30 s, ${percent(s.gpu_starved_ratio)} starved for data`,
+      sub: say("tile-gpu-of-run", { starved_ratio: s.gpu_starved_ratio }),
       meter: s.gpu_utilization_ratio,
       tone: "gpu",
       simulated: s.simulated_gpu,
     };
   const status = gpuStatus(s);
-  const tile = inSteps("Compute duty", s.compute_duty_ratio, s, state);
-  return { ...tile, sub: status === "" ? lately(s.clock) : `${lately(s.clock)}; no GPU readings`, title: status };
+  const tile = inSteps(say("tile-duty"), s.compute_duty_ratio, s, state);
+  return { ...tile, sub: status === "" ? lately(s.clock) : say("tile-without-gpu", { clock: s.clock }), title: status };
 }
 
 /** @param {Summary} s @param {State} state */
 export function runTiles(s, state) {
   /** @type {Tile[]} */
   const tiles = [
-    { label: "Data wait", value: percent(s.data_wait_ratio), sub: lately(s.clock), meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio), simulated: isSimulated(s, s.clock) },
-    { label: "Speed", value: number(s.steps_per_s), sub: `steps/s, last 30 s · ${count(s.steps)} in the run${s.eval_batches > 0 ? `, ${count(s.eval_batches)} eval batches` : ""}` },
+    { label: say("column-data-wait"), value: percent(s.data_wait_ratio), sub: lately(s.clock), meter: s.data_wait_ratio, tone: waitTone(s.data_wait_ratio), simulated: isSimulated(s, s.clock) },
+    { label: say("tile-speed"), value: number(s.steps_per_s), sub: say("tile-speed-of-run", { steps: s.steps, eval_batches: s.eval_batches }) },
     gpuTile(s, state),
-    { ...inSteps("Goodput", s.goodput_ratio, s, state), simulated: isSimulated(s, s.clock) },
-    { label: "Time lost", value: duration(s.lost_s), sub: `${lostShare(s)}, ${CLOCKS[s.lost_clock]}`, simulated: isSimulated(s, s.lost_clock) },
-    { label: "Epochs", value: count(s.epochs), sub: epochSub(state) },
+    { ...inSteps(say("tile-goodput"), s.goodput_ratio, s, state), simulated: isSimulated(s, s.clock) },
+    { label: say("tile-lost"), value: duration(s.lost_s), sub: say("tile-lost-of-run", { lost_ratio: lostShare(s), clock: s.lost_clock }), simulated: isSimulated(s, s.lost_clock) },
+    { label: say("tile-epochs"), value: count(s.epochs), sub: epochSub(state) },
   ];
   return tileRow(tiles);
 }
 
-/** @param {Summary} s */
+/** The share of the run that was lost, where that is known. @param {Summary} s */
 function lostShare(s) {
   const ran = s.last_seen_at - s.started_at;
-  return s.lost_s === null || ran <= 0 ? "the run" : `${percent(Math.min(1, s.lost_s / ran))} of the run`;
+  return s.lost_s === null || ran <= 0 ? null : Math.min(1, s.lost_s / ran);
 }
 
 /** @param {State} state */
 function epochSub(state) {
-  const batches = currentLoader(state)?.batches ?? null;
-  return batches === null ? "begun in the run" : `begun in the run, ${count(batches)} batches each`;
+  return say("tile-epochs-begun", { batches: currentLoader(state)?.batches });
 }
 
 /** @param {RankRow} r @param {Summary} s */
 export function rankTiles(r, s) {
   /** @type {Tile[]} */
   const tiles = [
-    { label: "Data wait", value: percent(r.data_wait_ratio), sub: lately(r.clock), meter: r.data_wait_ratio, tone: waitTone(r.data_wait_ratio), simulated: isSimulated(s, r.clock) },
-    { label: "Speed", value: number(r.steps_per_s), sub: `steps/s, last 30 s${r.step === null ? "" : ` · step ${count(r.step)}`}` },
-    { label: "Step", value: duration(r.step_s), sub: `${lately(r.clock)}, after ${duration(r.wait_s)} of wait`, simulated: isSimulated(s, r.clock) },
-    { label: "Ready batches", value: number(r.ready_batches), sub: "unread when the loop last asked" },
-    { label: "Now in", value: r.phase ?? "–", sub: r.phase_age_s === null ? "" : `for ${duration(r.phase_age_s)}` },
+    { label: say("column-data-wait"), value: percent(r.data_wait_ratio), sub: lately(r.clock), meter: r.data_wait_ratio, tone: waitTone(r.data_wait_ratio), simulated: isSimulated(s, r.clock) },
+    { label: say("tile-speed"), value: number(r.steps_per_s), sub: say("tile-speed-of-rank", { step: r.step }) },
+    { label: say("column-step-time"), value: duration(r.step_s), sub: say("tile-step-after-wait", { clock: r.clock, wait_s: r.wait_s }), simulated: isSimulated(s, r.clock) },
+    { label: say("tile-ready"), value: number(r.ready_batches), sub: say("tile-ready-about") },
+    { label: say("column-now-in"), value: say("phase-name", { phase: r.phase }), sub: r.phase_age_s === null ? "" : say("for-so-long", { lasted_s: r.phase_age_s }) },
     r.gpu === null && r.gpu_utilization_ratio === null
-      ? { label: "Epoch", value: count(r.epoch), sub: r.batch === null ? "" : `at batch ${count(r.batch)}` }
+      ? { label: say("column-epoch"), value: count(r.epoch), sub: r.batch === null ? "" : say("tile-at-batch", { batch: r.batch }) }
       : {
-          label: "GPU utilization",
+          label: say("tile-gpu"),
           value: percent(r.gpu_utilization_ratio),
-          sub: `last 30 s, ${r.gpu === null ? r.host : `GPU ${r.gpu} on ${r.host}`}`,
+          sub: say("tile-gpu-of-rank", { gpu: r.gpu, host: r.host }),
           simulated: s.simulated_gpu,
           meter: r.gpu_utilization_ratio,
           tone: "gpu",
@@ -234,7 +222,7 @@ function tileRow(tiles) {
       h(
         "div",
         { class: "tile", key: t.label, title: t.title },
-        h("p", { class: "tile-label" }, t.label, t.simulated && h("span", { class: "badge simulated" }, "simulated")),
+        h("p", { class: "tile-label" }, t.label, t.simulated && h("span", { class: "badge simulated" }, say("simulated"))),
         h("p", { class: "tile-value" }, t.value),
         t.meter !== undefined ? meter(t.meter, t.tone ?? "none") : h("span", { class: "meter-space" }),
         h("p", { class: "tile-sub" }, t.sub),

@@ -1,9 +1,10 @@
 // What other settings of a loader would give: speeds that were played with the measured fetches.
 
 import { h } from "../dom.js";
-import { bytes, duration, number, percent } from "../format.js";
+import { bytes, number, percent } from "../format.js";
+import { say } from "../texts.js";
 import { card } from "./frame.js";
-import { button, empty, meter } from "./parts.js";
+import { button, empty, meter, withSemicolons } from "./parts.js";
 import { cell } from "./tables.js";
 
 /**
@@ -18,6 +19,8 @@ import { cell } from "./tables.js";
 const BEYOND = 2;
 /** A gain below this share is noise. */
 const LEAST_GAIN = 0.03;
+/** Shares that differ by less are one number to the reader. */
+const LEAST_SPREAD = 0.005;
 
 /** @param {State} state @param {Actions} act */
 export function whatIfPanel(state, act) {
@@ -26,13 +29,13 @@ export function whatIfPanel(state, act) {
   const open = state.open.whatif ?? false;
   return card(state, {
     id: "whatif",
-    title: "Other loader settings",
-    about: (list ?? []).map((w) => inShort(w, (list ?? []).length > 1)).join("; "),
-    extra: button(open ? "Hide" : "Show", () => act.open("whatif", !open), { "aria-expanded": String(open) }),
+    title: say("whatif-title"),
+    about: withSemicolons((list ?? []).map((w) => inShort(w, (list ?? []).length > 1))),
+    extra: button(say(open ? "hide" : "show"), () => act.open("whatif", !open), { "aria-expanded": String(open) }),
     height: "32px",
     flush: true,
     body: open ? h("div", {}, (list ?? []).map((w) => settings(w))) : null,
-    empty: open && list?.length === 0 ? empty("Nothing is predicted yet", "It takes a training DataLoader, at least eight measured batches, and a loop that waits for what its workers do.") : null,
+    empty: open && list?.length === 0 ? empty(say("whatif-none"), say("whatif-none-why")) : null,
   });
 }
 
@@ -42,14 +45,8 @@ const same = (s, today) => s.num_workers === today.num_workers && s.prefetch_fac
 /** The best that any number of workers gives. @param {WhatIf} w @param {boolean} named */
 function inShort(w, named) {
   const knee = w.workers.find((s) => s.num_workers === w.knee);
-  const who = named ? `${w.name}: ` : "";
-  if (knee === undefined || knee.gain_ratio < LEAST_GAIN) return `${who}no number of workers gives more than today's ${speed(w.measured_per_s)}`;
-  return `${who}num_workers=${w.knee} gives about ${speed(knee.steps_per_s)}, today ${speed(w.measured_per_s)}`;
-}
-
-/** @param {number} perS */
-function speed(perS) {
-  return `${rate(perS)} batches/s`;
+  const gains = knee !== undefined && knee.gain_ratio >= LEAST_GAIN;
+  return say("whatif-in-short", { loader: named ? w.name : null, gains, workers: w.knee, best: rate(knee?.steps_per_s ?? 0), today: rate(w.measured_per_s) });
 }
 
 /** @param {number} perS */
@@ -61,11 +58,11 @@ function rate(perS) {
 function settings(w) {
   const numbers = w.workers.filter((s) => s.num_workers <= Math.max(w.knee, w.today.num_workers) + BEYOND);
   const most = Math.max(...[...numbers, ...w.others].map((s) => s.most_per_s));
-  const heads = ["Setting", "Batches/s", "Range", "Time saved", "Memory read ahead"];
+  const heads = [say("setting"), say("whatif-rate"), say("whatif-range"), say("whatif-saved"), say("whatif-memory")];
   return h(
     "div",
     { class: "table-scroll", key: `${w.rank}/${w.loader}` },
-    h("p", { class: "whatif-basis" }, restsOn(w), freeSpace(w)),
+    h("p", { class: "whatif-basis" }, restsOn(w)),
     curve(w, numbers),
     h(
       "table",
@@ -75,11 +72,6 @@ function settings(w) {
     ),
     w.options.length > 0 && options(w),
   );
-}
-
-/** @param {WhatIf} w */
-function freeSpace(w) {
-  return w.free_bytes === null ? null : ` ${bytes(w.free_bytes)} are free in ${w.free_in}.`;
 }
 
 /**
@@ -100,16 +92,16 @@ function curve(w, numbers) {
     h("i", { class: `whatif-dot ${cls}`, style: { left: `${across(workers)}%`, bottom: `${up(perS)}%` } });
   const knee = numbers.find((s) => s.num_workers === w.knee);
   const marks = [
-    w.today.num_workers >= first && ["today", "Today", w.today.num_workers],
-    knee && ["knee", "As good as any", w.knee],
-    full >= first && full <= last && ["full", "CPUs are full", full],
+    w.today.num_workers >= first && ["today", w.today.num_workers],
+    knee && ["knee", w.knee],
+    full >= first && full <= last && ["full", full],
   ].filter(Boolean);
   return h(
     "figure",
     { class: "whatif-curve" },
     h(
       "div",
-      { class: "whatif-plot", role: "img", "aria-label": `${w.name}: ${inShort(w, false)}` },
+      { class: "whatif-plot", role: "img", "aria-label": inShort(w, true) },
       h(
         "svg",
         { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" },
@@ -120,15 +112,15 @@ function curve(w, numbers) {
       ),
       knee && dot(w.knee, knee.steps_per_s, "knee"),
       w.today.num_workers >= first && dot(w.today.num_workers, w.measured_per_s, "today"),
-      h("span", { class: "whatif-top" }, speed(top / 1.08)),
+      h("span", { class: "whatif-top" }, say("whatif-speed", { rate: rate(top / 1.08) })),
     ),
     h("div", { class: "whatif-axis", "aria-hidden": "true" }, h("span", {}, `num_workers=${first}`), h("span", {}, number(last))),
     h(
       "figcaption",
       {},
       marks.map((mark) => {
-        const [cls, text, workers] = /** @type {[string, string, number]} */ (mark);
-        return [h("span", { class: `whatif-mark ${cls}` }, h("i", { "aria-hidden": "true" }), text, ": ", number(Math.round(workers * 10) / 10)), " "];
+        const [which, workers] = /** @type {[string, number]} */ (mark);
+        return [h("span", { class: `whatif-mark ${which}` }, h("i", { "aria-hidden": "true" }), say("whatif-mark", { mark: which, workers: Math.round(workers * 10) / 10 })), " "];
       }),
     ),
   );
@@ -139,12 +131,12 @@ function options(w) {
   return h(
     "table",
     { class: "grid whatif" },
-    h("thead", {}, h("tr", {}, ["Option", "Time saved", "What it rests on"].map((t) => h("th", { scope: "col" }, t)))),
+    h("thead", {}, h("tr", {}, [say("whatif-option"), say("whatif-saved"), say("whatif-basis")].map((t) => h("th", { scope: "col" }, t)))),
     h(
       "tbody",
       {},
       w.options.map((o) =>
-        h("tr", { key: o.change }, cell("Option", h("b", {}, o.change)), cell("Time saved", saved(o)), cell("What it rests on", h("span", { class: "wrapped" }, o.rests_on))),
+        h("tr", { key: o.change }, cell(say("whatif-option"), h("b", {}, o.change)), cell(say("whatif-saved"), saved(o)), cell(say("whatif-basis"), h("span", { class: "wrapped" }, o.rests_on))),
       ),
     ),
   );
@@ -152,28 +144,30 @@ function options(w) {
 
 /** @param {LoaderOption} o */
 function saved(o) {
-  if (o.most_ratio < LEAST_GAIN) return o.least_ratio > -LEAST_GAIN ? "nothing" : `costs up to ${percent(-o.least_ratio)}`;
-  const range = o.most_ratio - o.least_ratio < 0.005 ? percent(o.most_ratio) : `${percent(o.least_ratio)} to ${percent(o.most_ratio)}`;
-  return o.per_epoch_s === null ? range : `${range}, ${duration(o.per_epoch_s)} of an epoch`;
+  const { least_ratio, most_ratio, per_epoch_s } = o;
+  const gains = most_ratio - least_ratio < LEAST_SPREAD ? "about" : "range";
+  const costs = least_ratio > -LEAST_GAIN ? "nothing" : "costs";
+  return say("whatif-saves", { saves: most_ratio < LEAST_GAIN ? costs : gains, least_ratio, most_ratio, cost_ratio: -least_ratio, per_epoch_s });
 }
 
 /** What the numbers rest on, and what they cannot know. @param {WhatIf} w */
 function restsOn(w) {
-  const cpus = w.cpus === null ? "" : `, with ${number(Math.round(w.cpus * 10) / 10)} CPUs to share`;
-  return `${w.name}, rank ${w.rank}: played with its last ${number(w.fetches)} batches (${duration(w.fetch_s)} to read one, ${duration(w.step_s)} a step)${cpus}. It holds while storage gives more readers as much as it gives today's.`;
+  const cpus = w.cpus === null ? null : Math.round(w.cpus * 10) / 10;
+  const { name: loader, rank, fetches: batches, fetch_s, step_s, free_bytes, free_in } = w;
+  return say("whatif-rests-on", { loader, rank, batches, fetch_s, step_s, cpus, free_bytes, free_in });
 }
 
 /** @param {LoaderSetting} s @param {WhatIf} w @param {number} most */
 function row(s, w, most) {
-  const marks = [same(s, w.today) && "today", s.num_workers === w.knee && w.workers.includes(s) && "as good as any"].filter(Boolean);
+  const marks = [same(s, w.today) && say("whatif-today"), s.num_workers === w.knee && w.workers.includes(s) && say("whatif-as-good")].filter(Boolean);
   return h(
     "tr",
     { key: `${s.num_workers}/${s.prefetch_factor}/${s.in_order}` },
-    cell("Setting", [h("b", {}, named(s, w.today)), marks.map((m) => [" ", h("span", { class: "chip" }, m)])]),
-    cell("Batches/s", h("span", { class: "metered" }, meter(s.steps_per_s / most, ""), h("span", {}, rate(s.steps_per_s)))),
-    cell("Range", `${rate(s.least_per_s)} to ${rate(s.most_per_s)}`, true),
-    cell("Time saved", s.gain_ratio < LEAST_GAIN ? "–" : percent(s.gain_ratio), true),
-    cell("Memory read ahead", memory(s, w), true),
+    cell(say("setting"), [h("b", {}, named(s, w.today)), marks.map((m) => [" ", h("span", { class: "chip" }, m)])]),
+    cell(say("whatif-rate"), h("span", { class: "metered" }, meter(s.steps_per_s / most, ""), h("span", {}, rate(s.steps_per_s)))),
+    cell(say("whatif-range"), say("whatif-range-of", { least: rate(s.least_per_s), most: rate(s.most_per_s) }), true),
+    cell(say("whatif-saved"), s.gain_ratio < LEAST_GAIN ? "–" : percent(s.gain_ratio), true),
+    cell(say("whatif-memory"), memory(s, w), true),
   );
 }
 
@@ -181,7 +175,7 @@ function row(s, w, most) {
 function memory(s, w) {
   if (!s.memory_bytes) return "–";
   const tooMuch = w.free_bytes !== null && s.memory_bytes > w.free_bytes;
-  return [bytes(s.memory_bytes), tooMuch && [" ", h("span", { class: "too-much" }, `more than is free in ${w.free_in}`)]];
+  return [bytes(s.memory_bytes), tooMuch && [" ", h("span", { class: "too-much" }, say("whatif-too-much", { free_in: w.free_in }))]];
 }
 
 /** What is to be written, where it differs from today's. @param {LoaderSetting} s @param {LoaderSetting} today */
