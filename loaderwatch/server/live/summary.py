@@ -102,6 +102,7 @@ def summary_of(
                 cpus=host.info.cpus,
                 usable_cpus=host.info.usable_cpus,
                 gpu_status=host.info.gpu_status,
+                gpu_status_text=host.info.gpu_status_text,
             )
             for host in window.hosts.values()
         ],

@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from loaderwatch.core import answers
+from loaderwatch.core.answers import Text
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.coupling import Coupling
 from loaderwatch.detect.measures.critical_path import recent_coupling, with_open_iteration
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import stack_of
+from loaderwatch.texts import say
 
 
 def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
@@ -18,12 +20,13 @@ def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
 
     The iterations are those of the last half minute, as on the tiles, with the one that goes on.
     """
-    found = recent_coupling(window) or Coupling("unknown", "the run has a single rank")
+    found = recent_coupling(window) or Coupling("unknown", Text("coupling-of-one-rank"))
     found = with_open_iteration(window, found)
     standing = places(window, limits)
     going = answers.Coupling(
         state=found.state,
-        reason=found.reason,
+        reason="" if found.reason is None else say(found.reason),
+        reason_text=found.reason,
         source=found.source,
         iterations=found.iterations,
         waiting=list(found.waiting),
@@ -45,6 +48,7 @@ def coupling_of(window: RunWindow, limits: Limits) -> answers.Coupling:
         going,
         state="standing",
         reason="",
+        reason_text=None,
         waiting=waiting,
         waited_for=others if waiting else [],
         wait_s=max((place.position.age_s for place in standing if place.collective), default=None),
@@ -60,8 +64,10 @@ def _place(place: Place) -> answers.Place:
         ranks=place.ranks,
         state=place.state,
         collective=place.collective,
-        stands=place.stands,
-        at=place.at,
+        stands=say(place.stands),
+        stands_text=place.stands,
+        at=None if place.at is None else say(place.at),
+        at_text=place.at,
         for_s=place.position.age_s if place.state == "stands" else None,
         stack=None if place.dump is None else stack_of(place.dump),
     )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from loaderwatch.demo import gpu
+from loaderwatch.texts import say
 from tests.waiting import PATIENCE_S
 
 
@@ -19,8 +20,8 @@ def test_without_a_compiler_the_ranks_go_on_and_gpu_charts_are_off(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     simulation = gpu.prepare(tmp_path / "gpus", 2)
-    assert simulation.notice.startswith("GPU charts are off: ")
-    assert "no C compiler" in simulation.notice
+    assert say(simulation.notice).startswith("GPU charts are off: ")
+    assert "no C compiler" in say(simulation.notice)
     # No library takes NVML's place, and nothing is listed as a GPU; a rank still has somewhere to say that it computes.
     assert dict(simulation.environ) == {gpu.FOLDER_VARIABLE: str(tmp_path / "gpus")}
     assert list((tmp_path / "gpus").iterdir()) == []
