@@ -61,7 +61,7 @@
  * @typedef {{host: string, gpu: number, uuid: string, name: string, simulated: boolean, ranks: number[],
  *   looked_at: number|null, utilization_ratio: number|null, memory_used_bytes: number|null,
  *   memory_total_bytes: number|null, power_w: number|null, power_limit_w: number|null, sm_clock_hz: number|null,
- *   temperature_c: number|null, slowed_by: string[], processes: GpuProcess[]}} Gpu
+ *   temperature_c: number|null, slowed_by: string[], processes: GpuProcess[], slowed_by_texts: Text[]}} Gpu
  * @typedef {{pid: number, rank: number|null, memory_bytes: number|null, sm_ratio: number|null, name: string|null,
  *   user: string|null}} GpuProcess
  * @typedef {{ranks: number[], state: PlaceState, collective: string|null, stands: string, at: string|null,

@@ -60,8 +60,9 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     power_limit_w: float | None
     sm_clock_hz: float | None
     temperature_c: float | None
-    slowed_by: list[str]  # what holds its clock down
+    slowed_by: list[str]  # what holds its clock down: ``slowed_by_texts`` in English
     processes: list[GpuProcess]
+    slowed_by_texts: list[Text] = []  # none from a server of an older version
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):

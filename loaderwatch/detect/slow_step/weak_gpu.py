@@ -22,11 +22,12 @@ from loaderwatch.detect.slow_step.long_steps import CODE
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at, seconds
 
 BAD_REASONS: Final[dict[int, str]] = {
-    0x08: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "hardware power brake",
+    0x08: "hardware-slowdown",
+    0x20: "software-thermal-slowdown",
+    0x40: "hardware-thermal-slowdown",
+    0x80: "hardware-power-brake",
 }
+"""The choices of the message ``throttle-reason`` by their bits."""
 BAD_BITS = sum(BAD_REASONS)
 READINGS_NS = 8_000_000_000  # half of it must be bad readings, and an alert is due after ten seconds
 STEPS_NS = 15_000_000_000
@@ -35,6 +36,11 @@ BUSY_RATIO = 0.3  # utilization from which a reading counts: an idle GPU clocks 
 HELD_PART = 0.5  # of the busy readings
 SLOW_RATIO = 0.9  # of the clock of the others, or of its own best
 SHARED_SLOW_RATIO = 1.25  # its forward pass against that of the others
+
+
+def throttle_reasons(bits: int) -> list[Text]:
+    """Return what slows a GPU down by these bits."""
+    return [Text("throttle-reason", {"reason": name}) for bit, name in BAD_REASONS.items() if bits & bit]
 
 
 @dataclass(frozen=True)
@@ -136,11 +142,7 @@ def _throttled(gpu: _Gpu, gpus: list[_Gpu]) -> Finding:
         confidence=0.9 if slow else 0.6,
         rule="gpu-throttled",
         params={
-            "reasons": [
-                Text("throttle-reason", {"reason": name.replace(" ", "-")})
-                for bit, name in BAD_REASONS.items()
-                if gpu.reasons & bit
-            ],
+            "reasons": throttle_reasons(gpu.reasons),
             "held_ratio": gpu.held_ratio,
             "clock_hz": gpu.clock_hz if known else None,
             "clock_ratio": ratio if known else None,

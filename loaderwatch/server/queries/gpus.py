@@ -8,8 +8,9 @@ import msgspec
 
 from loaderwatch.core import answers
 from loaderwatch.core.facts import GpuState
-from loaderwatch.detect.slow_step.weak_gpu import BAD_REASONS
+from loaderwatch.detect.slow_step.weak_gpu import throttle_reasons
 from loaderwatch.detect.window import HostWindow, RunWindow
+from loaderwatch.texts import say
 
 
 def gpus_in(window: RunWindow, host: str | None, limit: int | None) -> list[answers.Gpu]:
@@ -34,6 +35,7 @@ def gpus_of(host: HostWindow) -> list[answers.Gpu]:
     found = []
     for info in host.gpus[: len(ranks)]:  # further entries are of further ranks on the same GPUs
         state = states.get(info.gpu) or GpuState(gpu=info.gpu)
+        slowed_by = throttle_reasons(state.throttle_reasons or 0)
         found.append(
             answers.Gpu(
                 host=host.info.name,
@@ -50,7 +52,8 @@ def gpus_of(host: HostWindow) -> list[answers.Gpu]:
                 power_limit_w=state.power_limit_w,
                 sm_clock_hz=state.sm_clock_hz,
                 temperature_c=state.temperature_c,
-                slowed_by=[name for bit, name in BAD_REASONS.items() if (state.throttle_reasons or 0) & bit],
+                slowed_by=[say(reason) for reason in slowed_by],
+                slowed_by_texts=slowed_by,
                 processes=[
                     answers.GpuProcess(**msgspec.structs.asdict(process)) for process in state.processes
                 ],

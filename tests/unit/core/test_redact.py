@@ -22,10 +22,10 @@ from loaderwatch.core.facts import (
     SpanInfo,
     StackDump,
 )
+from loaderwatch.core.message import Text
 from loaderwatch.core.redact import KEY_BYTES, Redaction, last_words, load_key
 from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.detect.measures.stacks import in_loop_of, main_frames, user_frame
-from loaderwatch.core.message import Text
 
 KEY = b"k" * KEY_BYTES
 STACK = """Thread 0x00007f11 [zq-thread] (most recent call first):
