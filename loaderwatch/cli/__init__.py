@@ -5,7 +5,6 @@ Only the module of the command that is chosen is imported. Exit codes: 0 ok, 1 f
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib
 import sys
@@ -13,40 +12,35 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from loaderwatch import __version__
+from loaderwatch.cli.parser import CommandParser
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.gentle import import_gently
-from loaderwatch.core.language import Spoken, say, spoken
 from loaderwatch.core.printable import Printable
 
 
 class Command(NamedTuple):
-    """A command: its name, its line in ``--help``, and the module that knows the rest."""
+    """A command: its name, and the module that knows the rest. Its help is the message ``command-`` and its name."""
 
     name: str
-    line: str
     module: str
 
 
 COMMANDS: Final = (
-    Command("serve", "show the page and take in what training jobs send", "loaderwatch.cli.serve"),
-    Command("stop", "end the server that shows the page", "loaderwatch.cli.stop"),
-    Command("demo", "a guided demo on this machine, no GPU needed", "loaderwatch.cli.demo"),
-    Command("run", "run a script with every DataLoader attached, without changing it", "loaderwatch.cli.run"),
-    Command("runs", "list the runs that are known here", "loaderwatch.cli.runs"),
-    Command("analyze", "print what the detectors find in a run", "loaderwatch.cli.analyze"),
-    Command("compare", "print what changed from one run to another", "loaderwatch.cli.compare"),
-    Command("stacks", "take the stacks of a run's processes now, and print them", "loaderwatch.cli.stacks"),
-    Command("export", "write the newest part of a run to a file", "loaderwatch.cli.recordings.export"),
-    Command("import", "bring recorded runs into the store", "loaderwatch.cli.recordings.imports"),
-    Command(
-        "doctor",
-        "audit the configuration of a script before it trains, or of a run",
-        "loaderwatch.cli.doctor",
-    ),
-    Command("tune", "try out settings of a script's loader, without training", "loaderwatch.cli.tune"),
-    Command("notify", "try out the addresses that are told of alerts", "loaderwatch.cli.notify"),
-    Command("config", "show each setting and where its value comes from", "loaderwatch.cli.config"),
-    Command("token", "the tokens of a server", "loaderwatch.cli.token"),
+    Command("serve", "loaderwatch.cli.serve"),
+    Command("stop", "loaderwatch.cli.stop"),
+    Command("demo", "loaderwatch.cli.demo"),
+    Command("run", "loaderwatch.cli.run"),
+    Command("runs", "loaderwatch.cli.runs"),
+    Command("analyze", "loaderwatch.cli.analyze"),
+    Command("compare", "loaderwatch.cli.compare"),
+    Command("stacks", "loaderwatch.cli.stacks"),
+    Command("export", "loaderwatch.cli.recordings.export"),
+    Command("import", "loaderwatch.cli.recordings.imports"),
+    Command("doctor", "loaderwatch.cli.doctor"),
+    Command("tune", "loaderwatch.cli.tune"),
+    Command("notify", "loaderwatch.cli.notify"),
+    Command("config", "loaderwatch.cli.config"),
+    Command("token", "loaderwatch.cli.token"),
 )
 
 
@@ -58,7 +52,7 @@ _GENTLY_S: Final = 15.0
 """How long a server starts at low priority: after 30 s a streamer says that it does not answer."""
 
 
-def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+def build_parser(argv: Sequence[str]) -> CommandParser:
     """Return the parser for a command line; ``args.run`` will be the ``run`` of the command that it chooses.
 
     Raises:
@@ -67,45 +61,25 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     chosen = next(
         (word for word in argv if not word.startswith("-")), None
     )  # no option before it takes a value
-    parser = argparse.ArgumentParser(
-        prog="loaderwatch", description="Live diagnosis of PyTorch input-pipeline stalls."
-    )
-    parser.add_argument("--version", action="version", version=f"loaderwatch {__version__}")
+    parser = CommandParser(prog="loaderwatch")
+    parser.add_argument("--version", action="version", version=f"loaderwatch {__version__}", help=None)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, line, module in COMMANDS:
-        described = subparsers.add_parser(name, help=line)
+    for name, module in COMMANDS:
+        described = subparsers.add_parser(name, help="")
         if name == chosen:
             if STARTED_BY in argv:
                 import_gently(*_SERVER_PARTS, module, within_s=_GENTLY_S)
             command = importlib.import_module(module)
             command.prepare_parser(described)
-            about = str(described.description or command.__doc__)
-            described.description = about.replace("``", "")  # a terminal does not draw a docstring's marks
             described.set_defaults(run=command.run)
-        _put_into_words(described)
-    _put_into_words(parser)
     return parser
 
 
-def _put_into_words(parser: argparse.ArgumentParser) -> None:
-    """Say what a parser says in the reader's language, before its lines are wrapped, and without the colours of Python 3.14."""
-    vars(parser)["color"] = False
-    paragraphs = (parser.description or "").split("\n\n")
-    parser.description = "\n\n".join(say(" ".join(paragraph.split())) for paragraph in paragraphs)
-    for action in parser._actions:
-        choices = getattr(action, "_choices_actions", [])
-        for one in (action, *choices):
-            one.help = one.help and say(one.help)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; what it prints is printable, and for people in their language."""
+    """Run one command and return its exit code. What it prints moves no cursor of a terminal."""
     argv = sys.argv[1:] if argv is None else argv
-    language = None if "--json" in argv else spoken()
     stderr = sys.stderr
-    out, err = (
-        Printable(stream) if language is None else Spoken(stream, language) for stream in (sys.stdout, stderr)
-    )
+    out, err = Printable(sys.stdout), Printable(stderr)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             return _run(argv)

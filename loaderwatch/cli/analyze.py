@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from dataclasses import dataclass, replace
 from textwrap import fill
@@ -18,6 +19,7 @@ from loaderwatch.core.answers import (
     Finding,
     LoaderOption,
     LoaderSetting,
+    Param,
     RunRow,
     Stack,
     Summary,
@@ -27,12 +29,10 @@ from loaderwatch.core.answers import (
 )
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import StackDump
-from loaderwatch.core.language import own_language
 from loaderwatch.core.printable import one_line
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES
 from loaderwatch.detect.measures.stacks import main_frames
-from loaderwatch.detect.text import count
 from loaderwatch.detect.translation import in_language
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.book import shape
@@ -42,19 +42,11 @@ from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.recording import SUFFIX, Recording, last_window, redacted
 from loaderwatch.server.recordings.verdict_cache import stored_alerts, stored_verdict
 from loaderwatch.server.window.replay import rebuild
-from loaderwatch.texts import say
-from loaderwatch.texts.formats import duration, rate
+from loaderwatch.texts import in_own_language, own_language, say
+from loaderwatch.texts.formats import rate
 
 _STACK_LINES = 12
 _WIDTH = 100
-_NO_ALERT = (
-    "The server raised no alert. It judges what comes while it comes; --hang-after 30 judges the whole run anew,"
-    " also what came late."
-)
-_NO_SETTINGS: Final = (
-    "No other settings are told: that takes a DataLoader that trains, at least eight measured batches, and a loop that waits for"
-    " what its workers do."
-)
 _BEYOND: Final = 2
 """Numbers of workers that are shown beyond the fewest that are as good as any."""
 _SHOWN: Final = frozenset({1, 2, 3, 4, 6, 8, 12, 16, 24, 32})
@@ -69,32 +61,11 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
     add_run(parser)
     add_data_dir(parser)
-    parser.add_argument(
-        "--attempt",
-        type=int,
-        default=None,
-        metavar="N",
-        help="of a run that was started again under its name, the Nth time; the newest if not given",
-    )
-    add_hang_after(
-        parser,
-        "judge a stored run or a recording anew, by this limit (see serve); a server judges by its own",
-    )
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="as for export; of a run that a server serves, its last hour",
-    )
-    parser.add_argument(
-        "--what-if",
-        action="store_true",
-        help="also say what other settings of its loaders would give, played with what was measured last",
-    )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help="print the findings as the API gives them; with --what-if the settings instead",
-    )
+    parser.add_argument("--attempt", type=int, default=None, metavar="N")
+    add_hang_after(parser)
+    parser.add_argument("--redact", action="store_true")
+    parser.add_argument("--what-if", action="store_true")
+    parser.add_argument("--json", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -117,11 +88,11 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(msgspec.to_builtins(told), indent=2))
         return 0
     found = found.in_language(own_language())
-    print(found.title)
+    print(say(found.title, own_language()))
     if found.verdict is not None:
         print("\n".join(["", *_said(found.verdict)]))
     if not found.findings and found.sound:
-        print(f"\n{found.nothing}")
+        print(f"\n{in_own_language(found.nothing)}")
     for finding in found.findings:
         print()
         print("\n".join(_paragraphs(finding)))
@@ -138,10 +109,10 @@ class _Analysis:
     """
 
     findings: list[Finding]
-    title: str
+    title: Text
     verdict: Verdict | None = None
     settings: list[WhatIf] | None = None
-    nothing: str = "Nothing found: no data stall, no costly epoch boundary, no hang."
+    nothing: str = "nothing-found"  # the message for a run without findings
 
     def in_language(self, language: str) -> _Analysis:
         """Return it with its sentences in a language."""
@@ -160,7 +131,7 @@ def _analyzed(args: argparse.Namespace) -> _Analysis:
     with open_run(args.which, args.data_dir) as source:
         if args.redact:
             recording = redacted(source.recording(_SERVED_S))
-            found = _of_recording(recording, args.hang_after, f"{recording.run_name} ({recording.run_id})")
+            found = _of_recording(recording, args.hang_after, _redacted_title(recording))
             return replace(found, settings=_played(last_window(recording))) if args.what_if else found
         match source:
             case RecordedRun():
@@ -186,7 +157,7 @@ def _played(window: RunWindow) -> list[WhatIf]:
     return what_if_of(RunEvidence(window), None)
 
 
-def _of_recording(recording: Recording, hang_after_s: float | None, title: str) -> _Analysis:
+def _of_recording(recording: Recording, hang_after_s: float | None, title: Text) -> _Analysis:
     findings, verdict = judge_recording(recording, hang_after_s)
     return _Analysis(_worst_first(findings), title, verdict)
 
@@ -217,90 +188,97 @@ def _stored(filed: FiledRun, hang_after_s: float | None, attempt: int | None) ->
     if over is not None:
         row = msgspec.structs.replace(row, state=over.state, steps=over.steps)
     analysis = _Analysis(_worst_first(found), _title(row, attempt), said)
-    return analysis if hang_after_s is not None else replace(analysis, nothing=_NO_ALERT)
+    return analysis if hang_after_s is not None else replace(analysis, nothing="no-alert-raised")
 
 
 def _worst_first(found: list[Finding]) -> list[Finding]:
     return sorted(found, key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))
 
 
-def _title(run: RunRow | Summary, attempt: int | None) -> str:
-    said = f"{run.name} ({run.run_id}), {count(run.world_size, 'rank')}, {run.state}"
-    if run.attempts > 1:
-        said += f", attempt {attempt or run.attempts} of {run.attempts}"
-    return said if run.steps is None else f"{said}, {count(run.steps, 'step')}"
+def _title(run: RunRow | Summary, attempt: int | None) -> Text:
+    params: dict[str, Param] = {
+        "name": run.name,
+        "run_id": run.run_id,
+        "ranks": run.world_size,
+        "state": run.state,
+    }
+    shown = (attempt or run.attempts) if run.attempts > 1 else None
+    return Text("run-described", {**params, "attempt": shown, "attempts": run.attempts, "steps": run.steps})
+
+
+def _redacted_title(recording: Recording) -> Text:
+    return Text("run-redacted", {"name": recording.run_name, "run_id": recording.run_id})
 
 
 def _paragraphs(finding: Finding) -> list[str]:
-    lines = [fill(f"[{finding.severity}] {finding.title}", _WIDTH)]
-    facts = [f"{finding.code} {finding.scenario}".rstrip(), finding.state]
-    if finding.lost_s:
-        facts.append(f"{finding.lost_s:.1f} s lost")
-    if finding.gain_ceiling_ratio:
-        of = "run to win" if finding.gain_of == "run" else "time to win while it lasts"
-        facts.append(f"at most {finding.gain_ceiling_ratio:.0%} of the {of}")
-    lines.append(f"  {', '.join(facts)}")
-    lines.append(_labelled("Cause", finding.cause))
-    lines.append(_labelled("Advice", finding.advice))
+    titled = in_own_language("finding-titled", severity=finding.severity, title=finding.title)
+    facts = in_own_language(
+        "finding-facts",
+        kind=f"{finding.code} {finding.scenario}".rstrip(),
+        state=finding.state,
+        lost_s=finding.lost_s or None,
+        gain_percent=100 * finding.gain_ceiling_ratio if finding.gain_ceiling_ratio else None,
+        gain_of=finding.gain_of,
+    )
+    lines = [fill(titled, _WIDTH), f"  {facts}"]
+    lines += [_labelled("cause", finding.cause), _labelled("advice", finding.advice)]
     if finding.followed is not None:
         later = finding.followed
         lines.append(f"  {later.sentence} · {one_line(later.name)} ({later.run_id})")
     for folded in finding.folded:
-        lines.append(
-            fill(
-                say(
-                    Text("folded-finding", {"title": folded.title, "warned_s": folded.warned_s}),
-                    own_language(),
-                ),
-                _WIDTH,
-                initial_indent="  ",
-                subsequent_indent="    ",
-            )
-        )
+        said = in_own_language("folded-finding", title=folded.title, warned_s=folded.warned_s)
+        lines.append(fill(said, _WIDTH, initial_indent="  ", subsequent_indent="    "))
     for item in finding.evidence:
-        lines.append(f"  - {item.label}: {_value(item)}")
+        lines.append(f"  - {in_own_language('printed-evidence', label=item.label, value=_value(item))}")
     for stack in finding.stacks:
-        who = "training process" if stack.worker < 0 else f"worker {stack.worker}"
-        lines.append(f"  Stack of rank {stack.rank}, {who}, pid {stack.pid}:")
-        lines += [f"    {frame}" for frame in _frames(stack)]
+        worker = None if stack.worker < 0 else stack.worker
+        head = in_own_language("stack-head", rank=stack.rank, worker=worker, pid=stack.pid)
+        lines += [f"  {head}", *(f"    {frame}" for frame in _frames(stack))]
     return lines
 
 
 def _said(verdict: Verdict) -> list[str]:
     """Return the lines of the verdict, with its advice where no finding below gives that."""
-    advice = [] if verdict.finding_id or not verdict.advice else [_labelled("Advice", verdict.advice)]
+    advice = [] if verdict.finding_id or not verdict.advice else [_labelled("advice", verdict.advice)]
     return [fill(one_line(verdict.title), _WIDTH), *advice]
 
 
 def _labelled(label: str, text: str) -> str:
-    return fill(f"{label}: {text}", _WIDTH, initial_indent="  ", subsequent_indent="    ")
+    said = in_own_language("labelled", label=label, text=text)
+    return fill(said, _WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _value(item: Evidence) -> str:
     value, unit = item.value, item.unit
     if value is None:
-        return "unknown"
+        return in_own_language("value-unknown")
     if unit == "ratio" and isinstance(value, (int, float)):
         return f"{value:.1%}"
     if isinstance(value, str):
         return value.replace("\n", "\n      ")
     number = f"{value:.4g}" if isinstance(value, float) else str(value)
-    return number if unit in ("text", "count", "index") else f"{number} {unit.replace('per_s', 'per s')}"
+    exact = unit in ("text", "count", "index")
+    return number if exact else in_own_language("value-with-unit", number=number, unit=unit)
 
 
 def _frames(stack: Stack) -> list[str]:
     """Return the thread that matters, innermost frame first; ``--json`` and the page show every thread."""
     dump = StackDump(rank=stack.rank, worker=stack.worker, pid=stack.pid, taken_ns=0, text=stack.text)
-    frames = [f'File "{frame.file}", line {frame.line} in {frame.function}' for frame in main_frames(dump)]
+    frames = [
+        in_own_language("stack-frame", file=frame.file, line=frame.line, function=frame.function)
+        for frame in main_frames(dump)
+    ]
     if not frames:
         frames = stack.text.splitlines() or [stack.why]
     left_out = len(frames) - _STACK_LINES
-    return frames if left_out <= 0 else [*frames[:_STACK_LINES], f"… {left_out} more"]
+    return (
+        frames if left_out <= 0 else [*frames[:_STACK_LINES], in_own_language("more-frames", more=left_out)]
+    )
 
 
 def _settings_lines(found: list[WhatIf]) -> list[str]:
     """Return what is printed of each loader's other settings."""
-    return [line for loader in found for line in _of_loader(loader)] or [_NO_SETTINGS]
+    return [line for loader in found for line in _of_loader(loader)] or [in_own_language("no-other-settings")]
 
 
 def _of_loader(loader: WhatIf) -> list[str]:
@@ -313,7 +291,10 @@ def _of_loader(loader: WhatIf) -> list[str]:
     names = [_named(one, loader.today) for one in rows]
     wide = max(len(name) for name in [*names, *(option.change for option in loader.options)])
     lines = [fill(_basis(loader), _WIDTH), ""]
-    lines += [f"  {name:<{wide}}  {_told(one, loader)}" for name, one in zip(names, rows, strict=True)]
+    lines += [
+        f"  {name:<{wide}}  {rate(one.steps_per_s):>6} {_told(one, loader)}"
+        for name, one in zip(names, rows, strict=True)
+    ]
     for option in loader.options:
         lines += ["", f"  {option.change:<{wide}}  {_saved(option)}"]
         lines.append(fill(option.rests_on, _WIDTH, initial_indent="    ", subsequent_indent="    "))
@@ -321,39 +302,48 @@ def _of_loader(loader: WhatIf) -> list[str]:
 
 
 def _basis(loader: WhatIf) -> str:
-    cpus = "" if loader.cpus is None else f", with {rate(loader.cpus)} CPUs to share"
-    free = "" if loader.free_bytes is None else f" {_size(loader.free_bytes)} are free in {loader.free_in}."
-    return (
-        f"{one_line(loader.name)} of rank {loader.rank}: {rate(loader.measured_per_s)} batches/s today. Played with its last"
-        f" {count(loader.fetches, 'batch')} ({duration(loader.fetch_s)} to read one, {duration(loader.step_s)} a step){cpus}."
-        f" It holds while storage gives more readers as much as it gives today's.{free}"
+    return in_own_language(
+        "settings-basis",
+        name=one_line(loader.name),
+        rank=loader.rank,
+        measured_per_s=loader.measured_per_s,
+        fetches=loader.fetches,
+        fetch_s=loader.fetch_s,
+        step_s=loader.step_s,
+        cpus=loader.cpus,
+        free=None if loader.free_bytes is None else _size(loader.free_bytes),
+        free_in=loader.free_in,
     )
 
 
 def _told(one: LoaderSetting, loader: WhatIf) -> str:
-    said = [f"{rate(one.steps_per_s):>6} batches/s ({rate(one.least_per_s)} to {rate(one.most_per_s)})"]
-    if one.gain_ratio >= _LEAST_GAIN:
-        said.append(f"saves {one.gain_ratio:.0%}")
-    if one.memory_bytes:
-        said.append(f"{_size(one.memory_bytes)} read ahead")
-        if loader.free_bytes is not None and one.memory_bytes > loader.free_bytes:
-            said.append(f"more than is free in {loader.free_in}")
-    if one == loader.today:
-        said.append("today")
-    if one in loader.workers and one.num_workers == loader.knee:
-        said.append("as good as any")
-    return ", ".join(said)
+    free_bytes = math.inf if loader.free_bytes is None else loader.free_bytes
+    return in_own_language(
+        "setting-played",
+        least_per_s=one.least_per_s,
+        most_per_s=one.most_per_s,
+        saved_percent=100 * one.gain_ratio if one.gain_ratio >= _LEAST_GAIN else None,
+        ahead=_size(one.memory_bytes) if one.memory_bytes else None,
+        beyond=(one.memory_bytes or 0) > free_bytes,
+        free_in=loader.free_in,
+        is_today=one == loader.today,
+        is_knee=one in loader.workers and one.num_workers == loader.knee,
+    )
 
 
 def _saved(option: LoaderOption) -> str:
     least, most = option.least_ratio, option.most_ratio
     if most < _LEAST_GAIN:
-        return "saves nothing" if least > -_LEAST_GAIN else f"costs up to {-least:.0%}"
-    per_epoch = f", {duration(option.per_epoch_s)} of an epoch at most" if option.per_epoch_s else ""
-    return (
-        f"saves {least:.0%} to {most:.0%}{per_epoch}"
-        if round(100 * (most - least))
-        else f"saves {most:.0%}{per_epoch}"
+        saves = "nothing" if least > -_LEAST_GAIN else "costs"
+    else:
+        saves = "between" if round(100 * (most - least)) else "about"
+    return in_own_language(
+        "option-saves",
+        saves=saves,
+        cost_percent=-100 * least,
+        least_percent=100 * least,
+        most_percent=100 * most,
+        per_epoch_s=option.per_epoch_s or None,
     )
 
 

@@ -16,41 +16,27 @@ from loaderwatch.advise.comparison.compare import comparison
 from loaderwatch.advise.comparison.condition import parse
 from loaderwatch.advise.comparison.measures import MEASURES
 from loaderwatch.cli.flags import add_data_dir
+from loaderwatch.cli.parser import CommandParser
 from loaderwatch.cli.run_source import FiledRun, RunSource, ServedRun, open_run
 from loaderwatch.core.answers import ComparedRun, Comparison, Difference, Estimate, Setting
-from loaderwatch.core.language import own_language
 from loaderwatch.core.printable import one_line
-from loaderwatch.detect.text import count
 from loaderwatch.detect.translation import in_language
 from loaderwatch.server.recordings.observed import observed
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.texts import in_own_language, own_language, say
 from loaderwatch.texts.formats import percent, signed
 
-_ABOUT: Final = f"""Compares run B with run A over the whole of each but its beginning: what changed in the configuration, and
-what in speed, waits and epoch boundaries, each with a 95 % interval and whether that is more than noise. Measures:
-{", ".join(MEASURES)}."""
 _WIDTH: Final = 100
 _SERVED_S: Final = 3600.0  # of a run that a server has, where the other is a file; a server packs no more
 
 
-def prepare_parser(parser: argparse.ArgumentParser) -> None:
+def prepare_parser(parser: CommandParser) -> None:
     """Add the command's arguments to its parser."""
-    parser.description = _ABOUT
+    parser.params = {"measures": ", ".join(MEASURES)}
     for name in "AB":
-        parser.add_argument(
-            name.lower(),
-            metavar=name,
-            help="a run's id, a run's name (its newest run), a .duckdb file or an .lwrec file",
-        )
-    parser.add_argument(
-        "--fail-if",
-        action="append",
-        default=[],
-        metavar="CONDITION",
-        help="exit with 1 when it holds: 'data_wait_ratio > 0.1' of B, 'steps_per_s.change < -5%%' of B against A"
-        " (only where that is more than noise); may be repeated, and what is not known fails",
-    )
-    parser.add_argument("--json", action="store_true", help="print the comparison as the API gives it")
+        parser.add_argument(name.lower(), metavar=name)
+    parser.add_argument("--fail-if", action="append", default=[], metavar="CONDITION")
+    parser.add_argument("--json", action="store_true")
     add_data_dir(parser)
 
 
@@ -68,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(msgspec.to_builtins(compared), indent=2))
     else:
         said = in_language(compared, own_language())
-        print("\n".join([*_text(said), *([""] if broken else []), *(f"Failed: {why}" for why in broken)]))
+        failed = [say(why, own_language()) for why in broken]
+        print("\n".join([*_text(said), *([""] if broken else []), *failed]))
     return 1 if broken else 0
 
 
@@ -97,8 +84,9 @@ def _stored(source: RunSource, folder: Path, opened: ExitStack) -> tuple[DuckDBS
 
 def _text(compared: Comparison) -> list[str]:
     lines = [_who("A", compared.a), _who("B", compared.b), "", fill(compared.title, _WIDTH)]
-    lines += [fill(f"Note: {note}", _WIDTH, subsequent_indent="  ") for note in compared.notes]
-    lines += ["", "Settings that differ:" if compared.settings else "No setting that is known differs."]
+    for note in compared.notes:
+        lines.append(fill(in_own_language("comparison-note", note=note), _WIDTH, subsequent_indent="  "))
+    lines += ["", in_own_language("settings-differ" if compared.settings else "no-setting-differs")]
     lines += [f"  {_setting(each)}" for each in compared.settings]
     if compared.measures:
         lines += ["", *_table(compared.measures)]
@@ -106,18 +94,26 @@ def _text(compared: Comparison) -> list[str]:
 
 
 def _who(which: str, run: ComparedRun) -> str:
-    said = f"{which}  {one_line(run.name)} ({run.run_id}), {count(run.world_size, 'rank')}, {run.state}"
-    steps = "" if run.steps is None else f", {count(run.steps, 'step')}"
-    return f"{said}{steps}, {run.seconds:.0f} s compared"
+    return in_own_language(
+        "run-compared",
+        which=which,
+        name=one_line(run.name),
+        run_id=run.run_id,
+        ranks=run.world_size,
+        state=run.state,
+        steps=run.steps,
+        seconds_s=run.seconds,
+    )
 
 
 def _setting(changed: Setting) -> str:
     a, b = (one_line(value) if value is not None else "–" for value in (changed.a, changed.b))
-    return f"{one_line(changed.where)} {changed.what}: {a} → {b}"
+    where = one_line(changed.where)
+    return in_own_language("setting-changed", where=where, what=changed.what, a=a, b=b)
 
 
 def _table(measures: list[Difference]) -> list[str]:
-    rows = [("", "A", "B", "change (95 %)", "")]
+    rows = [("", "A", "B", in_own_language("comparison-columns"), "")]
     rows += [
         (each.label, _value(each, each.a), _value(each, each.b), _change(each), each.said)
         for each in measures
@@ -131,17 +127,20 @@ def _value(measure: Difference, of: Estimate | None) -> str:
         return "–"
     if measure.unit == "ratio":
         return percent(of.mean)
-    return f"{of.mean:.3g} {'/s' if measure.unit == 'per_s' else measure.unit}"
+    return in_own_language("measured-value", number=f"{of.mean:.3g}", unit=measure.unit)
 
 
 def _change(measure: Difference) -> str:
     if measure.change is None:
         return "–"
-    unit = " points" if measure.unit == "ratio" else ""
-    said = _signed(measure, measure.change)
-    if measure.change_low is None or measure.change_high is None:
-        return f"{said}{unit}"
-    return f"{said}{unit} ({_signed(measure, measure.change_low)} to {_signed(measure, measure.change_high)})"
+    is_known = measure.change_low is not None and measure.change_high is not None
+    return in_own_language(
+        "measured-change",
+        change=_signed(measure, measure.change),
+        is_points=measure.unit == "ratio",
+        low=_signed(measure, measure.change_low or 0.0) if is_known else None,
+        high=_signed(measure, measure.change_high or 0.0) if is_known else None,
+    )
 
 
 def _signed(measure: Difference, change: float) -> str:

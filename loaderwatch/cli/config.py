@@ -8,12 +8,13 @@ import os
 import sys
 from typing import Final, NamedTuple
 
+from loaderwatch.cli.parser import CommandParser
 from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.config import DataDir, find_data_dir
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.language import own_language
 from loaderwatch.core.printable import one_line
 from loaderwatch.server.config_file import read_config
+from loaderwatch.texts import own_language
 
 Value = str | int | float | None
 
@@ -29,9 +30,9 @@ class Setting(NamedTuple):
     error: str | None = None  # why the value cannot be used
 
 
-def prepare_parser(parser: argparse.ArgumentParser) -> None:
+def prepare_parser(parser: CommandParser) -> None:
     """Add the command's argument to its parser."""
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--json", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from loaderwatch.cli.flags import path, port
+from loaderwatch.cli.parser import CommandParser
 from loaderwatch.core.environment_variables import DEFAULT_PORT
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.demo.acts import ACTS
@@ -16,31 +17,17 @@ except ModuleNotFoundError as error:
         f"the demo needs the module {error.name}; pip install 'loaderwatch[demo]'"
     ) from error
 
-_ABOUT = """Train a small CNN on two ranks, let it go wrong in six ways, and watch the page say why. Takes about
-three minutes; no GPU needed."""
 
-
-def prepare_parser(parser: argparse.ArgumentParser) -> None:
+def prepare_parser(parser: CommandParser) -> None:
     """Add the command's arguments to its parser."""
-    parser.description = _ABOUT
-    keys = ", ".join(act.key for act in ACTS)
-    parser.add_argument("--fast", action="store_true", help="shorter acts, about a minute")
-    parser.add_argument("--acts", nargs="+", metavar="ACT", help=f"only these: {keys}")
-    parser.add_argument("--port", type=port, help=f"the page's port (default {DEFAULT_PORT}, or a free one)")
-    parser.add_argument(
-        "--data-dir",
-        type=path,
-        metavar="DIR",
-        help="keep images, logs and the run there (default: LOADERWATCH_DIR/demo, else a folder that is removed at the end)",
-    )
-    parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    parser.add_argument(
-        "--keep",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="leave the page up after the training until Ctrl-C",
-    )
-    parser.add_argument("--exit", action="store_false", dest="keep", help="the same as --no-keep")
+    parser.params = {"default_port": DEFAULT_PORT, "acts": ", ".join(act.key for act in ACTS)}
+    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--acts", nargs="+", metavar="ACT")
+    parser.add_argument("--port", type=port)
+    parser.add_argument("--data-dir", type=path, metavar="DIR")
+    parser.add_argument("--open", action="store_true")
+    parser.add_argument("--keep", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--exit", action="store_false", dest="keep")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -19,48 +19,30 @@ from loaderwatch.advise.facts import Facts, HostFacts, facts_of, facts_of_script
 from loaderwatch.cli.flags import add_data_dir, is_file, is_folder, seconds
 from loaderwatch.cli.run_source import FILES, FiledRun, NoSuchRun, RecordedRun, ServedRun, open_run
 from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
-from loaderwatch.core.answers import Advice, RunRow
+from loaderwatch.core.answers import Advice, Param, RunRow
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.language import own_language
 from loaderwatch.detect.limits import LATENCY_CPU_RATIO
-from loaderwatch.detect.text import count
 from loaderwatch.detect.translation import in_language
 from loaderwatch.server.recordings.recording import windows
 from loaderwatch.server.window.replay import rebuild
 from loaderwatch.streamer.samplers.host import HostSampler
-from loaderwatch.texts.formats import duration, rate
+from loaderwatch.texts import in_own_language, own_language, say
 
 _WIDTH = 100
 _LAUNCHER = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")  # what torchrun sets
-_ABOUT = """Audits a configuration. Of a SCRIPT: runs it, without training, up to the first batch of its training loader,
-reads a few samples as a worker would, and says what will cost time, fail or hang. Of a RUN (its id or name): the same
-from what is known of it. Exit code 0: nothing to change; 1: a warning or worse, or the script failed; 2: wrong usage."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
-    parser.description = _ABOUT
     parser.usage = "loaderwatch doctor [options] SCRIPT [ARGS...] | -m MODULE [ARGS...] | RUN"
-    parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
-    parser.add_argument(
-        "--ranks",
-        type=_count,
-        default=None,
-        metavar="N",
-        help="run the script as N ranks on this machine, with torchrun's environment",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=120.0,
-        metavar="SECONDS",
-        help="how long the script may take to come to its training loader (default 120)",
-    )
+    parser.add_argument("-m", dest="module", action="store_true")
+    parser.add_argument("--ranks", type=_count, default=None, metavar="N")
+    parser.add_argument("--timeout", type=seconds, default=120.0, metavar="SECONDS")
     add_data_dir(parser)
-    parser.add_argument("--json", action="store_true", help="print the advice as JSON")
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("target", metavar="SCRIPT | MODULE | RUN")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
 def _count(text: str) -> int:
@@ -95,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         for advice in in_language(found, own_language()):
             print("\n" + "\n".join(_paragraphs(advice)))
         if not found:
-            print("\nNothing to change.")
+            print("\n" + in_own_language("nothing-to-change"))
     return 1 if any(advice.severity != "info" for advice in found) else 0
 
 
@@ -109,14 +91,14 @@ def _of_run(which: str, data_dir: Path | None) -> tuple[list[Advice], list[str]]
                     window, title = rebuild(source.store, source.run_id).window(), _title(source.row)
                 case RecordedRun():
                     ((window, _),) = deque(windows(source.recorded), maxlen=1)
-                    title = source.title
+                    title = say(source.title, own_language())
             return audit(facts_of(window)), [title]
     except NoSuchRun as error:
         raise ConfigError(f"there is no file {which}, and no such run: {error}") from None
 
 
 def _title(row: RunRow) -> str:
-    return f"{row.name} ({row.run_id}), {row.state}"
+    return in_own_language("run-audited", name=row.name, run_id=row.run_id, state=row.state)
 
 
 def _of_script(args: argparse.Namespace) -> tuple[list[Advice], list[str]]:
@@ -142,9 +124,9 @@ def _of_script(args: argparse.Namespace) -> tuple[list[Advice], list[str]]:
 def _hint(ended: str, args: argparse.Namespace) -> str:
     """Return a line on the option that was missing, where the error tells, else an empty text."""
     if args.ranks is None and ("env://" in ended or any(f"'{name}'" in ended for name in _LAUNCHER)):
-        return "\nIt wants the environment of torchrun: loaderwatch doctor --ranks 2 (as many as you train with) ..."
+        return "\n" + in_own_language("script-wants-torchrun")
     if ended.startswith("exit code") and not args.arguments:
-        return f"\nIts arguments follow its name: loaderwatch doctor {args.target} ARGS"
+        return "\n" + in_own_language("script-wants-arguments", script=args.target)
     return ""
 
 
@@ -156,7 +138,7 @@ def _this_host() -> HostFacts:
         value = found.get(name)
         return math.nan if value is None else value
 
-    info = sampler.info("")
+    info = sampler.info(None)
     return HostFacts(
         name=info.name,
         cpus=info.cpus,
@@ -172,42 +154,47 @@ def _head(target: str, facts: Facts) -> list[str]:
     """Return the lines that say what was looked at: the machine, and the loaders as they would train."""
     (host,) = facts.hosts.values()
     process = facts.processes[min(facts.processes)]
-    usable = f"{host.usable_cpus:g} of {host.cpus} CPUs usable" if math.isfinite(host.usable_cpus) else ""
-    head = [
-        ", ".join(
-            part for part in (target, usable, f"torch {process.torch}", f"Python {process.python}") if part
-        )
-    ]
+    usable = host.usable_cpus if math.isfinite(host.usable_cpus) else None
+    versions: dict[str, Param] = {"torch": process.torch, "python": process.python}
+    head = [in_own_language("script-audited", script=target, usable_cpus=usable, cpus=host.cpus, **versions)]
     for loader in facts.loaders:
         if loader.rank != process.rank:
             continue
         info = loader.info
-        parts = [f"{info.class_name} of {info.dataset_class}"]
-        parts += [f"{info.dataset_length:,} samples"] if info.dataset_length is not None else []
-        parts += [f"batch {info.batch_size}"] if info.batch_size is not None else []
-        parts.append(
-            count(loader.workers, "worker") + (f" by {info.start_method}" if info.start_method else "")
-        )
-        if math.isfinite(loader.fetch_s):
-            parts.append(f"a batch takes about {duration(loader.fetch_s)} to load")
+        able_per_s = None
         if loader.workers and loader.fetch_s > 0:
             computing = loader.fetch_cpu_ratio >= LATENCY_CPU_RATIO
             share = max(1.0, host.usable_cpus / facts.ranks_on(host.name)) if computing else math.inf
             able = loader.workers if math.isnan(share) else min(loader.workers, share)
-            parts.append(f"so up to about {rate(able / loader.fetch_s)} batches/s")
-        line = f", {loader.made_at}" if loader.made_at else ""
-        head.append(f"  {info.name} ({info.role}{line}): {', '.join(parts)}")
+            able_per_s = able / loader.fetch_s
+        said = in_own_language(
+            "loader-audited",
+            name=info.name,
+            role=info.role,
+            made_at=loader.made_at or None,
+            loader_class=info.class_name,
+            dataset_class=info.dataset_class,
+            samples=info.dataset_length,
+            batch=info.batch_size,
+            workers=loader.workers,
+            start_method=info.start_method or None,
+            fetch_s=loader.fetch_s,
+            able_per_s=able_per_s,
+        )
+        head.append(f"  {said}")
     return head
 
 
 def _paragraphs(advice: Advice) -> list[str]:
     named = ", ".join(part for part in (advice.loader, advice.where) if part)
-    where = f" ({named})" if named else ""
-    lines = [fill(f"[{advice.severity}] {advice.check}{where}: {advice.what}", _WIDTH)]
-    for label, text in (("Why", advice.why), ("Change", advice.change)):
+    head = in_own_language(
+        "advice-titled", severity=advice.severity, check=advice.check, where=named or None, what=advice.what
+    )
+    lines = [fill(head, _WIDTH)]
+    for label, text in (("why", advice.why), ("change", advice.change)):
         lines.append(
             fill(
-                f"{label}: {text}",
+                in_own_language("labelled", label=label, text=text),
                 _WIDTH,
                 initial_indent="  ",
                 subsequent_indent="    ",

@@ -9,27 +9,17 @@ from pathlib import Path
 
 def add_run(parser: argparse.ArgumentParser) -> None:
     """Add the argument RUN, as ``which``, in the form that ``open_run`` takes."""
-    parser.add_argument(
-        "which",
-        metavar="RUN",
-        help="a run's id, a run's name (its newest run), a .duckdb file or an .lwrec file",
-    )
+    parser.add_argument("which", metavar="RUN")
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--data-dir``, which is None where it is not given."""
-    parser.add_argument(
-        "--data-dir",
-        type=path,
-        default=None,
-        metavar="DIR",
-        help="where runs are kept (default LOADERWATCH_DIR)",
-    )
+    parser.add_argument("--data-dir", type=path, default=None, metavar="DIR")
 
 
-def add_hang_after(parser: argparse.ArgumentParser, about: str) -> None:
-    """Add the option ``--hang-after`` in seconds, None where it is not given; ``about`` is its help text."""
-    parser.add_argument("--hang-after", type=_hang_seconds, default=None, metavar="SECONDS", help=about)
+def add_hang_after(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--hang-after`` in seconds, None where it is not given."""
+    parser.add_argument("--hang-after", type=_hang_seconds, default=None, metavar="SECONDS")
 
 
 def is_file(argument: str | Path) -> bool:

@@ -11,26 +11,18 @@ from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.language import say
+from loaderwatch.core.message import Text
 from loaderwatch.core.printable import one_line
 from loaderwatch.server.alerts.channel import Message, Target, label
 from loaderwatch.server.config_file import is_open_to_others, read_config
-
-_ABOUT = """Sends one message to each address: those given here, else those of LOADERWATCH_NOTIFY, else those of the notify key in
-DIR/config.toml. Quiet hours and severities do not count. Exit code: 0 if all were delivered, 1 if one was not, 2 if an address
-or the file cannot be used, or there is none."""
+from loaderwatch.texts import in_own_language, own_language, say
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's one action and its arguments to the parser."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    test = actions.add_parser("test", help="send one message to each address", description=_ABOUT)
-    test.add_argument(
-        "addresses",
-        nargs="*",
-        metavar="ADDRESS",
-        help="an Apprise URL (other users see it in ps; the variable and the file they do not)",
-    )
+    test = actions.add_parser("test", help="")
+    test.add_argument("addresses", nargs="*", metavar="ADDRESS")
     add_data_dir(test)
 
 
@@ -45,14 +37,23 @@ def run(args: argparse.Namespace) -> int:
     source, addresses = _addresses(args.addresses, settings.notify, path)
     targets = [Target(address, source) for address in addresses]
     if source == str(path) and is_open_to_others(path):
-        print(f"loaderwatch: other users can read {path}, and its keys: chmod 600 {path}", file=sys.stderr)
-    text = f"This is a test from {socket.gethostname()}: `loaderwatch notify test` sent it. Alerts of runs come like this."
+        print(in_own_language("keys-are-open", file=str(path)), file=sys.stderr)
+    title, body = (
+        say(Text("notify-test", {"host": socket.gethostname()}, part), own_language())
+        for part in ("title", "body")
+    )
     failed = 0
     for number, (address, target) in enumerate(zip(addresses, targets, strict=True), 1):
-        why = target.send(Message("info", say("A test of loaderwatch"), say(text)))
+        why = target.send(Message("info", title, body))
         failed += why is not None
-        end = "delivered" if why is None else f"not delivered: {one_line(why)}"
-        print(f"{number} {label(address)} (of {source}): {end}", flush=True)
+        said = in_own_language(
+            "notify-tested",
+            number=number,
+            address=label(address),
+            source=source,
+            why=None if why is None else one_line(say(why, own_language())),
+        )
+        print(said, flush=True)
     return 1 if failed else 0
 
 

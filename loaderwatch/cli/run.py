@@ -25,65 +25,24 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import OutputFile
 from loaderwatch.core.system import has_proc
+from loaderwatch.texts import in_own_language
 
 AFTER_S: Final = 600.0
 PAUSE_S: Final = 10.0
 
-_ABOUT = """Runs a script, module or command with every DataLoader attached from its first iteration on, as
-loaderwatch.attach() does. A command (after --) may be any launcher: torchrun, accelerate, srun, a shell script. The exit
-code is the script's own."""
-
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
-    parser.description = _ABOUT
     parser.usage = "loaderwatch run [OPTIONS] SCRIPT [ARGS...] | -m MODULE [ARGS...] | -- COMMAND..."
-    parser.add_argument("--name", default=None, metavar="NAME", help="the run's name (LOADERWATCH_RUN)")
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="replace paths, arguments and messages before anything leaves this host (LOADERWATCH_REDACT)",
-    )
-    parser.add_argument(
-        "--on-alert",
-        default=None,
-        metavar="CMD",
-        help="a shell command for each alert, which it gets as JSON on its standard input",
-    )
-    parser.add_argument(
-        "--restart-on-hang",
-        type=_restarts,
-        default=0,
-        metavar="N",
-        help="end a job that hangs, and start the same command again, N times at most",
-    )
-    parser.add_argument(
-        "--after",
-        type=duration,
-        default=None,
-        metavar="TIME",
-        help="how long a hang must last for that: 30s, 10m (default), 2h",
-    )
-    parser.add_argument(
-        "--restart-pause",
-        type=duration,
-        default=None,
-        metavar="TIME",
-        help="the pause before the first restart (default 10s); it doubles each time, up to 10m",
-    )
-    parser.add_argument(
-        "--keep-output",
-        action="store_true",
-        help="show the last 20 lines of stdout and stderr with a crash, where they go to a file",
-    )
-    parser.add_argument(
-        "--cached-batches",
-        type=_batches,
-        default=None,
-        metavar="N",
-        help="read N batches, then train with those again and again: the speed with a perfect loader",
-    )
-    parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
+    parser.add_argument("--name", default=None, metavar="NAME")
+    parser.add_argument("--redact", action="store_true")
+    parser.add_argument("--on-alert", default=None, metavar="CMD")
+    parser.add_argument("--restart-on-hang", type=_restarts, default=0, metavar="N")
+    parser.add_argument("--after", type=duration, default=None, metavar="TIME")
+    parser.add_argument("--restart-pause", type=duration, default=None, metavar="TIME")
+    parser.add_argument("--keep-output", action="store_true")
+    parser.add_argument("--cached-batches", type=_batches, default=None, metavar="N")
+    parser.add_argument("-m", dest="module", action="store_true")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="SCRIPT | MODULE | -- COMMAND")
 
 
@@ -108,11 +67,8 @@ def run(args: argparse.Namespace) -> int:
     setting = take(load_settings().tuned_path, _targets(args))
     if setting is not None:
         os.environ[variables.TUNED.name] = msgspec.json.encode(setting).decode()
-        print(
-            f"loaderwatch: {setting.loader} ({setting.made_at}) starts with {setting}, as loaderwatch tune found; this once: write it"
-            " into the script to keep it",
-            file=sys.stderr,
-        )
+        tuned = {"loader": setting.loader, "made_at": setting.made_at, "setting": str(setting)}
+        print(in_own_language("starts-as-tuned", **tuned), file=sys.stderr)
     if args.keep_output:
         os.environ[variables.KEPT_OUTPUT.name] = msgspec.json.encode(_output_files()).decode()
     if args.restart_on_hang == 0 and (args.after, args.restart_pause) != (None, None):

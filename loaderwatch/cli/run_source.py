@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from loaderwatch.cli.flags import is_file
-from loaderwatch.core.answers import RunRow
+from loaderwatch.core.answers import Param, RunRow, Text
 from loaderwatch.core.client import Client, find_server
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
@@ -74,9 +74,10 @@ class RecordedRun:
     file: Path
 
     @property
-    def title(self) -> str:
+    def title(self) -> Text:
         """Return the run's name and id, and the file it is recorded in, as people read it."""
-        return f"{self.recorded.run_name} ({self.recorded.run_id}), recorded in {self.file.name}"
+        run: dict[str, Param] = {"name": self.recorded.run_name, "run_id": self.recorded.run_id}
+        return Text("run-recorded", {**run, "file": self.file.name})
 
     def recording(self, last_s: float | None) -> Recording:
         """Return all that is recorded, however long that is; ``last_s`` is not used."""

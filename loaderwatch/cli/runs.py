@@ -11,25 +11,22 @@ import msgspec
 
 from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.cli.run_source import NoSuchRun, open_runs, rows_of
-from loaderwatch.core.answers import RunRow, ServerFacts
+from loaderwatch.core.answers import RunRow, ServerFacts, Text
 from loaderwatch.core.client import Client, ServerError, find_server
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.language import own_language
 from loaderwatch.core.printable import one_line
 from loaderwatch.detect.translation import in_language
+from loaderwatch.texts import in_own_language, own_language, say
 
-_BY: Final = {"hand": "started by hand", "run": "started by a run", "demo": "started by the demo"}
+_COLUMNS: Final = ("run", "name", "state", "started", "seen", "ranks", "attempts", "steps", "verdict")
+"""The parts of the message ``runs-columns``."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
     add_data_dir(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument(
-        "--server",
-        action="store_true",
-        help="only which server is up, and until when (with --json: null if none is)",
-    )
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--server", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(msgspec.to_builtins(found), indent=2))
         return 0
     if not found:
-        print("No runs yet. Add `loaderwatch.attach(train_loader)` to a training script and start it.")
+        print(in_own_language("no-runs-yet"))
     else:
         print("\n".join(_table(found)))
     print(_server_line(*_server(args)))
@@ -89,25 +86,27 @@ def _server_json(client: Client | None, facts: ServerFacts | None) -> str:
 def _server_line(client: Client | None, facts: ServerFacts | None) -> str:
     """Return a line for people on which server is up and how long it stays."""
     if client is None:
-        return "No server is up; the next run starts one, and so does `loaderwatch serve`."
+        return in_own_language("no-server-is-up")
     if facts is None:
-        return f"Server: {client.url}"
-    stays = "stays"
-    if facts.leaves_at is not None:
-        stays = f"leaves at {_when(facts.leaves_at)} if no run reports and nobody looks until then"
-    return (
-        f"Server: {client.url} (pid {facts.pid}, {facts.data_dir}), {_BY.get(facts.started_by, 'started')}"
-        f" at {_when(facts.started_at)}; {stays}."
+        return in_own_language("server-is-at", url=client.url)
+    return in_own_language(
+        "server-is-up",
+        url=client.url,
+        pid=facts.pid,
+        data_dir=facts.data_dir,
+        started_by=facts.started_by,
+        started_at=_when(facts.started_at),
+        leaves_at=None if facts.leaves_at is None else _when(facts.leaves_at),
     )
 
 
 def _table(found: list[RunRow]) -> list[str]:
-    head = ("RUN", "NAME", "STATE", "STARTED", "LAST SEEN", "RANKS", "ATTEMPTS", "STEPS", "VERDICT")
+    head = tuple(say(Text("runs-columns", {}, part), own_language()) for part in _COLUMNS)
     rows = [
         (
             row.run_id,
             in_a_cell(row.name, 40),
-            "stopped" if row.state == "crashed" and row.severity == "info" else row.state,
+            in_own_language("run-state", state="stopped" if _was_stopped(row) else row.state),
             _when(row.started_at),
             _when(row.last_seen_at),
             str(row.world_size),
@@ -122,6 +121,10 @@ def _table(found: list[RunRow]) -> list[str]:
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
         for row in (head, *rows)
     ]
+
+
+def _was_stopped(row: RunRow) -> bool:
+    return row.state == "crashed" and row.severity == "info"
 
 
 def in_a_cell(text: object, width: int) -> str:

@@ -22,6 +22,7 @@ from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import ScriptReport
 from loaderwatch.core.wire import decode_json
+from loaderwatch.texts import in_own_language
 
 _POLL_S: Final = 0.05
 _OTHERS_S: Final = 20.0  # for the other ranks once one has reported, because they are as far as it is
@@ -149,7 +150,7 @@ def _stuck(output: str) -> str:
     if not lines:
         return tail(printed)
     where = "\n".join(lines[:_TAIL_LINES])
-    return f"{tail(printed)}\nIt stood at (most recent call first):\n{where}"
+    return f"{tail(printed)}\n{in_own_language('script-stood-at')}\n{where}"
 
 
 def _of_script(line: str) -> bool:

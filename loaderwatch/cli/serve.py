@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from loaderwatch.cli.flags import add_data_dir, add_hang_after, path, port
+from loaderwatch.cli.parser import CommandParser
 from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
@@ -20,97 +21,30 @@ STARTERS: Final = ("run", "demo")
 """Who starts a server whose output goes to a log, and then says where the page is."""
 
 
-def prepare_parser(parser: argparse.ArgumentParser) -> None:
+def prepare_parser(parser: CommandParser) -> None:
     """Add the command's arguments to its parser."""
-    parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"
-    )
-    parser.add_argument(
-        "--port",
-        type=port,
-        default=None,
-        help=f"port (default {variables.DEFAULT_PORT}, or a free one when that is taken; 0: any free one)",
-    )
+    parser.params = {
+        "default_port": variables.DEFAULT_PORT,
+        "idle_hours": variables.IDLE_HOURS.default,
+        "password_variable": variables.CLICKHOUSE_PASSWORD.name,
+    }
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=port, default=None)
     add_data_dir(parser)
     access = parser.add_mutually_exclusive_group()
-    access.add_argument(
-        "--token",
-        default=None,
-        help="a token that may do everything, beside the three in DIR/token.json (default LOADERWATCH_TOKEN)",
-    )
-    access.add_argument(
-        "--no-auth",
-        action="store_true",
-        help="let everyone in who can reach the port: only behind your own gate",
-    )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="another name people or trainers use for this server; may repeat",
-    )
-    parser.add_argument(
-        "--public-url",
-        type=_url,
-        default=None,
-        metavar="URL",
-        help="address to write into alerts, when people reach the page by another one than this machine's",
-    )
-    parser.add_argument(
-        "--ssl-certfile",
-        type=path,
-        default=None,
-        metavar="FILE",
-        help="serve over TLS with this certificate (PEM, with the chain up to a CA after it)",
-    )
-    parser.add_argument(
-        "--ssl-keyfile", type=path, default=None, metavar="FILE", help="its private key (PEM, not encrypted)"
-    )
-    parser.add_argument(
-        "--notify",
-        action="append",
-        default=[],
-        metavar="URL",
-        help="send the alerts of all runs there (an Apprise URL: Slack, e-mail, webhook, …); may repeat (default"
-        " LOADERWATCH_NOTIFY, else the notify key of DIR/config.toml; other users see this option in ps)",
-    )
-    parser.add_argument(
-        "--store",
-        default=None,
-        metavar="URL",
-        help="keep runs in ClickHouse, clickhouse://user@host:8123/database (clickhouses:// for TLS), password from"
-        f" {variables.CLICKHOUSE_PASSWORD.name} or ?password_file=PATH (default: DuckDB files in DIR)",
-    )
-    parser.add_argument(
-        "--advertise",
-        type=_url,
-        default=None,
-        metavar="URL",
-        help="address other servers use for this server",
-    )
-    parser.add_argument(
-        "--retain-days",
-        type=_days,
-        default=None,
-        metavar="N",
-        help="delete runs that nobody has sent to for N days (default: keep)",
-    )
-    add_hang_after(parser, "the least time without any progress that counts as a hang (default 30)")
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on as the server of this directory that was killed was asked to (a training job that misses its "
-        "server does so); the other options count when there was none",
-    )
-    parser.add_argument(
-        "--idle-hours",
-        type=_hours,
-        default=None,
-        metavar="N",
-        help="leave when no run has reported and nobody has looked for N hours (default: stay; a server that a run starts:"
-        f" LOADERWATCH_IDLE_HOURS, or {variables.IDLE_HOURS.default:g}); 0: stay",
-    )
+    access.add_argument("--token", default=None)
+    access.add_argument("--no-auth", action="store_true")
+    parser.add_argument("--allow-host", action="append", default=[], metavar="NAME")
+    parser.add_argument("--public-url", type=_url, default=None, metavar="URL")
+    parser.add_argument("--ssl-certfile", type=path, default=None, metavar="FILE")
+    parser.add_argument("--ssl-keyfile", type=path, default=None, metavar="FILE")
+    parser.add_argument("--notify", action="append", default=[], metavar="URL")
+    parser.add_argument("--store", default=None, metavar="URL")
+    parser.add_argument("--advertise", type=_url, default=None, metavar="URL")
+    parser.add_argument("--retain-days", type=_days, default=None, metavar="N")
+    add_hang_after(parser)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--idle-hours", type=_hours, default=None, metavar="N")
     parser.add_argument("--started-by", choices=STARTERS, default=None, help=argparse.SUPPRESS)
 
 

@@ -7,15 +7,13 @@ from typing import Final
 
 from loaderwatch.cli.flags import add_data_dir, seconds
 from loaderwatch.cli.run_source import pick
-from loaderwatch.core.answers import Stack
+from loaderwatch.core.answers import Param, Stack
 from loaderwatch.core.client import Client, ServerError, find_server
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.printable import one_line
-from loaderwatch.supervisor.stack_text import in_order, stack_name, stacks_text, taken_clock
+from loaderwatch.supervisor.stack_text import in_order, process_of, stacks_text, taken_clock
+from loaderwatch.texts import in_own_language
 
-_ABOUT: Final = """Asks the streamers of a run for stacks now, waits until they have come, and prints those of each training
-process and DataLoader worker, the most recent call first. Training is not stopped. A server of another machine does this
-for the owner's token (LOADERWATCH_PAGE_TOKEN)."""
 _FORBIDDEN: Final = 403
 
 
@@ -25,16 +23,9 @@ class NoStacks(LoaderwatchError):
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
-    parser.description = _ABOUT
-    parser.add_argument("which", metavar="RUN", help="a run's id, or a run's name (its newest run)")
-    parser.add_argument("--rank", type=_rank, default=None, metavar="R", help="only this rank's processes")
-    parser.add_argument(
-        "--within",
-        type=seconds,
-        default=10.0,
-        metavar="SECONDS",
-        help="how long to wait for a process to answer (default 10)",
-    )
+    parser.add_argument("which", metavar="RUN")
+    parser.add_argument("--rank", type=_rank, default=None, metavar="R")
+    parser.add_argument("--within", type=seconds, default=10.0, metavar="SECONDS")
     add_data_dir(parser)
 
 
@@ -62,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
         )
     print(stacks_text(came))
     for stack in in_order(missing):
-        last = f"its last stack is of {taken_clock(stack)}"
-        print(f"\n{stack_name(stack)}: not answered within {args.within:g} s; {last}")
+        when: dict[str, Param] = {"within_s": args.within, "taken_at": taken_clock(stack)}
+        print("\n" + in_own_language("stack-not-answered", **process_of(stack), **when))
     return 0 if any(stack.text for stack in came) else 1
 
 

@@ -13,22 +13,16 @@ from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.lock import is_held
 from loaderwatch.core.printable import one_line
+from loaderwatch.texts import in_own_language
 
-_ABOUT: Final = """Ends the server of this machine's data directory, whoever started it, and waits until it is gone. What was
-recorded stays; the next run, or loaderwatch serve, starts a server again, with the same tokens."""
 _GONE_WITHIN_S: Final = 60.0
 _REFUSED: Final = 409
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
-    parser.description = _ABOUT
     add_data_dir(parser)
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="even while a run is reporting, which will start another server within a minute",
-    )
+    parser.add_argument("--force", action="store_true")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
                 f"the server of {data_dir} does not answer: it is starting or ending this moment, or stands still; try again,"
                 f" or end process {_holder(lock)} yourself"
             )
-        print(f"No server is up for {data_dir}: there is nothing to stop.")
+        print(in_own_language("no-server-to-stop", data_dir=str(data_dir)))
         return 0
     try:
         ended = server.stop(force=args.force)
@@ -69,12 +63,10 @@ def run(args: argparse.Namespace) -> int:
                 f" {_holder(lock)} yourself"
             )
         time.sleep(0.05)
-    pid = f" (pid {ended.pid})" if ended else ""
-    print(f"The server at {server.url}{pid} has ended. Its runs stay in {data_dir}.")
+    pid = ended.pid if ended else None
+    print(in_own_language("server-has-ended", url=server.url, pid=pid, data_dir=str(data_dir)))
     if ended and ended.reporting:
-        print(
-            f"{one_line(', '.join(ended.reporting))} was reporting and starts another server within a minute."
-        )
+        print(in_own_language("another-server-starts", runs=one_line(", ".join(ended.reporting))))
     return 0
 
 

@@ -10,6 +10,7 @@ from loaderwatch.core.client import find_server
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.server.access.tokens import rotate_tokens
+from loaderwatch.texts import in_own_language
 
 _WITHIN_S = 10.0
 
@@ -17,12 +18,7 @@ _WITHIN_S = 10.0
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's one action and its arguments to the parser."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    rotate = actions.add_parser(
-        "rotate",
-        help="write new tokens; a server that runs takes them up and refuses the old ones at once",
-        description="Write new tokens. A server that runs takes them up and refuses the old ones: every browser has to be"
-        " signed in anew. Training jobs on this machine go on by themselves; others need the new agent token.",
-    )
+    rotate = actions.add_parser("rotate", help="")
     add_data_dir(rotate)
 
 
@@ -39,9 +35,9 @@ def run(args: argparse.Namespace) -> int:
         rotate_tokens(path)
     except OSError as error:
         raise LoaderwatchError(f"cannot write {path}: {error.strerror}") from error
-    print(f"new tokens are in {path}")
+    print(in_own_language("tokens-written", file=str(path)))
     if server is None:
-        print("no server runs here now; the next one takes them")
+        print(in_own_language("tokens-for-next-server"))
         return 0
     deadline = time.monotonic() + _WITHIN_S
     while server.knows():
@@ -51,7 +47,5 @@ def run(args: argparse.Namespace) -> int:
                 " (one with --no-auth lets everybody in)"
             )
         time.sleep(0.1)
-    print(
-        f"the server at {server.url} refuses the old ones; trainers on other machines need the new agent token"
-    )
+    print(in_own_language("tokens-taken", url=server.url))
     return 0

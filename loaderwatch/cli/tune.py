@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,53 +20,30 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.environment_variables import TUNE
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderTrial, Tuning
+from loaderwatch.core.message import Text
 from loaderwatch.core.wire import decode_json
+from loaderwatch.texts import in_own_language, own_language, say
 from loaderwatch.texts.formats import duration, rate, size
 
 GRACE_S: Final = 60.0
 """How much longer than its budget a tuning may take, since a trial that has begun is waited for."""
+_COLUMNS: Final = ("workers", "speed", "start", "memory")
+"""The parts of the message ``tuning-columns``."""
 SAME_RATIO: Final = 0.05
 """A setting that reads so much faster than the present one, or less, is no reason to change."""
-
-_ABOUT = """Runs SCRIPT, without training, up to the first batch of its training loader. Reads that loader with several
-numbers of workers and prefetch factors, and prints the smallest setting that keeps the device fed, with its memory. Ctrl-C
-prints what is known so far. Exit code 0: a setting was found; 1: none; 2: wrong usage."""
 
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
-    parser.description = _ABOUT
     parser.usage = "loaderwatch tune [options] SCRIPT [ARGS...] | -m MODULE [ARGS...]"
-    parser.add_argument("-m", dest="module", action="store_true", help="the target is a module's name")
-    parser.add_argument(
-        "--seconds",
-        type=seconds,
-        default=60.0,
-        metavar="SECONDS",
-        help="about how long it may take, of which half at least is for trials (default 60)",
-    )
-    parser.add_argument(
-        "--step-ms",
-        type=_milliseconds,
-        default=None,
-        metavar="MS",
-        help="what a training step takes; without it the fastest setting is sought, which may be more than is needed",
-    )
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=120.0,
-        metavar="SECONDS",
-        help="how long the script may take to come to its training loader (default 120)",
-    )
-    parser.add_argument(
-        "--apply-env",
-        action="store_true",
-        help="let the next loaderwatch run of the same script start with the setting that was found, once",
-    )
-    parser.add_argument("--json", action="store_true", help="print trials and advice as JSON")
+    parser.add_argument("-m", dest="module", action="store_true")
+    parser.add_argument("--seconds", type=seconds, default=60.0, metavar="SECONDS")
+    parser.add_argument("--step-ms", type=_milliseconds, default=None, metavar="MS")
+    parser.add_argument("--timeout", type=seconds, default=120.0, metavar="SECONDS")
+    parser.add_argument("--apply-env", action="store_true")
+    parser.add_argument("--json", action="store_true")
     parser.add_argument("target", metavar="SCRIPT | MODULE")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS", help="the script's own")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="ARGS")
 
 
 def _milliseconds(text: str) -> float:
@@ -88,11 +65,11 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if not known:
             raise
-        tuning = msgspec.structs.replace(known[-1], stopped="you stopped it")
+        tuning = msgspec.structs.replace(known[-1], stopped=Text("stopped-by-you"))
     if tuning.error is not None and not tuning.trials:
         raise ScriptFailed(f"{args.target}: {tuning.error}")
     if args.json:
-        print(json.dumps(msgspec.to_builtins(tuning), indent=2))
+        print(json.dumps(_in_english(tuning), indent=2))
     else:
         print("\n".join(report(tuning)))
     if args.apply_env:
@@ -130,36 +107,44 @@ def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
     raise ScriptFailed(f"{args.target} has no training loader to try: {how}\n{tail(inspected.output)}")
 
 
+def _in_english(tuning: Tuning) -> dict[str, Any]:
+    """Return a tuning as JSON has it: its texts in English."""
+    stopped = "" if tuning.stopped is None else say(tuning.stopped)
+    said = {"stopped": stopped, "notes": [say(note) for note in tuning.notes]}
+    return {**msgspec.to_builtins(tuning), **said}
+
+
 def report(tuning: Tuning) -> list[str]:
     """Return the lines that tell of a tuning: the curve, the advice, the line to paste."""
     where = f" ({tuning.made_at})" if tuning.made_at else ""
+    columns = [say(Text("tuning-columns", {}, part), own_language()) for part in _COLUMNS]
     lines = [
         f"{tuning.loader}{where}",
-        f"  {'num_workers':>11}  {'batches/s':>9}  {'first batch':>11}  {'memory':>8}",
+        "  {:>11}  {:>9}  {:>11}  {:>8}".format(*columns),
     ]
     speeds = [trial for trial in tuning.trials if trial.wait_ratio is None]
     for trial in sorted(speeds, key=lambda one: one.num_workers):
-        marks = ["now"] if trial.num_workers == tuning.num_workers else []
-        marks += ["advised"] if trial.num_workers == tuning.advised_workers else []
+        is_now, is_advised = (
+            trial.num_workers == workers for workers in (tuning.num_workers, tuning.advised_workers)
+        )
+        mark = "both" if is_now and is_advised else "now" if is_now else "advised" if is_advised else None
         memory = "–" if trial.worker_bytes is None else size(trial.worker_bytes)
         lines.append(
             f"  {trial.num_workers:>11}  {rate(trial.batches_per_s):>9}  {duration(trial.start_s):>11}  {memory:>8}"
-            + (f"  ← {', '.join(marks)}" if marks else "")
+            + (f"  {in_own_language('tuning-marks', mark=mark)}" if mark else "")
         )
     played = [trial for trial in tuning.trials if trial.wait_ratio is not None]
     if played:
-        lines += ["", f"With a step of {duration(tuning.step_s or 0.0)} between batches:"]
+        lines += ["", in_own_language("tuning-with-steps", step_s=tuning.step_s or 0.0)]
         lines += [f"  {_trial_line(trial)}" for trial in played]
     lines += ["", *_advice(tuning)]
     if tuning.error:
-        lines.append(f"The search ended early: {tuning.error}.")
-    elif tuning.stopped:
-        lines.append(f"The search ended because {tuning.stopped}.")
-    lines += tuning.notes
+        lines.append(in_own_language("tuning-failed", why=tuning.error))
+    elif tuning.stopped is not None:
+        lines.append(in_own_language("tuning-stopped", why=tuning.stopped))
+    lines += [say(note, own_language()) for note in tuning.notes]
     if tuning.step_s is None:
-        lines.append(
-            "With --step-ms, what a training step takes, the smallest setting is found that keeps up with it."
-        )
+        lines.append(in_own_language("step-not-given"))
     return lines
 
 
@@ -171,7 +156,7 @@ def _keep(args: argparse.Namespace, tuning: Tuning) -> str:
     """
     change = change_of(tuning)
     if change is None or tuning.made_at is None:
-        return "There is no setting to start the next run with."
+        return in_own_language("no-setting-to-keep")
     target = f"-m {args.target}" if args.module else str(Path(args.target).resolve())
     workers, prefetch = change
     setting = TunedSetting(
@@ -182,7 +167,7 @@ def _keep(args: argparse.Namespace, tuning: Tuning) -> str:
         keep(path, target, setting)
     except OSError as error:
         raise ConfigError(f"cannot write {path}: {error.strerror}; the setting is not kept") from error
-    return f"The next `loaderwatch run` of {args.target} starts with {setting}."
+    return in_own_language("setting-is-kept", script=args.target, setting=str(setting))
 
 
 def change_of(tuning: Tuning) -> tuple[int, int | None] | None:
@@ -202,13 +187,13 @@ def change_of(tuning: Tuning) -> tuple[int, int | None] | None:
 def _advice(tuning: Tuning) -> list[str]:
     workers = tuning.advised_workers
     if workers is None:
-        return ["Nothing could be tried."]
+        return [in_own_language("nothing-tried")]
     change = change_of(tuning)
     if change is None:
-        return [f"Nothing to change: num_workers={tuning.num_workers} is the smallest setting that does it."]
+        return [in_own_language("setting-is-smallest", workers=tuning.num_workers)]
     now, then = _speeds(tuning)
     paste = f"num_workers={workers}" + ("" if change[1] is None else f", prefetch_factor={change[1]}")
-    return [f"Use DataLoader(…, {paste}): {rate(then)} batches/s, {rate(now)} now."]
+    return [in_own_language("use-setting", setting=paste, then_per_s=then, now_per_s=now)]
 
 
 def _speeds(tuning: Tuning) -> tuple[float, float]:
@@ -238,5 +223,9 @@ def _prefetch(factor: int | None) -> int:
 
 def _trial_line(trial: LoaderTrial) -> str:
     prefetch = "" if trial.prefetch_factor is None else f", prefetch_factor={trial.prefetch_factor}"
-    waits = "" if trial.wait_ratio is None else f", {trial.wait_ratio:.0%} of the time is waiting"
-    return f"num_workers={trial.num_workers}{prefetch}: {rate(trial.batches_per_s)} batches/s{waits}"
+    return in_own_language(
+        "tuning-trial",
+        setting=f"num_workers={trial.num_workers}{prefetch}",
+        batches_per_s=trial.batches_per_s,
+        wait_percent=None if trial.wait_ratio is None else 100 * trial.wait_ratio,
+    )

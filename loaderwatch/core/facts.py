@@ -9,6 +9,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
+from loaderwatch.core.message import Text
+
 MAX_NAME: Final = 500
 MAX_RANKS: Final = 1 << 16
 
@@ -286,7 +288,10 @@ class HostInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     memory_bytes: Int | None = None
     shm_bytes: Int | None = None
     boot_id: str | None = None
-    gpu_status: str = ""  # why there are no GPU charts, in plain words; "" when there are
+    gpu_status: str = ""  # ``gpu_status_text`` in English; "" when there are GPU charts
+    gpu_status_text: Text | None = (
+        None  # why there are no GPU charts; None from a streamer of an older version
+    )
     filling_disk: str | None = None  # where the file system is mounted that the job will fill first
 
 
@@ -398,8 +403,8 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     trials: list[LoaderTrial] = []
     advised_workers: int | None = None  # None: nothing could be tried
     advised_prefetch: int | None = None
-    stopped: str = ""  # why no more was tried, where that was not because the answer was known
-    notes: list[str] = []
+    stopped: Text | None = None  # why no more was tried, where that was not because the answer was known
+    notes: list[Text] = []
     error: str | None = None  # what kept it from being tried
 
 

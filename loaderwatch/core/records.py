@@ -402,12 +402,12 @@ TIME_COLUMN: Final[dict[str, str]] = {
 """The column of each table that places a row in time."""
 
 BAD_REASONS: Final[dict[int, str]] = {
-    0x08: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "hardware power brake",
+    0x08: "hardware-slowdown",
+    0x20: "software-thermal-slowdown",
+    0x40: "hardware-thermal-slowdown",
+    0x80: "hardware-power-brake",
 }
-"""Bits of ``throttle_reasons``, which are NVML's clocks event reasons (nvml.h), that mean a fault.
+"""Bits of ``throttle_reasons``, which are NVML's clocks event reasons (nvml.h), that mean a fault, and the choices of the message ``throttle-reason``.
 
 A software power cap is benign as a rule. Health checks of clusters leave it out, too (azurehpc#595).
 """

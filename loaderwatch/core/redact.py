@@ -31,6 +31,7 @@ from loaderwatch.core.facts import (
     StackDump,
 )
 from loaderwatch.core.files import private_folder, read_own
+from loaderwatch.core.message import Text
 from loaderwatch.core.wire import Envelope
 
 log = logging.getLogger(__name__)
@@ -106,7 +107,8 @@ class Redaction:
         disk = envelope.host.filling_disk
         host = msgspec.structs.replace(
             envelope.host,
-            gpu_status=_PATH.sub(lambda path: self.path(path[0]), envelope.host.gpu_status),
+            gpu_status=self._without_paths(envelope.host.gpu_status),
+            gpu_status_text=self._text_without_paths(envelope.host.gpu_status_text),
             filling_disk=self._short("path", disk) if disk and disk != "/" else disk,
         )
         envelope = msgspec.structs.replace(
@@ -220,6 +222,20 @@ class Redaction:
         if thread is not None:
             return f"{thread['thread']} (most recent call first):"
         return line if _HARMLESS_LINE.fullmatch(line) else f"  {DROPPED}"
+
+    def _without_paths(self, text: str) -> str:
+        return _PATH.sub(lambda path: self.path(path[0]), text)
+
+    def _text_without_paths(self, text: Text | None) -> Text | None:
+        """Return a message whose values are numbers and words without paths; others are dropped."""
+        if text is None:
+            return None
+        kept = {name: value for name, value in text.params.items() if isinstance(value, str | int | float)}
+        said = {
+            name: self._without_paths(value) if isinstance(value, str) else value
+            for name, value in kept.items()
+        }
+        return Text(text.id, {**dict.fromkeys(text.params), **said}, text.part)
 
     def _name(self, name: str | None) -> str | None:
         """Keep a name that can stand in code; replace one that may be a path or a text."""

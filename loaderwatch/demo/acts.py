@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.message import Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +17,6 @@ class Act:
     """
 
     key: str
-    title: str
-    what: str  # what happens, in plain words
-    look: str  # what to look at on the page
     scenarios: tuple[str, ...]  # any of these is the right finding; empty: nothing may be found
     epochs: int
     repeats: int = 4
@@ -30,21 +28,33 @@ class Act:
     hang_s: float = 0.0  # seconds in which one read is not answered; first epoch only
     preview_s: float = 0.0  # seconds that the loop itself takes each ten steps to save previews
 
+    @property
+    def title(self) -> Text:
+        """Return the act's name for people."""
+        return self._said()
+
+    @property
+    def what(self) -> Text:
+        """Return what happens."""
+        return self._said("what")
+
+    @property
+    def look(self) -> Text:
+        """Return what to look at on the page."""
+        return self._said("look")
+
+    def _said(self, part: str | None = None) -> Text:
+        return Text(f"act-{self.key}", {"hang_s": self.hang_s}, part)
+
 
 ACTS = (
     Act(
         key="healthy",
-        title="A healthy stretch",
-        what="two workers per rank keep up with the model; nothing should be found",
-        look="the verdict says healthy, the timeline is nearly all forward and backward, data wait is near 0 %",
         scenarios=(),
         epochs=3,
     ),
     Act(
         key="few-workers",
-        title="Too few workers",
-        what="images now come from slow remote storage: a worker needs five times as long for a batch as the model for a step",
-        look="the comb of waits (every 2nd step), GPU utilization as a sawtooth, and how many workers are advised",
         scenarios=("S02",),
         epochs=2,
         repeats=3,
@@ -52,9 +62,6 @@ ACTS = (
     ),
     Act(
         key="slow-sample",
-        title="One slow sample",
-        what="one image takes 3.5 s to read; all other batches wait in line behind it",
-        look="single tall waits with ready batches standing by, and the index of the slow image on the rank page",
         scenarios=("S20",),
         epochs=5,
         repeats=1,
@@ -62,9 +69,6 @@ ACTS = (
     ),
     Act(
         key="epoch-restart",
-        title="An epoch boundary with worker restart",
-        what="short epochs, and every one starts its workers anew (spawn, persistent_workers=False)",
-        look="the epoch bands: seconds of worker start before each, and what persistent_workers=True would give back",
         scenarios=("S28",),
         epochs=4,
         repeats=1,
@@ -73,9 +77,6 @@ ACTS = (
     ),
     Act(
         key="sawtooth",
-        title="A sawtooth that is not the loader's",
-        what="data is there in time, but each ten steps the loop itself waits for the GPU and saves previews for 0.6 s",
-        look="GPU utilization swings while data wait stays near 0 %, and the alert names the line of the loop",
         scenarios=("S26",),
         epochs=3,
         repeats=5,
@@ -83,9 +84,6 @@ ACTS = (
     ),
     Act(
         key="hang",
-        title="A worker that hangs",
-        what="one read is not answered for 20 s; then the worker recovers and training goes on",
-        look="the alert while it hangs: rank, worker, pid, sample index and the stack with the blocking line",
         scenarios=("S36",),
         epochs=3,
         hang_s=20.0,
@@ -123,4 +121,4 @@ def _shortened(act: Act) -> Act:
         case "epoch-restart":
             return act  # three boundaries are the least that show a habit
         case _:
-            return replace(act, epochs=1, repeats=2, hang_s=12.0, what=act.what.replace("20 s", "12 s"))
+            return replace(act, epochs=1, repeats=2, hang_s=12.0)

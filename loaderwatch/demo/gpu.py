@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loaderwatch.core import environment_variables as variables
+from loaderwatch.core.message import Text
 from loaderwatch.demo.stand_in import (
     BusyFile,
     NoCompiler,
@@ -24,7 +25,7 @@ class Simulation:
     """The environment variables that the training needs for simulated GPUs, and what to tell the person."""
 
     environ: Mapping[str, str]
-    notice: str
+    notice: Text
 
 
 def prepare(folder: Path, ranks: int) -> Simulation:
@@ -42,7 +43,7 @@ def prepare(folder: Path, ranks: int) -> Simulation:
     try:
         library = build(folder)
     except NoCompiler as error:
-        return Simulation(environ, f"GPU charts are off: {error}")
+        return Simulation(environ, Text("demo-without-gpus", {"why": str(error)}))
     script = folder / "script"
     write_script(
         script,
@@ -50,7 +51,7 @@ def prepare(folder: Path, ranks: int) -> Simulation:
     )
     return Simulation(
         {**environ, **environment(library, script)},
-        f"{ranks} simulated GPUs, one a rank, run what their rank launches",
+        Text("demo-gpus", {"gpus": ranks}),
     )
 
 

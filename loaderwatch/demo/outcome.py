@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from loaderwatch.core.answers import Finding
+from loaderwatch.core.message import Text
 from loaderwatch.demo.acts import ACTS, Act
+from loaderwatch.texts import in_own_language, own_language, say
 
 SLACK_S = 1.0
 """Seconds by which a finding may begin before its act: its interval may hold the step before that."""
@@ -59,11 +61,23 @@ def outcomes(played: Sequence[Played], findings: Iterable[Finding]) -> list[Outc
 
 def table(results: Sequence[Outcome]) -> str:
     """Return the outcomes as text: act, expected, found, and the sentence that was found."""
-    lines = [f"{'act':<38} {'expected':<9} found"]
+    head = [say(Text("demo-columns", {}, part), own_language()) for part in ("act", "expected", "found")]
+    lines = ["{:<38} {:<9} {}".format(*head)]
     for outcome in results:
-        act = outcome.played.act
-        mark = "ok" if outcome.is_right else "NOT"
-        expected = " or ".join(act.scenarios) or "nothing"
-        lines.append(f"{act.title:<38} {expected:<9} {', '.join(outcome.found) or 'nothing':<12} {mark}")
+        title = say(outcome.played.act.title, own_language())
+        mark = in_own_language("demo-right", right=outcome.is_right)
+        expected = _expected(outcome.played.act.scenarios)
+        found = ", ".join(outcome.found) or in_own_language("demo-nothing")
+        lines.append(f"{title:<38} {expected:<9} {found:<12} {mark}")
         lines += [f"    {title}" for title in outcome.titles]
     return "\n".join(lines)
+
+
+def _expected(scenarios: Sequence[str]) -> str:
+    """Return which scenarios an act may show: "S02", "S02 or S03", "nothing"."""
+    if not scenarios:
+        return in_own_language("demo-nothing")
+    said, *others = scenarios
+    for other in others:
+        said = in_own_language("demo-either", one=said, other=other)
+    return said

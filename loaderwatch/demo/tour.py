@@ -19,9 +19,9 @@ from loaderwatch.core.client import Client, find_own_server
 from loaderwatch.core.config import DataDir
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.files import private_folder
-from loaderwatch.core.language import own_language
 from loaderwatch.demo import acts, gpu, outcome, processes
 from loaderwatch.demo.digits import write_digits
+from loaderwatch.texts import in_own_language, own_language, say
 
 RUN = "demo"
 TRAINING_SCRIPT = Path(__file__).with_name("train.py")
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
             tour.play(played, fast=options.fast)
             return tour.close(keep=options.keep)
     except KeyboardInterrupt:
-        print("\nDemo ended.", flush=True)
+        print("\n" + in_own_language("demo-ended"), flush=True)
         raise
     except OSError as error:
         raise DemoError(str(error)) from error
@@ -107,13 +107,13 @@ class Tour:
         Raises:
             DemoError: the training run failed.
         """
-        print(f"The page: {self.page_url}\n", flush=True)
+        print(in_own_language("demo-page", url=self.page_url) + "\n", flush=True)
         if self._options.open:
             webbrowser.open(self.page_url)
         images = self.folder / "images"
-        print(f"{write_digits(images)} handwritten digits are in {images}", flush=True)
+        print(in_own_language("demo-images", images=write_digits(images), folder=str(images)), flush=True)
         simulation = gpu.prepare(self.folder / "gpu", ranks=2)
-        print(simulation.notice, flush=True)
+        print(say(simulation.notice, own_language()), flush=True)
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         command += [str(TRAINING_SCRIPT), "--images", str(images), "--report", str(self._report)]
         command += ["--fast"] * fast + ["--acts", *(act.key for act in played)]
@@ -128,7 +128,7 @@ class Tour:
         results = self._results()
         print("\n" + outcome.table(results), flush=True)
         if keep:
-            print(f"\nThe page stays at {self.page_url} until Ctrl-C.", flush=True)
+            print("\n" + in_own_language("demo-page-stays", url=self.page_url), flush=True)
             assert self._server is not None
             self._server.wait()
         return 0 if all(result.is_right for result in results) else 1
@@ -190,7 +190,11 @@ def _default_folder() -> Path | None:
 
 def _environ(folder: Path) -> dict[str, str]:
     """Return this environment with the demo's own data folder and nothing of another server or run."""
-    return {**variables.without_ours(os.environ), variables.DIR.name: str(folder)}
+    return {
+        **variables.without_ours(os.environ),
+        variables.DIR.name: str(folder),
+        variables.LANGUAGE.name: own_language(),
+    }
 
 
 def _free_port() -> int:

@@ -26,9 +26,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 import loaderwatch
+from loaderwatch.core.message import Param
 from loaderwatch.demo.acts import ACTS, Act, acts_to_play
 from loaderwatch.demo.gpu import virtual_gpu
 from loaderwatch.demo.virtual_gpu import VirtualGpu
+from loaderwatch.texts import in_own_language
 
 BATCH_SIZE = 32
 SLOW_INDEX = 1690
@@ -189,12 +191,18 @@ def main() -> None:
     for number, act in enumerate(acts, start=1):
         began_at = time.time()
         if dist.get_rank() == 0:
-            print(
-                f"\n[{number}/{len(acts)}] {act.title}: {act.what}.\n      Look at: {act.look}.", flush=True
-            )
+            played: dict[str, Param] = {
+                "number": number,
+                "acts": len(acts),
+                "act": act.title,
+                "what": act.what,
+            }
+            print("\n" + in_own_language("demo-act", **played))
+            print(f"      {in_own_language('demo-look', look=act.look)}", flush=True)
         accuracy = train(act, options.images, model, optimizer, gpu)
         if dist.get_rank() == 0:
-            print(f"      {time.time() - began_at:.0f} s; {accuracy:.0%} of the digits right", flush=True)
+            result = {"took_s": time.time() - began_at, "right_percent": 100 * accuracy}
+            print(f"      {in_own_language('demo-act-played', **result)}", flush=True)
             if options.report:
                 with options.report.open("a") as lines:
                     line = {"act": act.key, "began_at": began_at, "ended_at": time.time()}

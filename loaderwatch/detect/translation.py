@@ -25,7 +25,8 @@ PARTS: Final[dict[type, tuple[str, ...]]] = {
 def in_language(answer: T, language: str) -> T:
     """Return an answer with its sentences in a language ("en" or "zh"); answers are made in English.
 
-    A field ``title`` is said from ``title_text`` where the answer has that, a list ``notes`` from ``note_texts``. What comes from a server
+    A field ``title`` is said from ``title_text`` where the answer has that, a list ``notes`` from ``note_texts``, and a list ``slowed_by``
+    from ``slowed_by_texts``. What comes from a server
     of another version, whose messages are not known here, stays as it is.
     """
     said: T = answer if language == SOURCE else _said(answer, language)
@@ -75,7 +76,8 @@ def _struct_said(value: msgspec.Struct, language: str) -> msgspec.Struct:
             of = name.removesuffix("_text")
             changed[of] = say(each, language, fields[of])
         elif name.endswith("_texts") and each:
-            of = f"{name.removesuffix('_texts')}s"
+            base = name.removesuffix("_texts")
+            of = base if base in fields else f"{base}s"
             changed[of] = [say(text, language, kept) for text, kept in zip(each, fields[of], strict=False)]
     return msgspec.structs.replace(value, **changed)
 

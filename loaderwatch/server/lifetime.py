@@ -7,6 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from loaderwatch.core.message import Text
+
+LEAST_IN_HOURS_S: Final = 360
+"""Seconds from which on people read an idle time in hours: a tenth of one."""
 SERVER_PATH: Final = "/api/v1/server"
 """The path that tells which server this is; such a request does not count as using the server."""
 
@@ -28,7 +32,9 @@ class Lifetime:
         """Return the seconds until the server leaves if nobody comes: None if it stays, below 0 if it should be gone."""
         return None if self.idle_s is None else self._seen_at + self.idle_s - time.monotonic()
 
-    def in_words(self) -> str:
-        """Return the idle time in words, after which the server leaves."""
+    @property
+    def idle(self) -> Text:
+        """Return the idle time after which the server leaves, as people read it."""
         assert self.idle_s is not None
-        return f"{self.idle_s / 3600:g} h" if self.idle_s >= 360 else f"{self.idle_s:g} s"
+        hours = self.idle_s / 3600 if self.idle_s >= LEAST_IN_HOURS_S else None
+        return Text("idle-time", {"hours": hours, "seconds_s": self.idle_s})

@@ -34,6 +34,7 @@ from loaderwatch.server.options import ServeOptions, remember
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.tls import read_certificate
+from loaderwatch.texts import in_own_language, say
 
 _log = logging.getLogger(__name__)
 
@@ -167,7 +168,7 @@ class _Server(Server):
             _log.info(
                 "no run has reported and nobody has looked for %s: this server leaves. The next run starts it again,"
                 " and so does loaderwatch serve; --idle-hours or LOADERWATCH_IDLE_HOURS sets the time (0: never)",
-                parts.lifetime.in_words(),
+                say(parts.lifetime.idle),
             )
             self._end()
 
@@ -228,23 +229,18 @@ class _Server(Server):
         self._warn_of_open_config()
         remember(options)
         page = self._parts.url + (f"/?token={tokens.page_token}" if tokens else "/")
-        lines = [f"loaderwatch: the page is at {page}"]
+        lines = [in_own_language("page-is-at", url=page)]
         if not is_loopback(options.host):
-            how = "over plain http; see --ssl-certfile" if self._certificate is None else "over TLS"
-            lines.append(
-                f"loaderwatch: listening on {options.host}: other machines can reach this server, {how}"
-            )
+            encrypted = self._certificate is not None
+            lines.append(in_own_language("others-reach-server", host=options.host, encrypted=encrypted))
             if tokens:
                 agent = tokens.extra_agent or tokens.extra or tokens.agent
-                lines.append(
-                    f"loaderwatch: trainers elsewhere: LOADERWATCH_SERVER={options.public_url or self._parts.reached_at} LOADERWATCH_TOKEN={agent}"
-                )
+                url = options.public_url or self._parts.reached_at
+                lines.append(in_own_language("trainers-elsewhere", url=url, token=agent))
         if self._parts.lifetime.idle_s is not None:
-            lines.append(
-                f"loaderwatch: this server leaves when no run has reported and nobody has looked for {self._parts.lifetime.in_words()}"
-            )
+            lines.append(in_own_language("server-will-leave", idle=self._parts.lifetime.idle))
         if tokens is None:
-            lines.append("loaderwatch: --no-auth: everyone who can reach this address can read every run")
+            lines.append(in_own_language("everyone-is-let-in"))
         self._say("\n".join(lines))
 
 

@@ -31,9 +31,7 @@ class Reader:
             return
         language = asked or accepted(Headers(scope=scope).get("accept-language", ""))
         if language in LANGUAGES and language not in self._read:
-            await run_in_threadpool(
-                catalogue, language
-            )  # off the event loop: it takes a sixth of a second to read
+            await run_in_threadpool(catalogue, language)  # off the event loop: it reads files
             self._read.add(language)
         reader_language.set(language)
         await self._app(scope, receive, send)

@@ -15,11 +15,11 @@ from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.config import Settings, is_loopback
 from loaderwatch.core.files import private_folder
 from loaderwatch.core.gentle import machine_is_full
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.server_file import configured_server, own_server
 from loaderwatch.core.spawn import spawn_detached
 from loaderwatch.core.trust import Server, is_there
 from loaderwatch.streamer.election import FileLock
-from loaderwatch.streamer.upload import Trouble
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class ServerFinder:
         self._started_at = -START_AGAIN_AFTER_S
         self._start_anyway_at = time.monotonic() + LATER_S
         self._failure_said = self._plain_said = False
-        self.troubles: deque[Trouble] = deque(maxlen=10)  # faults that a person must be told of
+        self.troubles: deque[Text] = deque(maxlen=10)  # faults that a person must be told of
 
     def find(self) -> Server | None:
         """Return the server to send to, or None for now. This blocks while a local server starts."""
@@ -59,11 +59,7 @@ class ServerFinder:
         ):
             return
         self._plain_said = True
-        text = (
-            f"this run's stacks and paths, and the token, travel to {url} unencrypted: whoever is on the way can read them."
-            " Use https (loaderwatch serve --ssl-certfile …), or LOADERWATCH_REDACT=1 to keep paths and messages here."
-        )
-        self.troubles.append(Trouble(text))
+        self.troubles.append(Text("sent-unencrypted", {"url": url}))
 
     def _running(self) -> Server | None:
         server = own_server(self._settings, "agent")
@@ -125,8 +121,8 @@ class ServerFinder:
     def _say_failure(self, why: str) -> None:
         if not self._failure_said:
             self._failure_said = True
-            text = f"the page cannot be started: {why} — this run's data waits on disk, see {self._settings.outbox_dir}"
-            self.troubles.append(Trouble(text))
+            failure: dict[str, Param] = {"why": why, "folder": str(self._settings.outbox_dir)}
+            self.troubles.append(Text("page-not-started", failure))
 
 
 def last_line(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from loaderwatch.core.clock import SECOND_NS, monotonic_ns, slept_ns, wall_offset_ns
 from loaderwatch.core.config import Settings
 from loaderwatch.core.facts import GPU_IDLE, SpanInfo
-from loaderwatch.core.language import say
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.records import Phase, Row, pack_row
 from loaderwatch.core.redact import Redaction, load_key
 from loaderwatch.core.system import boot_id
@@ -37,6 +37,7 @@ from loaderwatch.streamer.stack_moments.slow_loops import SlowLoops
 from loaderwatch.streamer.stacks import StackCollector
 from loaderwatch.streamer.succession import Succession
 from loaderwatch.streamer.upload import Uploader
+from loaderwatch.texts import in_own_language
 
 log = logging.getLogger(__name__)
 
@@ -263,7 +264,7 @@ class Streamer:
             stream=self._state.stream,
             seq=self._outbox.next_seq,
             made_ns=made_ns,
-            host=self._host.info(self._gpus.status),
+            host=self._host.info(self._gpus.off),
             processes=self._gpus.annotate(self._flights.annotate(self._roster.describe())),
             spans=spans,
             gpus=self._gpus.infos(),
@@ -299,11 +300,9 @@ class Streamer:
                 self._write_to_rank(notice.rank, notice.text)
             self._files.take(receipt)
             self._envelope_ns = int(min(max(receipt.envelope_s, ENVELOPE_S), SLOWEST_ENVELOPES_S) * SECOND_NS)
-        for troubles in (self._uploader.troubles, self._finder.troubles, self._files.troubles):
-            while troubles:
-                self._write_to_rank(self._voice(), f"loaderwatch: {troubles.popleft().text}")
-        while self._outbox.troubles:
-            self._write_to_rank(self._voice(), f"loaderwatch: {self._outbox.troubles.popleft()}")
+        for each in (self._uploader, self._finder, self._files, self._outbox):
+            while each.troubles:
+                self._say(self._voice(), each.troubles.popleft())
         target = self._uploader.target
         if (
             target is not None
@@ -314,8 +313,8 @@ class Streamer:
         ):
             rank = self._voice()
             if rank is not None:
-                line = f"loaderwatch: watching {self._state.run_name} — open {target.page_url}"
-                self._write_to_rank(rank, line)
+                watched: dict[str, Param] = {"run": self._state.run_name, "url": target.page_url}
+                self._say(rank, Text("watching-run", watched))
                 self._outbox.remember(announced=True)
 
     def _voice(self) -> int | None:
@@ -325,15 +324,18 @@ class Streamer:
             return 0
         return min(ranks) if ranks and self._settings.server is None else None
 
+    def _say(self, rank: int | None, line: Text) -> None:
+        self._write_to_rank(rank, in_own_language("job-line", line=line))
+
     def _write_to_rank(self, rank: int | None, text: str) -> None:
         member = self._roster.newest_by_rank().get(rank) if rank is not None else None
         if self._files.is_closed():
             log.info("the run has printed its last line; not written: %s", text)
         elif member is not None and member.alive and member.info is not None and member.info.has_stderr:
             if self._job_stderr is not None:
-                self._job_stderr.write(say(text))
+                self._job_stderr.write(text)
             else:
-                write_stderr(member.pid, say(text))
+                write_stderr(member.pid, text)
         else:
             log.info("no living process of rank %s with a stderr here; not written: %s", rank, text)
 

@@ -14,13 +14,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
-from loaderwatch.core.language import own_language
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.trust import Away, Connection, NotProven, Server, explain
 from loaderwatch.core.wire import UNDECODABLE, Receipt, decode_json, join
 from loaderwatch.streamer.outbox.outbox import Outbox
+from loaderwatch.texts import own_language, say
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +40,6 @@ REJECTED_STATUSES: Final = frozenset({400, 413, 415, 422})
 address must not cost the data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """A fault that a person must be told of once."""
-
-    text: str
-
-
 class Uploader(threading.Thread):
     """Sends envelopes of the outbox until stopped. ``find_target`` may block and returns None while there is no server."""
 
@@ -64,7 +57,7 @@ class Uploader(threading.Thread):
         self.reached = False  # some server has taken an envelope
         self.target: Server | None = None
         self.receipts: deque[Receipt] = deque(maxlen=1000)
-        self.troubles: deque[Trouble] = deque(maxlen=10)
+        self.troubles: deque[Text] = deque(maxlen=10)  # faults that a person must be told of once
 
     def stop(self) -> None:
         """Ask the thread to end after the request it is in."""
@@ -104,11 +97,11 @@ class Uploader(threading.Thread):
             self._say_unproven(error)
             return self._leave(UNPROVEN_BACKOFF_S)
         except Away as error:
-            self._say_away(str(error))
+            self._say_away("away", reason=str(error))
             return self._leave(parse_retry_after(error.retry_after))
         except (OSError, http.client.HTTPException, ValueError) as error:
             # ValueError: a port or token that cannot be put into a request.
-            self._say_away(f"cannot be reached ({explain(error)})")
+            self._say_away("unreachable", reason=explain(error))
             return self._leave(0.0)
         if status == 200:
             return self._received(waiting, body)
@@ -123,7 +116,7 @@ class Uploader(threading.Thread):
             self._say_rejection(status, body)
             return None
         if status == 429 or status >= 500:
-            self._say_away(f"answers {status}")
+            self._say_away("answers", status=status)
             return retry_after_s
         if status in (401, 403):
             if self._refused:
@@ -166,53 +159,44 @@ class Uploader(threading.Thread):
         )
         return answer.status, parse_retry_after(answer.retry_after), answer.body
 
-    def _say_away(self, how: str) -> None:
+    def _say_away(self, how: str, **told: Param) -> None:
+        """Say once that the server is away, and how, with the parameters of the message ``server-away``."""
+        params = {"url": "" if self.target is None else self.target.url, "how": how, **told}
         if not self._away_said and self.target is not None:
             self._away_said = True
-            log.warning("%s %s; envelopes wait on disk", self.target.url, how)
+            log.warning("%s; envelopes wait on disk", say(Text("server-away", params)))
         if self.target is None or self.reached or self._unreached_said:
             return  # a server that answered before will come back and take what gathered
         if time.monotonic() - self._began > UNREACHED_S:
             self._unreached_said = True
-            text = f"{self.target.url} {how}; check LOADERWATCH_SERVER. This run's data waits on disk until it is reached."
-            self.troubles.append(Trouble(text))
+            self.troubles.append(Text("server-not-reached", params))
 
     def _say_refusal(self, status: int, body: bytes) -> None:
         if self._refusal_said or self.target is None:
             return
         self._refusal_said = True
         reason = body[:200].decode("utf-8", "replace")
-        move = (
-            "set LOADERWATCH_TOKEN to the server's agent token"
-            if status in (401, 403)
-            else "check that LOADERWATCH_SERVER is the address of a loaderwatch server"
-        )
-        text = f"{self.target.url} refuses this run's data ({status}: {reason}); {move}. It is kept on disk meanwhile."
-        log.error("%s", text)
-        self.troubles.append(Trouble(text))
+        move = "token" if status in (401, 403) else "address"
+        refusal: dict[str, Param] = {"url": self.target.url, "status": status, "reason": reason, "move": move}
+        self._complain(Text("server-refuses", refusal))
 
     def _say_unproven(self, error: NotProven) -> None:
         if self._refusal_said or self.target is None:
             return
         self._refusal_said = True
-        text = (
-            f"{self.target.url} has not proven that it is your loaderwatch server ({error}), so it gets nothing of this run."
-            " Set LOADERWATCH_TOKEN to that server's agent token; if it is set right, somebody else listens there."
-            " This run's data waits on disk."
-        )
-        log.error("%s", text)
-        self.troubles.append(Trouble(text))
+        self._complain(Text("server-unproven", {"url": self.target.url, "reason": str(error)}))
+
+    def _complain(self, trouble: Text) -> None:
+        log.error("%s", say(trouble))
+        self.troubles.append(trouble)
 
     def _say_rejection(self, status: int, body: bytes) -> None:
         if self._rejection_said or self.target is None:
             return
         self._rejection_said = True
         reason = body[:200].decode("utf-8", "replace")
-        text = (
-            f"{self.target.url} cannot read a part of this run's data ({status}: {reason}); that part is missing on the page."
-            " If the server is of another version, restart it with this one."
-        )
-        self.troubles.append(Trouble(text))
+        rejection: dict[str, Param] = {"url": self.target.url, "status": status, "reason": reason}
+        self.troubles.append(Text("server-rejects-part", rejection))
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -12,6 +12,8 @@ from typing import Final, NoReturn
 
 import psutil
 
+from loaderwatch.supervisor.say import say
+
 COULD_NOT_START: Final = 126
 """The exit code of a job that could not be executed, as a shell gives it."""
 
@@ -43,7 +45,7 @@ class Job:
             signal.pthread_sigmask(signal.SIG_SETMASK, inherited_mask)
             become()
         except BaseException as error:  # noqa: BLE001 - whatever it is, this copy of us must not go on
-            os.write(2, f"loaderwatch: the job cannot be started: {error}\n".encode(errors="replace"))
+            say("job-not-started", error=str(error))
         finally:
             os._exit(COULD_NOT_START)
 

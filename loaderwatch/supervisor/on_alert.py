@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from loaderwatch.core.answers import Finding
+from loaderwatch.core.answers import Finding, Param, Text
 from loaderwatch.core.client import Client
 from loaderwatch.supervisor.say import say
 
@@ -87,7 +87,7 @@ class AlertCommand:
         self._taken += 1
         if self._taken > MOST_COMMANDS:
             if self._taken == MOST_COMMANDS + 1:
-                say(f"--on-alert has run {MOST_COMMANDS} times for this job and is not run again")
+                say("on-alert-exhausted", most=MOST_COMMANDS)
             return
         self._waiting.put(as_json(event, client.url, run_id, finding))
         if self._thread is None:
@@ -109,7 +109,7 @@ class AlertCommand:
             try:
                 failure = run_command(self._command, alert, self._environ, abandoned=self._abandoned)
                 if failure is not None:
-                    say(f"--on-alert {self._command!r} {failure}")
+                    say(failure.id, **failure.params)
             finally:
                 self._waiting.task_done()
 
@@ -127,8 +127,8 @@ def run_command(
     environ: Mapping[str, str],
     timeout_s: float = TIMEOUT_S,
     abandoned: threading.Event | None = None,
-) -> str | None:
-    """Run a command by ``/bin/sh`` with the text on its stdin; return why it failed, None if it did not.
+) -> Text | None:
+    """Run a command by ``/bin/sh`` with the text on its stdin; return how it failed, None if it did not.
 
     What it prints is not shown; of one that fails, the last line of its stderr is. After ``timeout_s``, or when it is
     abandoned, its process group is killed.
@@ -148,26 +148,25 @@ def run_command(
                 preexec_fn=_unblock,  # the supervisor blocks signals, and a child inherits that
             )
         except OSError as error:
-            return f"cannot be started: {error}"
+            return _failure(command, "not-started", error=str(error), said=None)
     assert process.stderr is not None
     with process.stderr as stderr:
         tail = _read_tail(process, stderr.fileno(), time.monotonic() + timeout_s, abandoned)
-    said = tail.decode("utf-8", "replace").strip().rpartition("\n")[2]
-    said = f": {said}" if said else ""
+    said = tail.decode("utf-8", "replace").strip().rpartition("\n")[2] or None
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_KILLED_WITHIN_S)
-        return f"was killed after {timeout_s:g} s{said}"
+        return _failure(command, "late", after_s=timeout_s, said=said)
     if process.returncode:
-        how = (
-            f"failed with exit code {process.returncode}"
-            if process.returncode > 0
-            else f"was killed by signal {-process.returncode}"
-        )
-        return f"{how}{said}"
+        how = "code" if process.returncode > 0 else "signal"
+        return _failure(command, how, number=abs(process.returncode), said=said)
     return None
+
+
+def _failure(command: str, how: str, **params: Param) -> Text:
+    return Text("on-alert-failed", {"command": repr(command), "how": how, **params})
 
 
 def _unblock() -> None:

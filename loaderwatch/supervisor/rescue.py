@@ -10,7 +10,6 @@ from typing import Final
 from loaderwatch.core.client import Client, ServerError, find_own_server
 from loaderwatch.core.config import Settings
 from loaderwatch.core.files import private_folder, write_atomically
-from loaderwatch.core.printable import one_line
 from loaderwatch.supervisor.say import say
 from loaderwatch.supervisor.stack_text import stacks_text
 
@@ -36,12 +35,12 @@ def save(client: Client, settings: Settings, run_id: str) -> list[Path]:
         write_atomically(file, f"{stacks_text([*came, *missing])}\n".encode("utf-8", "replace"))
         files.append(file)
     except _FAILURES as error:
-        say(f"no fresh stacks of {run_id}: {one_line(str(error))}")
+        say("no-fresh-stacks", run=run_id, error=str(error))
     try:
         recording = client.recording(run_id, RECORDED_S)
         file = folder / f"{name}.lwrec"
         write_atomically(file, recording)
         files.append(file)
     except _FAILURES as error:
-        say(f"no recording of {run_id}: {one_line(str(error))}")
+        say("no-recording", run=run_id, error=str(error))
     return files

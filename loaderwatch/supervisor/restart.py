@@ -19,6 +19,7 @@ from loaderwatch.supervisor.job import Job, living
 from loaderwatch.supervisor.rescue import save
 from loaderwatch.supervisor.runs import JobRuns
 from loaderwatch.supervisor.say import say
+from loaderwatch.texts import own_language
 
 GRACE_S: Final = 45.0
 """How long a job may take to end after SIGTERM. torchrun gives its ranks 30 s before it kills them, and is left to it."""
@@ -62,10 +63,10 @@ class HangWatch:
             return
         if not self._may_end:
             self._told = True
-            say("the job hangs again and has been restarted as often as it may be: it is left as it is")
+            say("hangs-again")
             return
         saved = save(client, self._settings, run_id)
-        finding = self._lasting(run_id, client.findings(run_id))
+        finding = self._lasting(run_id, client.findings(run_id, language=own_language()))
         if finding is None or client.summary(run_id).state != "hung":
             return
         self.hang = Hang(run_id, finding, saved)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.printable import one_line
+from loaderwatch.texts import in_own_language
 
 
-def say(text: str) -> None:
-    """Write one line; a stderr that is closed or takes nothing is no reason to fail."""
+def say(message: str, /, **params: Param) -> None:
+    """Write one line, which is a message; a stderr that is closed or takes nothing is no reason to fail."""
+    line = in_own_language("job-line", line=Text(message, params))
     with suppress(OSError):
-        os.write(2, f"loaderwatch: {one_line(text)}\n".encode("utf-8", "replace"))
+        os.write(2, f"{one_line(line)}\n".encode("utf-8", "replace"))

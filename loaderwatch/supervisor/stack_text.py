@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from loaderwatch.core.answers import Stack
+from loaderwatch.core.answers import Param, Stack
 from loaderwatch.core.printable import printable
+from loaderwatch.texts import in_own_language
 
 
-def stack_name(stack: Stack) -> str:
-    """Return whose stack it is: ``rank 0, worker 1 (pid 4711)``."""
-    who = "training process" if stack.worker < 0 else f"worker {stack.worker}"
-    return f"rank {stack.rank}, {who} (pid {stack.pid})"
+def process_of(stack: Stack) -> dict[str, Param]:
+    """Return the parameters of the message ``process-of-rank``: "rank 0, worker 1 (pid 4711)"."""
+    return {"rank": stack.rank, "worker": None if stack.worker < 0 else stack.worker, "pid": stack.pid}
 
 
 def taken_clock(stack: Stack) -> str:
@@ -31,6 +31,6 @@ def stacks_text(stacks: Iterable[Stack]) -> str:
 
 
 def _text(stack: Stack) -> str:
-    body = printable(stack.text).strip("\n") or stack.why or "no stack came back"
-    head = f"{stack_name(stack)}, {taken_clock(stack)}"
+    body = printable(stack.text).strip("\n") or stack.why or in_own_language("no-stack-came")
+    head = f"{in_own_language('process-of-rank', **process_of(stack))}, {taken_clock(stack)}"
     return "\n".join([head, *(f"  {line}" for line in body.splitlines())])

@@ -59,7 +59,7 @@ def supervise(plan: Plan) -> int:
     try:
         return supervisor.run()
     except Exception as error:  # noqa: BLE001 - whatever fails here is ours, and the job's exit code must still come through
-        say(f"a fault of ours ({error!r}): the job goes on, without restarts and alerts")
+        say("supervisor-fault", error=repr(error))
         return supervisor.only_wait()
 
 
@@ -124,12 +124,12 @@ class _Supervisor:
 
     def _end_hung(self, job: Job, hang: Hang) -> tuple[int, Hang | None]:
         for file in hang.saved:
-            say(f"saved {file}")
-        say(f"{hang.finding.title} It has lasted {self._plan.after_s:g} s or more: the job is ended")
+            say("hang-saved", file=str(file))
+        say("job-is-ended", finding=hang.finding.title, after_s=self._plan.after_s)
         left = end_job(job, self._pump)
         if left:
             pids = ", ".join(str(process.pid) for process in left[:10])
-            say(f"processes {pids} cannot be killed, so the job is not started again")
+            say("processes-live-on", pids=pids)
             while job.poll() is None:
                 self._pump(_WAIT_S)
             return self._code(job), None
@@ -138,7 +138,7 @@ class _Supervisor:
     def _pause(self, restart: int) -> bool:
         """Wait before a restart; return whether nobody stopped us meanwhile."""
         seconds = pause_s(restart, self._plan.first_pause_s)
-        say(f"restart {restart} of {self._plan.restarts} in {seconds:g} s: the same command again")
+        say("job-restarts", restart=restart, restarts=self._plan.restarts, pause_s=seconds)
         until = time.monotonic() + seconds
         while self._stopped_by is None and time.monotonic() < until:
             self._pump(_WAIT_S)

@@ -11,7 +11,7 @@ from typing import Final
 from loaderwatch.core.answers import Finding
 from loaderwatch.core.client import Client, ServerError, find_server
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.printable import one_line
+from loaderwatch.core.message import Text
 from loaderwatch.supervisor.runs import JobRuns
 from loaderwatch.supervisor.say import say
 
@@ -64,26 +64,23 @@ class Watch(threading.Thread):
             if self._client is None:
                 self._client = find_server(None)
             if self._client is None:
-                self._silent("no server is up")
+                self._silent(Text("no-server-here"))
                 return
             if self._client.token is None:  # whoever listens there could have the job ended and started again
                 self._client = None
-                self._silent("no server can prove that it is yours: set LOADERWATCH_TOKEN", at_once=True)
+                self._silent(Text("no-proven-server"), at_once=True)
                 return
             over = [self._look_at(self._client, run_id) for run_id in list(self.runs.ids)]
             self._heard_at, self._told = time.monotonic(), False
         except ServerError as error:
             if error.status in _REFUSED:
-                self._silent(
-                    f"{one_line(error.reason)}: set LOADERWATCH_PAGE_TOKEN to that server's viewer token, or the owner's",
-                    at_once=True,
-                )
+                self._silent(Text("viewer-refused", {"reason": error.reason}), at_once=True)
             else:
-                self._silent(one_line(str(error)))
+                self._silent(str(error))
             self._client = None
         except (OSError, http.client.HTTPException, LoaderwatchError) as error:
             self._client = None
-            self._silent(one_line(str(error)))
+            self._silent(str(error))
         else:
             if not all(over):
                 self._over_since = None
@@ -103,7 +100,7 @@ class Watch(threading.Thread):
             observer(client, run_id, findings)
         return over
 
-    def _silent(self, why: str, *, at_once: bool = False) -> None:
+    def _silent(self, why: str | Text, *, at_once: bool = False) -> None:
         if not self._told and (at_once or time.monotonic() - self._heard_at > SILENT_S):
             self._told = True
-            say(f"the alerts of this job cannot be seen: {why}. The job goes on")
+            say("alerts-not-seen", why=why)

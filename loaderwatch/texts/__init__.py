@@ -8,6 +8,7 @@ functions of ``formats``.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -17,7 +18,7 @@ from typing import Any, Final
 from fluent.runtime import FluentBundle, FluentResource, resolver
 from fluent.runtime.types import FluentType, fluent_number
 
-from loaderwatch.core.answers import Text
+from loaderwatch.core.answers import Param, Text
 from loaderwatch.texts.formats import FUNCTIONS, Unknown, listing
 
 LANGUAGES: Final = ("en", "zh")
@@ -37,11 +38,15 @@ _MISFITS: Final = (LookupError, ArithmeticError, RecursionError, TypeError, Valu
 _BROKEN_LINE: Final = re.compile(r"\s*\n\s*")
 _KEPT_BREAK: Final = "\ue000"
 """Stands for a line break in a parameter, while the line breaks of the catalogue's file are removed."""
+_ENTRY: Final = re.compile(r"^([a-z][a-z0-9-]*) *=", re.MULTILINE)
+"""How a message begins in a catalogue's file."""
+_WORD: Final = re.compile(r"(?<![\w$-])[a-z][a-z0-9-]*")
+"""What may be the id of a message that another one refers to."""
 _BETWEEN_HAN: Final = re.compile(r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\s*\n\s*")
 
 
 class Catalogue:
-    """The messages of one language."""
+    """The messages of one language. Each is parsed when it is first said: a command says few of them, and all take a sixth of a second."""
 
     def __init__(self, language: str, sources: Sequence[str]) -> None:
         self.language = language
@@ -50,11 +55,12 @@ class Catalogue:
             functions={name: each(language) for name, each in FUNCTIONS.items()},
             use_isolating=False,
         )
-        for source in sources:
-            self._bundle.add_resource(FluentResource(source))
+        entries = [each for source in sources for each in _entries(source)]
+        self._ids = frozenset(name for name, _ in entries)
+        self._unread = dict(entries)
 
     def __contains__(self, message: str) -> bool:
-        return self._bundle.has_message(message)
+        return message in self._ids
 
     def say(self, message: str, params: Mapping[str, Any], part: str | None = None) -> str:
         """Return a message, or one part of it, such as its title; "" where it has no such part.
@@ -62,6 +68,7 @@ class Catalogue:
         Raises:
             TextError: there is no message of this id, or a parameter is missing or of another kind than the message needs.
         """
+        self._read(message)
         try:
             known = self._bundle.get_message(message)
             pattern = known.value if part is None else known.attributes.get(part)
@@ -74,6 +81,23 @@ class Catalogue:
         if errors:
             raise TextError(f"message {message}.{part} in {self.language}: {errors[0]}")
         return self._one_line(str(said)).replace(_KEPT_BREAK, "\n")
+
+    def _read(self, message: str) -> None:
+        """Parse a message that nobody has said yet, and those that it refers to.
+
+        A message counts as read after all of them are in the bundle. So two threads may parse the same message, and neither says half of it.
+        """
+        wanted, entries = [message], dict[str, str]()
+        while wanted:
+            name = wanted.pop()
+            entry = self._unread.get(name)
+            if entry is not None and name not in entries:
+                entries[name] = entry
+                wanted += _WORD.findall(entry)
+        if entries:
+            self._bundle.add_resource(FluentResource("\n".join(entries.values())))
+            for name in entries:
+                self._unread.pop(name, None)
 
     def _value(self, value: Any) -> Any:
         """Return a parameter as Fluent takes it."""
@@ -97,6 +121,13 @@ class Catalogue:
         """Return a text without the line breaks of the file that it stands in."""
         said = _BETWEEN_HAN.sub("", said) if self.language == "zh" else said
         return _BROKEN_LINE.sub(" ", said).strip()
+
+
+def _entries(source: str) -> list[tuple[str, str]]:
+    """Return the messages of a catalogue's file: the id of each, and its lines."""
+    begins = list(_ENTRY.finditer(source))
+    ends = [each.start() for each in begins[1:]] + [len(source)]
+    return [(each[1], source[each.start() : end]) for each, end in zip(begins, ends, strict=True)]
 
 
 class TextError(Exception):
@@ -132,6 +163,22 @@ def say(text: Text, language: str = SOURCE, kept: str | None = None) -> str:
         except TextError as fault:
             _report(f"{text.id}.{text.part}.{each}", fault)
     return text.id if kept is None else kept
+
+
+def asks_for_chinese(environ: Mapping[str, str]) -> bool:
+    """Whether LOADERWATCH_LANGUAGE ("zh" or "en"), else the locale of messages, asks for Chinese."""
+    names = ("LOADERWATCH_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
+    return next((environ[name] for name in names if environ.get(name)), "").lower().startswith("zh")
+
+
+def own_language() -> str:
+    """Return the language of this process's reader: "zh" or "en"."""
+    return "zh" if asks_for_chinese(os.environ) else "en"
+
+
+def in_own_language(message: str, /, **params: Param) -> str:
+    """Return a message in the language of this process's reader."""
+    return say(Text(message, params), own_language())
 
 
 def _report(which: str, fault: TextError) -> None:

@@ -38,7 +38,7 @@ while True:
     time.sleep(0.1)
     infos = msgspec.to_builtins(sampler.infos())
     states = msgspec.to_builtins(sampler.take_states())
-    print(json.dumps([sampler.take_rows(0), infos, states, calls, sampler.status]), flush=True)
+    print(json.dumps([sampler.take_rows(0), infos, states, calls]), flush=True)
 """
 
 Row = dict[str, Any]
@@ -85,7 +85,7 @@ class Sampling:
             assert select.select([pipe], [], [], left_s)[0], (
                 f"{len(self.rows)} rows came, but not what was awaited: {self.rows[-2:]}"
             )
-            rows, self.infos, states, self.calls, _ = json.loads(pipe.readline())
+            rows, self.infos, states, self.calls = json.loads(pipe.readline())
             self.states = states or self.states
             self.rows += [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from loaderwatch.cli import main
-from loaderwatch.core import language, wire
+from loaderwatch.core import wire
 from loaderwatch.core.environment_variables import JOB
 from loaderwatch.server.recordings.recording import Recording, pack
 from tests.fakes.feed import Feed
@@ -50,26 +50,22 @@ def test_no_command_prints_what_moves_a_cursor(
     monkeypatch.setenv("LOADERWATCH_LANGUAGE", spoken)
     for name in (JOB.name, "PYTHONPATH"):  # `run` sets them for the script that it becomes
         monkeypatch.setenv(name, "")
-    language.spoken.cache_clear()
     one, two = file_of(tmp_path, "run-1"), file_of(tmp_path, "run-2")
     data = ["--data-dir", str(tmp_path / "data")]
     names = 0
-    try:
-        for argv in (
-            ["analyze", one], ["analyze", one, "--json"], ["doctor", one], ["compare", one, two], ["import", one, two, *data],
-            ["runs", *data], ["analyze", "run-1", *data], ["doctor", "run-1", *data], ["stacks", "run-1"],
-            ["export", "run-1", str(tmp_path / "out.lwrec"), *data],
-            ["analyze", f"no{TYPED}"], ["import", f"no{TYPED}.lwrec"], ["doctor", f"no{TYPED}"], ["run", f"no{TYPED}"],
-            ["stop", "--data-dir", f"no{TYPED}"],
-        ):  # fmt: skip
-            main(argv)
-            said = capsys.readouterr()
-            for text in (said.out, said.err):
-                moving = {character for character in text if not character.isprintable()} - FINE
-                assert not moving, (argv, text)
-            names += "na]0;ownedme" in said.out + said.err
-    finally:
-        language.spoken.cache_clear()
+    for argv in (
+        ["analyze", one], ["analyze", one, "--json"], ["doctor", one], ["compare", one, two], ["import", one, two, *data],
+        ["runs", *data], ["analyze", "run-1", *data], ["doctor", "run-1", *data], ["stacks", "run-1"],
+        ["export", "run-1", str(tmp_path / "out.lwrec"), *data],
+        ["analyze", f"no{TYPED}"], ["import", f"no{TYPED}.lwrec"], ["doctor", f"no{TYPED}"], ["run", f"no{TYPED}"],
+        ["stop", "--data-dir", f"no{TYPED}"],
+    ):  # fmt: skip
+        main(argv)
+        said = capsys.readouterr()
+        for text in (said.out, said.err):
+            moving = {character for character in text if not character.isprintable()} - FINE
+            assert not moving, (argv, text)
+        names += "na]0;ownedme" in said.out + said.err
     assert names >= 9, "it is printed, without those characters"
 
 

@@ -23,6 +23,7 @@ from loaderwatch.core.answers import Finding
 from loaderwatch.core.config import load_settings
 from loaderwatch.demo import outcome
 from loaderwatch.demo.acts import ACTS, HANG_AFTER_S
+from loaderwatch.texts import say
 from tests.browser.shots import find_chromium
 from tests.fakes.own_faults import stored_faults
 from tests.fakes.serving import ServeProcess
@@ -117,7 +118,7 @@ def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_every_act_is_played_and_found_live(demo: Demo) -> None:
     assert demo.code == 0, demo.output
     for result in demo.results.values():
-        assert f"] {result.played.act.title}: " in demo.output
+        assert f"] {say(result.played.act.title)}: " in demo.output
     rows = [line for line in demo.output.splitlines() if line.endswith((" ok", " NOT"))]
     assert [row.endswith(" ok") for row in rows] == [True] * len(demo.results), demo.output
 

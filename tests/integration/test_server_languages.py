@@ -32,6 +32,11 @@ def test_findings_verdicts_and_events(tmp_path: Path) -> None:
         for path in ("/runs/run-1/summary", "/runs"):
             said = client.get(f"/api/v1{path}?lang=zh").text
             assert CHINESE in said, path
+        assert client.get("/api/v1/runs/run-1/marks?lang=zh").json()[-1]["text"] == title("?lang=zh")
+        reasons = [
+            client.get(f"/api/v1/runs/run-1/coupling?lang={each}").json()["reason"] for each in ("en", "zh")
+        ]
+        assert reasons == ["the run has a single rank", "这次运行只有一个 rank"]
         events = [EventReader(access, "run-1"), EventReader(access, "run-1", query="?lang=zh")]
         events += [EventReader(access, "run-1", query="?lang=zh&changes=true")]
         snapshots = [reader.wait("the snapshot", lambda e: e["event"] == "snapshot") for reader in events]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from tests.language.sentences import ROOT
-
+ROOT = Path(__file__).resolve().parents[2]
 PAIRS = [("README.md", "README.zh-CN.md"), ("docs/quickstart.md", "docs/quickstart.zh-CN.md")]
 CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 

@@ -123,6 +123,7 @@ def test_chinese_messages_are_chinese() -> None:
         for file in FILES
         for entry in entries("zh", file)
         if isinstance(entry, ast.Message)
+        and entry.value is not None
         and len(entry.value.elements) == 1
         and isinstance(entry.value.elements[0], ast.TextElement)
     }

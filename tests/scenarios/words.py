@@ -7,13 +7,12 @@ of words. A change that only moves code leaves them as they are.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.core import language
 from loaderwatch.core.answers import Evidence, Finding
 from loaderwatch.detect.translation import in_language
 from loaderwatch.server.recordings import recording
@@ -22,8 +21,6 @@ from loaderwatch.server.recordings.analysis import Judged, judge_recording
 FOLDER: Final = Path(__file__).resolve().parent
 RECORDINGS: Final = sorted((FOLDER / "recordings").glob(f"*{recording.SUFFIX}"))
 GOLDEN: Final = {"en": FOLDER / "words.txt", "zh": FOLDER / "words.zh.txt"}
-
-Translate = Callable[[str], str]
 
 
 @lru_cache(1)
@@ -41,20 +38,18 @@ def golden(spoken: str) -> dict[str, str]:
 
 def words_of(path: Path, spoken: str) -> str:
     """Return the verdict and every alert of one recording, in one language, "en" or "zh"."""
-    chinese = language.chinese() if spoken == "zh" else None
-    translate: Translate = str if chinese is None else chinese.say
     first_ns, (findings, verdict) = judged(path)
     lines = [f"== {path.stem}"]
     if verdict is not None:
         verdict = in_language(verdict, spoken)
-        lines.append(f"verdict ({verdict.severity}): {translate(verdict.title)}")
-        lines += [f"    do: {translate(verdict.advice)}"] if verdict.advice else []
+        lines.append(f"verdict ({verdict.severity}): {verdict.title}")
+        lines += [f"    do: {verdict.advice}"] if verdict.advice else []
     for finding in in_language(findings, spoken):
-        lines += _lines(finding, first_ns / 1e9, translate)
+        lines += _lines(finding, first_ns / 1e9)
     return "\n".join(lines) + "\n"
 
 
-def _lines(finding: Finding, first_s: float, translate: Translate) -> Iterator[str]:
+def _lines(finding: Finding, first_s: float) -> Iterator[str]:
     """Yield the lines of one alert; times count from the recording's first envelope."""
     began = f"{finding.began_at - first_s:+.1f} s"
     ended = "open" if finding.ended_at is None else f"{finding.ended_at - first_s:+.1f} s"
@@ -66,22 +61,22 @@ def _lines(finding: Finding, first_s: float, translate: Translate) -> Iterator[s
         "samples": finding.sample_indices or None,
     }
     yield f"    who: {', '.join(f'{name} {value}' for name, value in who.items() if value is not None)}"
-    yield f"    title: {translate(finding.title)}"
-    yield f"    cause: {translate(finding.cause)}"
-    yield f"    advice: {translate(finding.advice)}"
+    yield f"    title: {finding.title}"
+    yield f"    cause: {finding.cause}"
+    yield f"    advice: {finding.advice}"
     costs = (finding.lost_s, finding.gain_ceiling_ratio)
     lost, gain = ("unknown" if cost is None else f"{cost:.4g}" for cost in costs)
     yield f"    lost: {lost} s; gain at most: {gain} of the {finding.gain_of}; confidence {finding.confidence:.3g}"
     for evidence in finding.evidence:
-        yield f"    {_evidence(evidence, translate)}"
+        yield f"    {_evidence(evidence)}"
     for folded in finding.folded:
-        yield f"    under it: {folded.severity} {folded.scenario} {folded.code} [{folded.key}] {translate(folded.title)}"
+        yield f"    under it: {folded.severity} {folded.scenario} {folded.code} [{folded.key}] {folded.title}"
 
 
-def _evidence(evidence: Evidence, translate: Translate) -> str:
+def _evidence(evidence: Evidence) -> str:
     value = evidence.value
-    shown = f"{value:.4g}" if isinstance(value, float) else translate(str(value))
-    return f"- {translate(evidence.label)} = {shown} {evidence.unit}"
+    shown = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"- {evidence.label} = {shown} {evidence.unit}"
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
-from loaderwatch.core import answers
+from loaderwatch.core import answers, message
 
 FILE: Final = Path(__file__).resolve().parents[2] / "web" / "js" / "types.js"
 PLAIN: Final = {
@@ -43,7 +43,7 @@ def script() -> str:
         elif (
             isinstance(value, type)
             and issubclass(value, msgspec.Struct)
-            and value.__module__.startswith(f"{answers.__name__}.")
+            and value.__module__.startswith((f"{answers.__name__}.", message.__name__))
         ):
             hints = typing.get_type_hints(value)
             fields = [f"{field}: {_type(hints[field])}" for field in value.__struct_fields__]

@@ -83,7 +83,7 @@ export function eventsOf(state) {
   const rank = shownRank(state);
   const alerts = state.findings
     .filter((f) => f.severity !== "info" && (f.rank === null || f.rank === rank))
-    .map((f) => ({ kind: /** @type {const} */ ("alert"), began_at: f.began_at, ended_at: f.ended_at, ranks: f.rank === null ? [] : [f.rank], text: f.title, finding_id: f.id }));
+    .map((f) => ({ kind: /** @type {const} */ ("alert"), began_at: f.began_at, ended_at: f.ended_at, ranks: f.rank === null ? [] : [f.rank], text: f.title, finding_id: f.id, text_text: null }));
   return [...told.filter((mark) => mark.kind !== "alert"), ...alerts];
 }
 

@@ -10,14 +10,12 @@
  * @typedef {{label: string, value: number|string|null, unit: Unit, label_text: Text|null,
  *   value_text: Text|null}} Evidence
  * @typedef {"finding"|"run"} GainOf
- * @typedef {boolean|number|string|(number|string|Text)[]|Text|null} Param
  * @typedef {"stands"|"moving"|"ended"|"crashed"|"unknown"} PlaceState
  * @typedef {"data_wait_ratio"|"step_s"|"gpu_utilization_ratio"} RankMeasure
  * @typedef {"live"|"finished"|"crashed"|"lost"} RankStatus
  * @typedef {"live"|"finished"|"hung"|"crashed"|"lost"} RunStatus
  * @typedef {"info"|"warning"|"critical"} Severity
  * @typedef {{rank: number, worker: number, pid: number, taken_at: number, text: string, why: string}} Stack
- * @typedef {{id: string, params: Object<string, Param>, part: string|null}} Text
  * @typedef {"ratio"|"s"|"count"|"bytes"|"index"|"text"|"per_s"} Unit
  * @typedef {{severity: VerdictSeverity, title: string, advice: string, finding_id: string|null, rule: string,
  *   params: Object<string, Param>}} Verdict
@@ -58,15 +56,16 @@
  *   sentence_text: Text|null}} Followed
  * @typedef {{state: CouplingState, reason: string, source: "measured"|"durations"|null, iterations: number,
  *   waiting: number[], waited_for: number[], wait_s: number|null, cause: "data"|"work"|null, where: string|null,
- *   ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null}} Coupling
+ *   ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null,
+ *   reason_text: Text|null}} Coupling
  * @typedef {{host: string, gpu: number, uuid: string, name: string, simulated: boolean, ranks: number[],
  *   looked_at: number|null, utilization_ratio: number|null, memory_used_bytes: number|null,
  *   memory_total_bytes: number|null, power_w: number|null, power_limit_w: number|null, sm_clock_hz: number|null,
- *   temperature_c: number|null, slowed_by: string[], processes: GpuProcess[]}} Gpu
+ *   temperature_c: number|null, slowed_by: string[], processes: GpuProcess[], slowed_by_texts: Text[]}} Gpu
  * @typedef {{pid: number, rank: number|null, memory_bytes: number|null, sm_ratio: number|null, name: string|null,
  *   user: string|null}} GpuProcess
  * @typedef {{ranks: number[], state: PlaceState, collective: string|null, stands: string, at: string|null,
- *   for_s: number|null, stack: Stack|null}} Place
+ *   for_s: number|null, stack: Stack|null, stands_text: Text|null, at_text: Text|null}} Place
  * @typedef {{rank: number, iteration_s: number, data_s: number, own_s: number, others_s: number,
  *   caused_s: number}} Share
  * @typedef {{rank: number, worker: number, loader: number|null, pid: number,
@@ -79,7 +78,8 @@
  * @typedef {{attempt: number, state: AttemptStatus, began_at: number, ended_at: number, steps: number|null,
  *   exit: string|null}} Earlier
  * @typedef {{fingerprint: string}} Fingerprint
- * @typedef {{name: string, cpus: number, usable_cpus: number|null, gpu_status: string}} Host
+ * @typedef {{name: string, cpus: number, usable_cpus: number|null, gpu_status: string,
+ *   gpu_status_text: Text|null}} Host
  * @typedef {{name: string, tags: string[], note: string, pinned: boolean}} Labels
  * @typedef {{loader: number, name: string, role: "train"|"eval", class_name: string, dataset_class: string|null,
  *   dataset_length: number|null, batches: number|null, batch_size: number|null, num_workers: number|null,
@@ -128,7 +128,9 @@
  * @typedef {{rank: number, loader: number, name: string, role: "train"|"eval", epochs: number, cost_s: number,
  *   usual_wait_s: number, newest: EpochParts[]}} LoaderEpochs
  * @typedef {{kind: MarkKind, began_at: number, ended_at: number|null, ranks: number[], text: string,
- *   finding_id: string|null}} Mark
+ *   finding_id: string|null, text_text: Text|null}} Mark
  * @typedef {"config"|"checkpoint"|"evaluation"|"attempt"|"alert"} MarkKind
+ * @typedef {boolean|number|string|(number|string|Text)[]|Text|null} Param
+ * @typedef {{id: string, params: Object<string, Param>, part: string|null}} Text
  */
 export {};

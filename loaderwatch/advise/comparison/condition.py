@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from loaderwatch.advise.comparison.measures import MEASURES
-from loaderwatch.core.answers import Comparison, Difference
+from loaderwatch.core.answers import Comparison, Difference, Param, Text
 from loaderwatch.core.errors import ConfigError
 
 _FORM: Final = re.compile(
@@ -30,7 +30,7 @@ class Condition:
     sign: str
     limit: float
 
-    def broken_by(self, compared: Comparison) -> str | None:
+    def broken_by(self, compared: Comparison) -> Text | None:
         """Return why the comparison fails, None when it does not. What is not known fails: nobody can say that it is well.
 
         A change fails only where it is more than noise.
@@ -38,13 +38,14 @@ class Condition:
         found = next((each for each in compared.measures if each.measure == self.measure), None)
         value = None if found is None else self._value(found)
         if found is None or value is None:
-            return f"{self.text}: {self.measure} is not known"
+            return Text("condition-failed", {"condition": self.text, "measure": self.measure, "value": None})
         if not _SIGNS[self.sign](value, self.limit):
             return None
         if self.of_change and found.judgement == "noise":
             return None
         name = f"{self.measure}.change" if self.of_change else self.measure
-        return f"{self.text}: {name} is {value:.4g}"
+        params: dict[str, Param] = {"condition": self.text, "measure": name, "value": f"{value:.4g}"}
+        return Text("condition-failed", params)
 
     def _value(self, found: Difference) -> float | None:
         if self.of_change:

@@ -26,6 +26,7 @@ from loaderwatch.agent.tuning.room import why_no_room
 from loaderwatch.agent.tuning.search import FED_RATIO, MOST_WORKERS
 from loaderwatch.agent.tuning.search import Setting as Tried
 from loaderwatch.core.facts import LoaderTrial
+from loaderwatch.core.message import Text
 from loaderwatch.core.system import usable_cpus
 from loaderwatch.pipeline.simulation import KNEE_RATIO, Setting, iteration_s
 
@@ -72,7 +73,7 @@ class Planner:
     def __init__(
         self,
         most: int = MOST_WORKERS,
-        why_no_room: Callable[[Setting, Measured], str | None] = lambda *_: None,
+        why_no_room: Callable[[Setting, Measured], Text | None] = lambda *_: None,
     ) -> None:
         self._most = most
         self._why_no_room = why_no_room
@@ -260,7 +261,7 @@ def _setting_of(loader: Any) -> Setting:
     return Setting(workers, prefetch, getattr(loader, "in_order", True) is not False)
 
 
-def _why_no_room(setting: Setting, measured: Measured) -> str | None:
+def _why_no_room(setting: Setting, measured: Measured) -> Text | None:
     trial = LoaderTrial(
         num_workers=measured.workers,
         prefetch_factor=None,

@@ -7,6 +7,7 @@ from typing import Final
 
 from loaderwatch.agent.tuning.search import Setting
 from loaderwatch.core.facts import LoaderTrial
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.system import SHM, descriptor_limit, free_memory_bytes
 
 MOST_RATIO: Final = 0.5
@@ -15,7 +16,7 @@ FILES_PER_WORKER: Final = 4
 """Descriptors that a worker takes in the training process: its pipes and its sentinel (torch/utils/data/dataloader.py)."""
 
 
-def why_no_room(setting: Setting, last: LoaderTrial | None) -> str | None:
+def why_no_room(setting: Setting, last: LoaderTrial | None) -> Text | None:
     """Return why a setting might run out of something, by what the last trial took; None where there is room."""
     if last is None:
         return None
@@ -25,17 +26,18 @@ def why_no_room(setting: Setting, last: LoaderTrial | None) -> str | None:
         wanted = workers * last.worker_bytes // last.num_workers + ahead_bytes
         free = free_memory_bytes()
         if wanted > MOST_RATIO * free:
-            return f"{workers} workers would take {_gb(wanted)} of {_gb(free)} GB of free memory"
+            taken: dict[str, Param] = {"workers": workers, "wanted_gb": _gb(wanted), "free_gb": _gb(free)}
+            return Text("no-room-in-memory", taken)
     shared = _free_shared_bytes()
     if shared is not None and ahead_bytes > MOST_RATIO * shared:
-        return (
-            f"{workers} workers with prefetch_factor={setting.prefetch} would hold {_gb(ahead_bytes)} GB of batches, "
-            f"and {SHM} has {_gb(shared)} GB free"
-        )
+        held: dict[str, Param] = {
+            "workers": workers,
+            "prefetch": setting.prefetch,
+            "batches_gb": _gb(ahead_bytes),
+        }
+        return Text("no-room-for-batches", {**held, "folder": str(SHM), "free_gb": _gb(shared)})
     if workers * FILES_PER_WORKER > MOST_RATIO * descriptor_limit():
-        return (
-            f"{workers} workers would take most of the {descriptor_limit()} files that this process may open"
-        )
+        return Text("no-room-for-files", {"workers": workers, "limit": descriptor_limit()})
     return None
 
 

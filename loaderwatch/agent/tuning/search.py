@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from loaderwatch.core.facts import LoaderTrial
+from loaderwatch.core.message import Text
 
 KNOWN_FILE: Final = "tuning"
 """What is known so far, a ``Tuning`` as JSON, in the folder that the report of a script goes to."""
@@ -39,7 +40,7 @@ class Setting(NamedTuple):
 
 Try = Callable[[Setting, float], LoaderTrial]
 """Tries a setting with steps of so many seconds (0: none)."""
-Refuse = Callable[[Setting, LoaderTrial | None], str | None]
+Refuse = Callable[[Setting, LoaderTrial | None], Text | None]
 """Says why a setting must not be tried, given the newest trial; None: it may be."""
 
 
@@ -107,7 +108,7 @@ class Search:
         self._tried = tried
         self._most = min(MOST_WORKERS, most) if most is not None else MOST_WORKERS
         self._speeds: dict[int, float] = {}  # batches a second, by number of workers
-        self.stopped = ""
+        self.stopped: Text | None = None
 
     def run(self) -> None:
         """Try settings until the answer is known or the time is up."""
@@ -118,7 +119,7 @@ class Search:
             if self._step_s:
                 self._rehearse()
         except OutOfTime:
-            self.stopped = "the time was up"
+            self.stopped = Text("time-was-up")
 
     def _is_fed(self, workers: int) -> bool:
         return bool(self._step_s and workers and self._speeds[workers] >= MARGIN / self._step_s)
@@ -129,7 +130,7 @@ class Search:
             return True
         setting = Setting(workers, self._now.prefetch if workers == self._now.workers else DEFAULT_PREFETCH)
         reason = self._refuse(setting, self.trials[-1] if self.trials else None) if self.trials else None
-        if reason:
+        if reason is not None:
             self.stopped = reason
             return False
         trial = self._play(setting, 0.0)
@@ -148,7 +149,7 @@ class Search:
                 return
             flat = flat + 1 if self._speeds[workers] < LITTLE * best else 0
             if flat >= 2 and workers > self._now.workers:
-                self.stopped = self.stopped or "more workers brought no more"
+                self.stopped = self.stopped or Text("no-gain-by-workers")
                 return
             workers *= 2
 
@@ -182,7 +183,7 @@ class Search:
         left = 1.0
         for prefetch in (DEFAULT_PREFETCH, *PREFETCHES):
             setting = Setting(workers, prefetch)
-            if self._refuse(setting, self.trials[-1]):
+            if self._refuse(setting, self.trials[-1]) is not None:
                 return left
             trial = self._play(setting, self._step_s)
             before, left = left, trial.wait_ratio or 0.0

@@ -18,14 +18,12 @@ from loaderwatch.agent.tuning.room import why_no_room
 from loaderwatch.agent.tuning.search import OutOfTime, Search, Setting, choose
 from loaderwatch.agent.tuning.trial import TrialFailed, try_setting
 from loaderwatch.core.facts import LoaderTrial, Tuning
+from loaderwatch.core.message import Text
 
 BUDGET_S: Final = 60.0
 TRIALS: Final = 14
 """How many trials a budget is cut into: a search that doubles up to 16 and halves twice takes nine, a deeper cushion up to four."""
 SHORTEST_S: Final = 0.5
-UNSPLIT: Final = (
-    "Every worker would read the whole stream: the dataset does not split it, so no more than one was tried."
-)
 
 Told = Callable[[Tuning], None]
 
@@ -85,7 +83,7 @@ def tune(
             advised_workers=None if advised is None else advised.workers,
             advised_prefetch=None if advised is None or not advised.workers else advised.prefetch,
             stopped=search.stopped,
-            notes=[] if most is None else [UNSPLIT],
+            notes=[] if most is None else [Text("stream-is-not-split")],
             error=error,
         )
 

@@ -13,6 +13,7 @@ from loaderwatch.cli.flags import add_data_dir, add_run, seconds
 from loaderwatch.cli.run_source import open_run
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.server.recordings.recording import pack, redacted
+from loaderwatch.texts import in_own_language
 
 
 class CannotWrite(LoaderwatchError):
@@ -22,23 +23,11 @@ class CannotWrite(LoaderwatchError):
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
     add_run(parser)
-    parser.add_argument("file", metavar="FILE", type=Path, help="what to write, e.g. stalled.lwrec")
-    parser.add_argument(
-        "--redact",
-        action="store_true",
-        help="replace paths, arguments, messages, and the names of hosts and of the run",
-    )
+    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument("--redact", action="store_true")
     part = parser.add_mutually_exclusive_group()
-    part.add_argument(
-        "--last",
-        type=seconds,
-        default=600.0,
-        metavar="SECONDS",
-        help="how much of its end (default 600; of a run that a server serves, 3600 at most)",
-    )
-    part.add_argument(
-        "--whole", action="store_true", help="all of a run that is over, to move it: loaderwatch import"
-    )
+    part.add_argument("--last", type=seconds, default=600.0, metavar="SECONDS")
+    part.add_argument("--whole", action="store_true")
     add_data_dir(parser)
 
 
@@ -55,10 +44,8 @@ def run(args: argparse.Namespace) -> int:
         args.file.write_bytes(packed)
     except OSError as error:
         raise CannotWrite(f"{args.file} cannot be written: {error.strerror or error}") from error
-    holds = (
-        "paths, arguments, messages and names of hosts are replaced; names of functions, classes, loaders and phases are not"
-        if args.redact
-        else "it holds paths, arguments, host names and stacks of the run; --redact replaces them"
+    kilobytes = f"{len(packed) / 1e3:,.0f}"
+    print(
+        in_own_language("run-exported", file=str(args.file), kilobytes=kilobytes, redacted=bool(args.redact))
     )
-    print(f"{args.file}: {len(packed) / 1e3:,.0f} kB; {holds}")
     return 0

@@ -24,7 +24,7 @@ from loaderwatch.core.printable import one_line
 from loaderwatch.server.recordings.moving import MovedRun, of_recording, of_store
 from loaderwatch.server.recordings.recording import load
 from loaderwatch.server.store.protocol import RunExists, UnknownRun
-from loaderwatch.texts.formats import duration
+from loaderwatch.texts import in_own_language
 
 _MAGIC: Final = "*?["
 
@@ -35,12 +35,7 @@ class Differs(LoaderwatchError):
 
 def prepare_parser(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments to its parser."""
-    parser.add_argument(
-        "files",
-        metavar="FILE",
-        nargs="+",
-        help="an .lwrec or .duckdb file, a folder of such files, or a pattern such as 'runs/*.duckdb'",
-    )
+    parser.add_argument("files", metavar="FILE", nargs="+")
     add_data_dir(parser)
 
 
@@ -59,7 +54,8 @@ def run(args: argparse.Namespace) -> int:
                 said = _bring(file, place)
             except LoaderwatchError as error:
                 failed += 1
-                print(f"loaderwatch: {file}: not imported: {one_line(str(error))}", file=sys.stderr)
+                why = one_line(str(error))
+                print(in_own_language("file-not-imported", file=str(file), why=why), file=sys.stderr)
                 continue
             print(f"[{number}/{len(files)}] {said}", flush=True)
     return 1 if failed else 0
@@ -109,12 +105,12 @@ def _bring(file: Path, place: Destination) -> str:
         LoaderwatchError: it cannot be read or stored, or a run of its id is there that differs; nothing of it stays.
     """
     if place.holds_file(file):
-        return f"{file.stem}: it lies there already"
+        return in_own_language("file-lies-there", run=file.stem)
     with _opened(file) as moved:
         known = place.fingerprint(moved.run_id)
         if known is not None:
             if known == moved.fingerprint():
-                return f"{_title(moved)}: is there already, with the same content"
+                return in_own_language("run-is-there", run=_title(moved))
             raise Differs(
                 f"run {moved.run_id} is there already and differs; it stays as it is. Delete it first to have this one"
             )
@@ -130,7 +126,7 @@ def _bring(file: Path, place: Destination) -> str:
             arrival.give_up()
             raise
     seconds = (moved.rest.newest_ns - moved.rest.first_ns) / 1e9
-    return f"{_title(moved)}: imported, {duration(seconds)} of training"
+    return in_own_language("run-imported", run=_title(moved), seconds_s=seconds)
 
 
 def _title(moved: MovedRun) -> str:

@@ -15,14 +15,12 @@ from loaderwatch.core.answers.basics import (
     CouplingState,
     Evidence,
     GainOf,
-    Param,
     PlaceState,
     RankMeasure,
     RankStatus,
     RunStatus,
     Severity,
     Stack,
-    Text,
     Unit,
     Verdict,
     VerdictSeverity,
@@ -55,6 +53,7 @@ from loaderwatch.core.answers.runs import (
 )
 from loaderwatch.core.answers.settings import LoaderOption, LoaderSetting, WhatIf
 from loaderwatch.core.answers.timeline import EpochParts, LoaderEpochs, Mark, MarkKind
+from loaderwatch.core.message import Param, Text
 
 __all__ = [
     "Advice",

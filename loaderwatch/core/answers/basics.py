@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, TypeAlias, Union
+from typing import Literal, TypeAlias
 
 import msgspec
+
+from loaderwatch.core.message import Param, Text
 
 RunStatus: TypeAlias = Literal["live", "finished", "hung", "crashed", "lost"]
 AttemptStatus: TypeAlias = Literal["finished", "crashed", "lost"]
@@ -21,18 +22,6 @@ Unit: TypeAlias = Literal["ratio", "s", "count", "bytes", "index", "text", "per_
 CouplingState: TypeAlias = Literal["waiting", "turns", "even", "apart", "unknown", "standing"]
 RankMeasure: TypeAlias = Literal["data_wait_ratio", "step_s", "gpu_utilization_ratio"]
 PlaceState: TypeAlias = Literal["stands", "moving", "ended", "crashed", "unknown"]
-
-
-Param: TypeAlias = Union[bool, int, float, str, Sequence[Union[int, str, "Text"]], "Text", None]
-"""A value in a message: a number in SI units, a name, a list, a choice between variants, or another text."""
-
-
-class Text(msgspec.Struct, frozen=True):
-    """Something to say, in no language yet: a message's id, or one ``part`` of the message, and the values that it needs."""
-
-    id: str
-    params: dict[str, Param] = {}
-    part: str | None = None  # "because", "title"; None is the message itself
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from loaderwatch.core.answers.basics import RunStatus, Text, Unit
+from loaderwatch.core.answers.basics import RunStatus, Unit
+from loaderwatch.core.message import Text
 
 Judgement: TypeAlias = Literal["better", "worse", "changed", "noise", "unknown"]
 """Of a difference: more than noise (``changed`` where neither is better), not more than noise, or too little measured."""

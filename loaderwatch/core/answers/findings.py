@@ -6,8 +6,9 @@ from typing import Literal
 
 import msgspec
 
-from loaderwatch.core.answers.basics import AlertState, Evidence, GainOf, Param, Severity, Stack, Text
+from loaderwatch.core.answers.basics import AlertState, Evidence, GainOf, Severity, Stack
 from loaderwatch.core.answers.comparison import Judgement
+from loaderwatch.core.message import Param, Text
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 
 from loaderwatch.core.answers.basics import CouplingState, PlaceState, Stack
 from loaderwatch.core.facts import PhaseName
+from loaderwatch.core.message import Text
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +60,9 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     power_limit_w: float | None
     sm_clock_hz: float | None
     temperature_c: float | None
-    slowed_by: list[str]  # what holds its clock down
+    slowed_by: list[str]  # what holds its clock down: ``slowed_by_texts`` in English
     processes: list[GpuProcess]
+    slowed_by_texts: list[Text] = []  # none from a server of an older version
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +77,10 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where some ranks stand while a run stands still. ``at``: the line, where that is not what ``stands`` says."""
+    """Where some ranks stand while a run stands still. ``at``: the line, where that is not what ``stands`` says.
+
+    ``stands`` and ``at`` are ``stands_text`` and ``at_text`` in English.
+    """
 
     ranks: list[int]
     state: PlaceState
@@ -84,13 +89,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     at: str | None
     for_s: float | None
     stack: Stack | None
+    stands_text: Text | None = None  # None from a server of an older version
+    at_text: Text | None = None
 
 
 class Coupling(msgspec.Struct, frozen=True, kw_only=True):
     """Which ranks wait for which: ``GET /runs/{run}/coupling``."""
 
     state: CouplingState
-    reason: str
+    reason: str  # ``reason_text`` in English
     source: Literal["measured", "durations"] | None
     iterations: int
     waiting: list[int]
@@ -102,3 +109,4 @@ class Coupling(msgspec.Struct, frozen=True, kw_only=True):
     places: list[Place]
     given_up_in_s: float | None
     timeout_s: float | None
+    reason_text: Text | None = None

@@ -10,11 +10,11 @@ from loaderwatch.core.answers.basics import (
     RankMeasure,
     RankStatus,
     RunStatus,
-    Text,
     Verdict,
     VerdictSeverity,
 )
 from loaderwatch.core.facts import LoaderInfo
+from loaderwatch.core.message import Text
 
 
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +86,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     cpus: int
     usable_cpus: float | None
-    gpu_status: str
+    gpu_status: str  # ``gpu_status_text`` in English
+    gpu_status_text: Text | None = None
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from loaderwatch.core.answers.basics import Text
+from loaderwatch.core.message import Text
 
 
 class LoaderSetting(msgspec.Struct, frozen=True, kw_only=True):

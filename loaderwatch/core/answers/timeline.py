@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from loaderwatch.core.facts import LoaderRole
+from loaderwatch.core.message import Text
 
 MarkKind: TypeAlias = Literal["config", "checkpoint", "evaluation", "attempt", "alert"]
 
@@ -51,5 +52,6 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     began_at: float
     ended_at: float | None  # None: a moment, or not over yet
     ranks: list[int]  # empty: the run
-    text: str
+    text: str  # ``text_text`` in English; the name of a phase or of a loader has no other words
     finding_id: str | None = None  # of an alert
+    text_text: Text | None = None

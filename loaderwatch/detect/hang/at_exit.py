@@ -13,7 +13,7 @@ from typing import Final
 from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import AT_END, SpanInfo, StackDump
 from loaderwatch.detect.finding import Finding, known_evidence, observed
-from loaderwatch.detect.hang.awaited import loader_name, name_of
+from loaderwatch.detect.hang.awaited import loader_evidence, loader_name
 from loaderwatch.detect.hang.excuses import AT_WORK_FACTOR, serves
 from loaderwatch.detect.hang.reasons import blocked
 from loaderwatch.detect.limits import IDLE_CPU_RATIO
@@ -81,7 +81,7 @@ def finding(item: Stuck) -> Finding:
             observed("limit-learned-for-this-phase", item.limit_s, "s"),
             *known_evidence(
                 ("phase", AT_END, "text"),
-                ("loader", name_of(rank, worker) if worker is not None else None, "text"),
+                ("loader", loader_evidence(rank, worker) if worker is not None else None, "text"),
                 ("sample", index, "index"),
                 ("process-state", (worker or span).os_state, "text"),
                 ("waits-in-kernel-function", _wchan(worker or span), "text"),

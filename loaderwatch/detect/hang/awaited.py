@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from loaderwatch.core.answers import Text
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.detect.window import RankWindow
 
-ANY_LOADER = "the loader"
-
-
-def name_of(rank: RankWindow, span: SpanInfo) -> str:
-    """Return the name of the span's loader, as it was attached or found in the script; "the loader" where none is known."""
-    loader = rank.loader(span.loader)
-    return loader.name if loader is not None else ANY_LOADER
-
 
 def loader_name(rank: RankWindow, span: SpanInfo) -> str | None:
-    """Return the name of the span's loader; None where none is known."""
+    """Return the name of the span's loader, as it was attached or found in the script; None where none is known."""
     loader = rank.loader(span.loader)
     return None if loader is None else loader.name
 
@@ -25,15 +18,12 @@ def workers_of(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
     return [w for w in rank.workers if span.loader is None or w.loader in (None, span.loader)]
 
 
+def loader_evidence(rank: RankWindow, span: SpanInfo) -> Text:
+    """Return the span's loader as evidence has it: its name, or "the loader"."""
+    return Text("hang-loader", {"loader": loader_name(rank, span)})
+
+
 def evaluates(rank: RankWindow, span: SpanInfo) -> bool:
     """Whether the span's loader feeds an evaluation: a validation or a test."""
     loader = rank.loader(span.loader)
     return loader is not None and loader.role == "eval"
-
-
-def call_of(rank: RankWindow, span: SpanInfo) -> str:
-    """Return the place in the loop where a process waits, as "next(val_loader)"."""
-    name = name_of(rank, span)
-    return {"iter": f"iter({name})", "teardown": f"the end of an epoch of {name}"}.get(
-        span.phase, f"next({name})"
-    )

@@ -113,7 +113,8 @@ def _desync(positions: list[Position]) -> Finding:
     stands = places_of(positions)
     odd = stands[0].position
     # The same collective from two lines is two, and none of them is complete. A line that is not known tells of no difference.
-    differ = len(stands) > 1 and (len({one.stands for one in stands}) > 1 or all(one.at for one in stands))
+    alike = all(one.stands == stands[0].stands for one in stands)
+    differ = len(stands) > 1 and (not alike or all(one.at for one in stands))
     age_s = max(position.age_s for position in positions)
     places = Text("ranks-in-different-places", {"places": whereabouts(stands), "age_s": age_s})
     if _in_buffer_sync(positions):
@@ -208,7 +209,7 @@ def _crashed(stuck: list[Position], positions: list[Position]) -> Finding | None
 def _ended(stuck: list[Position], outside: list[Position]) -> Finding | None:
     """Explain a wait in a collective for ranks that have ended without an error, or return None."""
     gone = [position for position in outside if position.place == "ended"]
-    if not gone or len(gone) < len(outside) or len({position.stands for position in stuck}) > 1:
+    if not gone or len(gone) < len(outside) or any(position.spot != stuck[0].spot for position in stuck):
         return None
     if not stuck[0].collective:
         return None

@@ -21,7 +21,7 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang import collectives, outside_loops
-from loaderwatch.detect.hang.awaited import evaluates, loader_name, name_of, workers_of
+from loaderwatch.detect.hang.awaited import evaluates, loader_evidence, loader_name, workers_of
 from loaderwatch.detect.hang.excuses import AT_WORK_FACTOR
 from loaderwatch.detect.hang.flight_recorder import recorded
 from loaderwatch.detect.hang.rank_positions import (
@@ -260,8 +260,8 @@ def _evidence(item: Stuck, worker: SpanInfo | None, index: int | None, where: Fr
     return known_evidence(
         ("no-progress-for", item.age_s, "s"),
         ("limit-learned-for-this-phase", item.limit_s, "s"),
-        ("phase", item.span.phase, "text"),
-        ("loader", name_of(item.rank, item.span), "text"),
+        ("phase", Text("phase-name", {"phase": item.span.phase}), "text"),
+        ("loader", loader_evidence(item.rank, item.span), "text"),
         ("batch", item.span.batch, "index"),
         ("sample", index, "index"),
         ("blocked-at", where.text if where else None, "text"),

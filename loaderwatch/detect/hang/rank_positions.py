@@ -11,7 +11,7 @@ from loaderwatch.core.facts import OPEN_SPAN, StackDump
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import observed
-from loaderwatch.detect.hang.awaited import call_of, loader_name
+from loaderwatch.detect.hang.awaited import loader_name
 from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
@@ -31,7 +31,6 @@ from loaderwatch.detect.measures.stacks import (
     user_frame,
 )
 from loaderwatch.detect.window import RankWindow, RunWindow
-from loaderwatch.texts import say
 
 STANDS_AFTER_S: Final = threshold(5.0, "s", "the streamer takes the stack of a span that is this old")
 NCCL_TIMEOUT_S: Final = threshold(600.0, "s", "PyTorch: the default of init_process_group with NCCL")
@@ -47,7 +46,7 @@ STALE_NS: Final = threshold(
 
 
 PositionKind: TypeAlias = Literal["stuck", "outside", "moving", "ended", "crashed", "unknown"]
-_Group: TypeAlias = tuple[PlaceState, str | None, str, str | None]
+_Spot: TypeAlias = tuple[PlaceState, str | None, Text, Text | None]
 """The fields of a Place without its positions: positions that have them in common are in one place."""
 
 
@@ -93,11 +92,6 @@ class Position:
     def line(self) -> Frame | None:
         """Return the line of the user's code at which the rank stands; None where it is in a collective, or no line is known."""
         return None if self.collective or self.place == "ended" else user_frame(self.frames)
-
-    @property
-    def stands(self) -> str:
-        """Return where the rank stands, in English: its collective, the line of the user's code, or its phase."""
-        return say(self.spot)
 
     @property
     def spot(self) -> Text:
@@ -182,8 +176,8 @@ class Place:
 
     state: PlaceState
     collective: str | None
-    stands: str  # in English: "backward", "train.py:31 in prepare", "next(train_loader)"
-    at: str | None  # in English: the line of the user's code, where that is not what ``stands`` says
+    stands: Text  # "backward", "train.py:31 in prepare", "next(train_loader)"
+    at: Text | None  # the line of the user's code, where that is not what ``stands`` says
     positions: tuple[Position, ...]
 
     @property
@@ -210,9 +204,11 @@ class Place:
         return dumps[0] if dumps else None
 
     @property
-    def text(self) -> str:
-        """Return the place with its line of code, in English: "backward (train.py:33 in train)"."""
-        return f"{self.stands} ({self.at})" if self.at else self.stands
+    def text(self) -> Text:
+        """Return the place with its line of code: "backward (train.py:33 in train)"."""
+        if self.at is None:
+            return self.stands
+        return Text("place-with-line", {**self.stands.params, "line": self.at})
 
     @property
     def spot(self) -> Text:
@@ -233,10 +229,15 @@ def places_of(positions: Sequence[Position], odd: int | None = None) -> list[Pla
     The group of the rank ``odd`` comes first, then one that crashed, then the smallest, and of these one in
     no collective before one in some.
     """
-    groups: dict[_Group, list[Position]] = {}
+    groups: list[tuple[_Spot, list[Position]]] = []
     for position in sorted(positions, key=lambda position: position.number):
-        groups.setdefault(_key(position), []).append(position)
-    found = [Place(*key, tuple(group)) for key, group in groups.items()]
+        spot = _spot(position)
+        group = next((group for known, group in groups if known == spot), None)
+        if group is None:
+            groups.append((spot, [position]))
+        else:
+            group.append(position)
+    found = [Place(*spot, tuple(group)) for spot, group in groups]
     return sorted(
         found,
         key=lambda place: (
@@ -249,20 +250,28 @@ def places_of(positions: Sequence[Position], odd: int | None = None) -> list[Pla
     )
 
 
-def _key(position: Position) -> _Group:
+def _spot(position: Position) -> _Spot:
     if position.place in ("crashed", "ended"):
         state: PlaceState = "crashed" if position.place == "crashed" else "ended"
-        return state, None, state, None
+        return state, None, _label(state), None
     if position.place == "unknown":
-        return "unknown", None, "not heard of", None
+        return "unknown", None, _label("unknown"), None
     if position.age_s < STANDS_AFTER_S:
-        return "moving", None, "goes on", None
+        return "moving", None, _label("moving"), None
     span = position.rank.span
     if span is not None and span.phase in LOADER_PHASES:
         where = user_frame(main_frames(_worker_dump(position)))
-        return "stands", None, call_of(position.rank, span), f"worker at {where}" if where else None
+        at = Text("place-line", {"of_worker": True, "line": str(where)}) if where else None
+        call: dict[str, Param] = {"phase": span.phase, "loader": loader_name(position.rank, span)}
+        return "stands", None, _label("loader", **call), at
     where = user_frame(position.frames) if position.collective else None
-    return "stands", position.collective, position.stands, str(where) if where else None
+    line = Text("place-line", {"of_worker": False, "line": str(where)}) if where else None
+    at_line = {} if position.line is None else {"at": str(position.line)}
+    return "stands", position.collective, Text("place-label", {**position.spot.params, **at_line}), line
+
+
+def _label(place: str, **params: Param) -> Text:
+    return Text("place-label", {"place": place, **params})
 
 
 def _worker_dump(position: Position) -> StackDump | None:

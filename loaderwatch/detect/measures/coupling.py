@@ -25,7 +25,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from loaderwatch.core.answers import CouplingState, Share
+from loaderwatch.core.answers import CouplingState, Param, Share, Text
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.threshold import threshold
 from loaderwatch.core.wait_rules import EQUAL_RATIO, LEAST_ITERATIONS, MIRRORED_RATIO
@@ -33,9 +33,8 @@ from loaderwatch.detect.device_clock import gpu_step_of, slack_of
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import Floats, mean
 from loaderwatch.detect.stacking import columns_from, grouped, stacked
-from loaderwatch.detect.text import ranks_phrase
+from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
-from loaderwatch.texts.formats import duration
 
 STRETCHED_TO: Final = threshold(
     32, "iterations", "chosen: where iterations are slow, the look back is stretched to so many"
@@ -81,7 +80,7 @@ class Coupling:
     """
 
     state: CouplingState
-    reason: str = ""
+    reason: Text | None = None
     source: Source | None = None
     iterations: int = 0
     shares: tuple[Share, ...] = ()
@@ -179,7 +178,7 @@ class Comparison:
 
     def _compared(self, limits: Limits) -> Coupling:
         if len(self._ranks) < 2:
-            return Coupling("unknown", "fewer than two ranks are running")
+            return Coupling("unknown", Text("coupling-of-few-ranks"))
         found = self._steps
         if limits.recent_s < self._limits.recent_s:
             found = [
@@ -193,9 +192,9 @@ def _coupling(found: list[_Steps]) -> Coupling:
     if keys.size < LEAST_ITERATIONS:
         without = [steps.rank for steps in found if steps.key.size < LEAST_ITERATIONS]
         if without:
-            who = ranks_phrase(without, len(found))
-            return Coupling("unknown", f"{who} did fewer than {LEAST_ITERATIONS} steps lately")
-        return Coupling("unknown", "the ranks have not done the same batches lately")
+            params: dict[str, Param] = {**who(without, len(found)), "least": LEAST_ITERATIONS}
+            return Coupling("unknown", Text("coupling-of-few-steps", params))
+        return Coupling("unknown", Text("coupling-of-other-batches"))
     return _compare([steps.at(keys) for steps in found])
 
 
@@ -288,10 +287,15 @@ def _compare(ranks: list[_Steps]) -> Coupling:
     typical_s = float(np.median(iteration_s))
     if np.abs(iteration_s - typical_s).max() > EQUAL_RATIO * typical_s:
         quick, slow = int(iteration_s.argmin()), int(iteration_s.argmax())
+        params: dict[str, Param] = {
+            "quick": ranks[quick].rank,
+            "quick_s": float(iteration_s[quick]),
+            "slow": ranks[slow].rank,
+            "slow_s": float(iteration_s[slow]),
+        }
         return Coupling(
             "apart",
-            f"the ranks do not go in step: rank {ranks[quick].rank} takes {duration(iteration_s[quick])} per iteration,"
-            f" rank {ranks[slow].rank} {duration(iteration_s[slow])}",
+            Text("ranks-out-of-step", params),
             iterations=data_s.shape[1],
             shares=_shares(ranks, data_s, step_s, np.zeros_like(data_s)),
         )
@@ -325,7 +329,7 @@ def _compare(ranks: list[_Steps]) -> Coupling:
         return replace(
             base,
             state="apart",
-            reason="no rank's step grows by what another waits for data",
+            reason=Text("waits-not-mirrored"),
             shares=(),
             critical_ratio=math.nan,
         )

@@ -42,6 +42,11 @@ SHARED_SLOW_FACTOR: Final = threshold(
 )
 
 
+def throttle_reasons(bits: int) -> list[Text]:
+    """Return what slows a GPU down by these bits."""
+    return [Text("throttle-reason", {"reason": name}) for bit, name in BAD_REASONS.items() if bits & bit]
+
+
 @dataclass(frozen=True)
 class _Gpu:
     rank: RankWindow
@@ -141,11 +146,7 @@ def _throttled(gpu: _Gpu, gpus: list[_Gpu]) -> Finding:
         confidence=0.9 if slow else 0.6,
         rule="gpu-throttled",
         params={
-            "reasons": [
-                Text("throttle-reason", {"reason": name.replace(" ", "-")})
-                for bit, name in BAD_REASONS.items()
-                if gpu.reasons & bit
-            ],
+            "reasons": throttle_reasons(gpu.reasons),
             "held_ratio": gpu.held_ratio,
             "clock_hz": gpu.clock_hz if known else None,
             "clock_ratio": ratio if known else None,

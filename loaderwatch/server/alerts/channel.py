@@ -21,7 +21,9 @@ from urllib.parse import unquote
 import apprise
 
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.printable import one_line, printable
+from loaderwatch.texts import say
 
 _log = logging.getLogger(__name__)
 
@@ -69,7 +71,7 @@ class Target:
                 "see https://github.com/caronc/apprise/wiki for their forms, e.g. json://host/path for a webhook"
             )
 
-    def send(self, message: Message) -> str | None:
+    def send(self, message: Message) -> Text | None:
         """Send a message; return None if it was delivered, else why not, without what the address holds."""
         with _overheard() as said:
             try:
@@ -80,8 +82,11 @@ class Target:
                     body_format=apprise.NotifyFormat.TEXT,
                 )
             except Exception as fault:  # noqa: BLE001 - 100+ third-party plugins; one that raises must not end the thread
-                return self._reason(f"its Apprise plugin raised {type(fault).__name__}: {fault}")
-        return None if delivered else self._reason(said[-1] if said else "Apprise does not say why")
+                raised: dict[str, Param] = {"error": type(fault).__name__, "said": self._reason(str(fault))}
+                return Text("apprise-plugin-raised", raised)
+        if delivered:
+            return None
+        return Text("as-written", {"text": self._reason(said[-1])}) if said else Text("apprise-says-nothing")
 
     def _reason(self, text: str) -> str:
         for form in (self._address, unquote(self._address)):
@@ -165,7 +170,7 @@ class Channel:
             if why is None:
                 self.sent += 1
                 return
-            _log.warning("notify %s: attempt %d of %d failed: %s", self.label, attempt, _ATTEMPTS, why)
+            _log.warning("notify %s: attempt %d of %d failed: %s", self.label, attempt, _ATTEMPTS, say(why))
             if attempt == _ATTEMPTS or self._stopping.wait(backoff_s):
                 break
             backoff_s *= 2

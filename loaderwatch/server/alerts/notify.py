@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.answers import Text
-from loaderwatch.core.language import own_language
 from loaderwatch.server.alerts.book import Alert
 from loaderwatch.server.alerts.channel import FIRST_BACKOFF_S, Channel, Kind, Message, Target
 from loaderwatch.server.alerts.recipients import Recipient, Recipients, Terms
 from loaderwatch.server.alerts.run_addresses import RunAddresses
-from loaderwatch.texts import say
+from loaderwatch.texts import own_language, say
 
 _log = logging.getLogger(__name__)
 
@@ -148,14 +147,14 @@ class Notifier:
             self._of_run[run_id] = found
         return bool(given)
 
-    def troubles(self, run_id: str) -> list[str]:
+    def troubles(self, run_id: str) -> list[Text]:
         """Return what is wrong with the addresses that a run gave: a line for its stderr, once for each."""
         lines = []
         for address in self._of_run.get(run_id, ()):
             one = self._addressees[address]
             if one.channel.refused is not None and run_id not in one.refusal_said:
                 one.refusal_said.add(run_id)
-                lines.append(f"{one.channel.refused}. Nobody is told of this run there")
+                lines.append(Text("address-refused", {"why": one.channel.refused}))
         return lines
 
     def forget(self, run_id: str) -> None:

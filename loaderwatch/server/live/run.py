@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from loaderwatch.core import answers
-from loaderwatch.core.answers import RunStatus, Summary, Verdict
+from loaderwatch.core.answers import RunStatus, Summary, Text, Verdict
 from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.core.wire import Closing, Envelope, Receipt
 from loaderwatch.detect.detectors import detect
@@ -33,7 +33,7 @@ from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.replay import complete, rebuild
-from loaderwatch.texts import SOURCE
+from loaderwatch.texts import SOURCE, say
 
 _log = logging.getLogger(__name__)
 
@@ -195,12 +195,12 @@ class LiveRun:
         self._closing_handed_at = now
         return closing(SOURCE)  # the process puts English words of its own before and after it
 
-    def say(self, text: str) -> None:
+    def say(self, text: Text) -> None:
         """Leave a line for the stderr of the lowest rank."""
         window = self.window()
         process = None if window is None else _speaker(window)
         if process is not None:
-            self._commands.leave(process, lambda _: f"loaderwatch: {text}")
+            self._commands.leave(process, partial(say, Text("job-line", {"line": text})))
 
     # -- from a worker thread ------------------------------------------------------------------------------------
 

@@ -325,8 +325,8 @@ class LiveRuns:
     async def _detect(self, live: LiveRun) -> None:
         announcements = await self._in_thread(live.detect, time.time_ns())
         live.notifies = self._notifier.learn(live.run_id)
-        for line in self._notifier.troubles(live.run_id):
-            live.say(line)
+        for trouble in self._notifier.troubles(live.run_id):
+            live.say(trouble)
         self._tell(live, announcements)
         if announcements or live.ended or not live.has_news:
             await self._look(live)  # new findings are shown at once, other changes with the next look

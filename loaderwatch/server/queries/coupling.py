@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from loaderwatch.core import answers
+from loaderwatch.core.answers import Text
 from loaderwatch.core.from_records import from_records
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
 from loaderwatch.detect.measures.coupling import Coupling
 from loaderwatch.detect.measures.critical_path import with_open_iteration
 from loaderwatch.server.alerts.book import stack_of
+from loaderwatch.texts import say
 
 
 def coupling_of(run: RunEvidence) -> answers.Coupling:
@@ -18,12 +20,14 @@ def coupling_of(run: RunEvidence) -> answers.Coupling:
 
     The iterations are those of the last half minute, as on the tiles, with the one that goes on.
     """
-    found = run.recent_coupling or Coupling("unknown", "the run has a single rank")
+    found = run.recent_coupling or Coupling("unknown", Text("coupling-of-one-rank"))
     found = with_open_iteration(run.window, found, run.use)
     standing = places(run)
     going = from_records(
         answers.Coupling,
         found,
+        reason="" if found.reason is None else say(found.reason),
+        reason_text=found.reason,
         waiting=list(found.waiting),
         waited_for=list(found.waited_for),
         ranks=list(found.shares),
@@ -40,6 +44,7 @@ def coupling_of(run: RunEvidence) -> answers.Coupling:
         going,
         state="standing",
         reason="",
+        reason_text=None,
         waiting=waiting,
         waited_for=others if waiting else [],
         wait_s=max((place.position.age_s for place in standing if place.collective), default=None),
@@ -54,6 +59,10 @@ def _place(place: Place) -> answers.Place:
     return from_records(
         answers.Place,
         place,
+        stands=say(place.stands),
+        stands_text=place.stands,
+        at=None if place.at is None else say(place.at),
+        at_text=place.at,
         for_s=place.position.age_s if place.state == "stands" else None,
         stack=None if place.dump is None else stack_of(place.dump),
     )

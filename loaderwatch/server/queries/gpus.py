@@ -7,8 +7,9 @@ from itertools import islice
 from loaderwatch.core import answers
 from loaderwatch.core.facts import GpuState
 from loaderwatch.core.from_records import from_records
-from loaderwatch.core.records import BAD_REASONS
+from loaderwatch.detect.slow_step.weak_gpu import throttle_reasons
 from loaderwatch.detect.window import HostWindow, RunWindow
+from loaderwatch.texts import say
 
 
 def gpus_in(window: RunWindow, host: str | None, limit: int | None) -> list[answers.Gpu]:
@@ -33,6 +34,7 @@ def gpus_of(host: HostWindow) -> list[answers.Gpu]:
     found = []
     for info in host.gpus[: len(ranks)]:  # further entries are of further ranks on the same GPUs
         state = states.get(info.gpu) or GpuState(gpu=info.gpu)
+        slowed_by = throttle_reasons(state.throttle_reasons or 0)
         found.append(
             from_records(
                 answers.Gpu,
@@ -41,7 +43,8 @@ def gpus_of(host: HostWindow) -> list[answers.Gpu]:
                 host,
                 host=host.info.name,
                 ranks=ranks[info.gpu],
-                slowed_by=[name for bit, name in BAD_REASONS.items() if (state.throttle_reasons or 0) & bit],
+                slowed_by=[say(reason) for reason in slowed_by],
+                slowed_by_texts=slowed_by,
                 processes=[from_records(answers.GpuProcess, process) for process in state.processes],
             )
         )

@@ -13,9 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from loaderwatch.core import answers
-from loaderwatch.core.answers import Mark, MarkKind
+from loaderwatch.core.answers import Mark, MarkKind, Param, Text
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo
+from loaderwatch.detect.finding import text_of
 from loaderwatch.server.store.protocol import Store
+from loaderwatch.texts import say
 
 SETTINGS: Final = (
     *("batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order"),
@@ -90,12 +92,9 @@ class _Told:
             before = made.predecessor(t_ns, loader)
         changed = _changes(before, loader) if before is not None else []
         if changed:
-            by = (
-                "autotune, "
-                if before is not None and loader.autotuned not in (None, before.autotuned)
-                else ""
-            )
-            self.changes.append(_moment("config", t_ns, [rank], f"{name}: {by}{', '.join(changed)}"))
+            tuned = before is not None and loader.autotuned not in (None, before.autotuned)
+            params: dict[str, Param] = {"loader": name, "tuned": tuned, "changes": ", ".join(changed)}
+            self.changes.append(_moment("config", t_ns, [rank], Text("mark-of-settings", params)))
 
     def phase(self, rank: int, index: int, t_ns: int) -> str | None:
         """Return the name of a phase of the process that ran then."""
@@ -138,7 +137,12 @@ def marks_of(
         *_phases(store, run_id, told, rank, start_ns, end_ns),
         *_evaluations(store, run_id, told, rank),
         *(
-            _moment("attempt", t_ns, [], f"attempt {run.attempt - len(begins_ns) + 1 + at} begins")
+            _moment(
+                "attempt",
+                t_ns,
+                [],
+                Text("mark-of-attempt", {"attempt": run.attempt - len(begins_ns) + 1 + at}),
+            )
             for at, t_ns in enumerate(begins_ns)
         ),
         *_alerts(findings, rank),
@@ -152,8 +156,8 @@ def marks_of(
     return sorted(inside, key=lambda mark: mark.began_at)[-limit:]
 
 
-def _moment(kind: MarkKind, t_ns: int, ranks: list[int], text: str) -> Mark:
-    return Mark(kind=kind, began_at=t_ns / 1e9, ended_at=None, ranks=ranks, text=text)
+def _moment(kind: MarkKind, t_ns: int, ranks: list[int], text: Text) -> Mark:
+    return Mark(kind=kind, began_at=t_ns / 1e9, ended_at=None, ranks=ranks, text=say(text), text_text=text)
 
 
 def _phases(
@@ -197,6 +201,7 @@ def _alerts(findings: Iterable[answers.Finding], rank: int | None) -> Iterator[M
                 ended_at=one.ended_at,
                 ranks=[] if one.rank is None else [one.rank],
                 text=one.title,
+                text_text=text_of(one, "title"),
                 finding_id=one.id,
             )
 

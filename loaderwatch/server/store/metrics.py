@@ -57,7 +57,7 @@ _PHASE_SUM: Final = " - ".join(f"coalesce({phase}, 0)" for phase in _PHASES)
 _POWER_CAP: Final = 0x04  # a limit that was set, and no fault
 _SLOWED_BY: Final = {
     **{
-        f"slowed_{name.removesuffix(' slowdown').replace(' ', '_')}": bit for bit, name in BAD_REASONS.items()
+        f"slowed_{name.removesuffix('-slowdown').replace('-', '_')}": bit for bit, name in BAD_REASONS.items()
     },
     "slowed_power_cap": _POWER_CAP,
 }

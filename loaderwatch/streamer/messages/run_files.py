@@ -14,8 +14,9 @@ import msgspec
 
 from loaderwatch.core.config import Settings
 from loaderwatch.core.files import write_atomically
+from loaderwatch.core.message import Text
 from loaderwatch.core.wire import CLOSED_NAME, CLOSING_NAME, QUIET_S, Closing, Receipt
-from loaderwatch.streamer.upload import Trouble
+from loaderwatch.texts import say
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ class RunFiles:
         self._mark = self._look()  # which version of the addresses there is
         self._missed_since: float | None = None
         self._missed_said = False
-        self.troubles: deque[Trouble] = deque(maxlen=10)
+        self.troubles: deque[Text] = deque(maxlen=10)
 
     def take(self, receipt: Receipt) -> None:
         """Take in a server's answer: whether it has the addresses, and what to say at the end."""
@@ -73,13 +74,9 @@ class RunFiles:
         if self._missed_said or now - self._missed_since <= KNOWN_WITHIN_S:
             return
         self._missed_said = True
-        text = (
-            "nobody will be told at the addresses of this run (attach(notify=), LOADERWATCH_NOTIFY): its server is not that of"
-            f" {self._settings.data_dir}, or is of an older version, and takes no addresses over the network. Start that server"
-            " with --notify, or write the addresses into its config.toml"
-        )
-        log.warning("%s", text)
-        self.troubles.append(Trouble(text))
+        trouble = Text("addresses-not-told", {"data_dir": str(self._settings.data_dir)})
+        log.warning("%s", say(trouble))
+        self.troubles.append(trouble)
 
     def _write(self, closing: Closing) -> None:
         try:

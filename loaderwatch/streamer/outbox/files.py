@@ -17,6 +17,7 @@ import msgspec
 
 from loaderwatch.core.config import Settings
 from loaderwatch.core.files import DRAFT, free_path, private_folder, read_own, write_atomically
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.wire import decode_json
 
 log = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class OutboxFiles:
     def __init__(self, folder: Path, spare: Path | None) -> None:
         self.folder = folder
         self.spare = spare
-        self.troubles: deque[str] = deque(maxlen=10)  # faults that a person must be told of
+        self.troubles: deque[Text] = deque(maxlen=10)  # faults that a person must be told of
         self._failing = False
         self._unremoved: list[Path] = []  # files that a read-only disk did not let us remove
         self._said_at = -SAY_AGAIN_S
@@ -222,7 +223,9 @@ class OutboxFiles:
             log.warning("%s cannot be written: %s", folder, error)
         if time.monotonic() - self._said_at > SAY_AGAIN_S:
             self._said_at = time.monotonic()
-            self.troubles.append(
-                f"cannot write to {folder} ({error.strerror}): what waits for the server is kept in shared memory, and beyond"
-                f" {MAX_SPARE_BYTES >> 20} MB it is lost and counted. Free some space there; nothing needs to be restarted"
-            )
+            trouble: dict[str, Param] = {
+                "folder": str(folder),
+                "why": error.strerror,
+                "most_megabytes": MAX_SPARE_BYTES >> 20,
+            }
+            self.troubles.append(Text("outbox-not-written", trouble))

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.core.facts import GpuInfo, GpuState, ProcessInfo
+from loaderwatch.core.message import Text
 from loaderwatch.core.records import Row, Values, pack_row
 from loaderwatch.core.system import pid_in_use
 from loaderwatch.streamer.samplers.nvml import (
@@ -38,14 +39,13 @@ RESOLVE_SOON_S: Final = 1.0  # for the first seconds of a training process, whic
 SOON_FOR_S: Final = 10.0
 OPEN_AGAIN_S: Final = 60.0
 MAX_ROWS: Final = 20_000
-OFF: Final = "GPU charts are off; waits are measured in the training loop"
 
 
 class GpuSampler:
     """``start`` it, tell it with ``follow`` which processes matter, and ``take_rows`` of the table "gpus"."""
 
     def __init__(self) -> None:
-        self.status = ""
+        self.off: Text | None = None  # why there are no GPU charts
         self._lock = threading.Lock()
         self._rows: deque[tuple[int, Values]] = deque(maxlen=MAX_ROWS)
         self._infos: list[GpuInfo] = []
@@ -129,19 +129,19 @@ class GpuSampler:
             self._sample_for_good()
         except Exception as error:
             log.exception("GPU sampling ended")
-            self.status = f"reading the NVIDIA driver failed ({type(error).__name__}: {error}): {OFF}"
+            self.off = _off("reading-fails", f"{type(error).__name__}: {error}")
 
     def _sample_for_good(self) -> None:
         while not self._stop_asked.is_set():
             try:
                 open_nvml()
             except NvmlMissing as missing:
-                self.status = f"{missing}: {OFF}"
+                self.off = _off(missing.why, missing.said)
                 if missing.forever:
                     return
                 self._stop_asked.wait(OPEN_AGAIN_S)
                 continue
-            self.status = ""
+            self.off = None
             self._sample_until_stopped()
 
     def _sample_until_stopped(self) -> None:
@@ -189,11 +189,12 @@ class GpuSampler:
             states.append(device.take_state(index, ours))
         self._devices, self._ranks = devices, ranks
         if not devices:
-            self.status = f"the NVIDIA driver shows no GPU to this process: {OFF}"
+            self.off = _off("no-gpu")
         elif all(device.lost for device in devices):
-            self.status = f"{devices[0].trouble or 'the GPU does not answer'}: {OFF}"
+            trouble = devices[0].trouble
+            self.off = _off("gpu-fails", trouble, devices[0].uuid) if trouble else _off("no-answer")
         else:
-            self.status = ""
+            self.off = None
         first = [
             _info(index, device, ranks[index][0][0] if index in ranks else None)
             for index, device in enumerate(devices)
@@ -232,6 +233,10 @@ class GpuSampler:
                             self._used[rank] = ratio
                             alone = len(self._ranks[index]) == 1 and not values.get("other_pids")
                             self._streams.see(rank, now, ratio, alone=alone)
+
+
+def _off(why: str, error: str | None = None, gpu: str | None = None) -> Text:
+    return Text("gpu-charts-off", {"why": why, "error": error, "gpu": gpu})
 
 
 def _info(index: int, device: Device, rank: int | None) -> GpuInfo:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import psutil
 
 from loaderwatch.core.facts import HostInfo
+from loaderwatch.core.message import Text
 from loaderwatch.core.records import Values
 from loaderwatch.core.system import PROC, boot_id
 from loaderwatch.streamer.samplers.cgroup import (
@@ -25,6 +26,7 @@ from loaderwatch.streamer.samplers.cgroup import (
 from loaderwatch.streamer.samplers.disks import DiskSampler
 from loaderwatch.streamer.samplers.process import affinity_count
 from loaderwatch.streamer.samplers.procfs import PAGE_BYTES
+from loaderwatch.texts import say
 
 _T = TypeVar("_T")
 
@@ -78,8 +80,8 @@ class HostSampler:
             boot_id=boot_id(proc_root),
         )
 
-    def info(self, gpu_status: str) -> HostInfo:
-        """Return the facts of the host, which hardly change."""
+    def info(self, gpu_off: Text | None) -> HostInfo:
+        """Return the facts of the host, which hardly change; ``gpu_off`` says why there are no GPU charts."""
         static, filling = self._static, self._filling.filling
         return HostInfo(
             name=static.name,
@@ -88,7 +90,8 @@ class HostSampler:
             memory_bytes=static.memory_bytes,
             shm_bytes=static.shm_bytes,
             boot_id=static.boot_id,
-            gpu_status=gpu_status,
+            gpu_status="" if gpu_off is None else say(gpu_off),
+            gpu_status_text=gpu_off,
             filling_disk=filling.path if filling else None,
         )
 

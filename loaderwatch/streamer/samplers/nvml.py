@@ -41,11 +41,14 @@ GONE: Final = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_
 
 
 class NvmlMissing(Exception):
-    """NVML cannot be used; the text says why. ``forever`` means that this will not change while this process lives."""
+    """NVML cannot be used, for a reason ``why`` of the message ``gpu-charts-off``; ``said`` is what NVML itself says.
 
-    def __init__(self, why: str, *, forever: bool) -> None:
-        super().__init__(why)
-        self.forever = forever
+    ``forever`` means that this will not change while this process lives.
+    """
+
+    def __init__(self, why: str, said: str | None = None, *, forever: bool) -> None:
+        super().__init__(why, said)
+        self.why, self.said, self.forever = why, said, forever
 
 
 def open_nvml() -> None:
@@ -58,8 +61,8 @@ def open_nvml() -> None:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         if error.value == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
-            raise NvmlMissing("no NVIDIA driver on this host", forever=True) from error
-        raise NvmlMissing(f"the NVIDIA driver does not work ({error})", forever=False) from error
+            raise NvmlMissing("no-driver", forever=True) from error
+        raise NvmlMissing("driver-fails", str(error), forever=False) from error
 
 
 def same_uuid(nvml_uuid: str, other: str) -> bool:
@@ -284,7 +287,7 @@ class Device:
             if error.value in GONE:
                 if not self.lost:
                     log.warning("GPU %s: %s", self.uuid, error)
-                self.lost, self.trouble = True, f"GPU {self.uuid}: {error}"
+                self.lost, self.trouble = True, str(error)
             elif error.value in UNSUPPORTED:
                 if retry_at is None:
                     log.info("GPU %s does not tell its %s: %s", self.uuid, name, error)

@@ -66,3 +66,5 @@ found-at-work =
 # What to do about a thread that holds the interpreter.
 work-in-another-process = Do that work in a process of its own (ProcessPoolExecutor, multiprocessing), or with code that lets go of the interpreter
     (NumPy, PyTorch, a compiled library). Fewer or shorter runs of it help as well; more threads do not.
+# What a process does, as loaderwatch names it.
+phase-name = { $phase }

@@ -39,6 +39,20 @@ loader-call = { $phase ->
         [teardown] the end of an epoch of { hang-loader }
        *[next] next({ hang-loader })
     }
+# Where ranks stand, in a list: as rank-place, and what else is known of a rank.
+place-label = { $place ->
+        [crashed] crashed
+        [ended] ended
+        [unknown] not heard of
+        [moving] goes on
+        [loader] { loader-call }
+       *[other] { rank-place }
+    }
+place-line = { $of_worker ->
+        [yes] worker at { $line }
+       *[no] { $line }
+    }
+place-with-line = { place-label } ({ $line })
 # Who stands where is one of ranks-stand, or several of them joined by next-place and last-place. $at_line: whether $place is a line of code.
 ranks-stand = { $at_line ->
         [yes] { hang-ranks } ({ $place })

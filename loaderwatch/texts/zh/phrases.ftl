@@ -54,3 +54,14 @@ found-at-work =
            *[no] 训练线程
         }工作时停在 { $line }，见其堆栈。
 work-in-another-process = 把这项工作放进单独的进程（ProcessPoolExecutor、multiprocessing），或改用会释放解释器的代码（NumPy、PyTorch、编译库）。减少次数或缩短时间也有帮助；增加线程则没有。
+phase-name = { $phase ->
+        [wait] 等待
+        [step] 训练步
+        [forward] 前向
+        [backward] 反向
+        [optimizer] 优化器
+        [teardown] 收尾
+        [idle] 空闲
+        [outside] 循环之外
+       *[other] { $phase }
+    }

@@ -26,6 +26,38 @@ loader-call = { $phase ->
         [teardown] { " " }{ hang-loader } 的 epoch 结束处
        *[next] { " " }next({ hang-loader }) 中
     }
+place-label = { $place ->
+        [crashed] 已崩溃
+        [ended] 已结束
+        [unknown] 没有消息
+        [moving] 仍在运行
+        [collective] { $collective ->
+            [buffer-sync] the forward pass's buffer sync
+            [backward] 反向
+           *[other] { $collective }
+        }
+        [line] { $at }
+        [loader] { $phase ->
+            [iter] iter({ hang-loader })
+            [teardown] { hang-loader } 的 epoch 结束
+           *[next] next({ hang-loader })
+        }
+        [exit] Python 的退出阶段（等待其线程和子进程）
+        [outside] 循环之外的代码
+       *[phase] { $phase ->
+            [step] 它的训练步
+           *[other] 它的{ phase-name }
+        }
+    }
+place-line = { $of_worker ->
+        [yes] worker 在 { $line }
+       *[no] { $line }
+    }
+# 名称是拉丁字母时，括号用半角。
+place-with-line = { $collective ->
+        [backward] { place-label }（{ $line }）
+       *[other] { place-label } ({ $line })
+    }
 ranks-stand = { hang-ranks } { $place }
 next-place = { $place }；{ $after }
 last-place = { $place }；{ $after }

@@ -17,6 +17,7 @@ from loaderwatch.cli.run_source import (
 )
 from loaderwatch.server.recordings.recording import pack
 from loaderwatch.server.store.duckdb import DuckDBStore
+from loaderwatch.texts import say
 from tests.fakes.runs import SECOND, T0, envelope, steps
 from tests.fakes.serving import serving
 
@@ -53,7 +54,7 @@ def test_a_recording_is_what_its_file_holds(kept: Path, tmp_path: Path) -> None:
     with open_run(str(file), None) as source:
         assert isinstance(source, RecordedRun)
         assert source.recording(1.0) == recorded
-        assert source.title == "train.py (older), recorded in older.lwrec"
+        assert say(source.title) == "train.py (older), recorded in older.lwrec"
 
 
 def test_the_server_is_asked_where_there_is_one(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

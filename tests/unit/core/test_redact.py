@@ -22,6 +22,7 @@ from loaderwatch.core.facts import (
     SpanInfo,
     StackDump,
 )
+from loaderwatch.core.message import Text
 from loaderwatch.core.redact import KEY_BYTES, Redaction, last_words, load_key
 from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.detect.measures.stacks import in_loop_of, main_frames, user_frame
@@ -43,7 +44,8 @@ def made(**more: object) -> Envelope:
     facts: dict[str, object] = {
         "run_id": "r", "run_name": "mine", "stream": "s", "seq": 1, "made_ns": 1,
         "host": HostInfo(
-            name="gpu01", cpus=8, gpu_status="no driver (/opt/zq/libnvidia-ml.so.1 not found)", filling_disk="/mnt/zq"
+            name="gpu01", cpus=8, gpu_status="no driver (/opt/zq/libnvidia-ml.so.1 not found)", filling_disk="/mnt/zq",
+            gpu_status_text=Text("gpu-charts-off", {"error": "no /opt/zq/libnvidia-ml.so.1", "gpu": Text("zq"), "n": 3}),
         ),
     }  # fmt: skip
     return Envelope(**(facts | more))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ import pytest
 
 from loaderwatch.core.environment_variables import DEMO_GPUS
 from loaderwatch.demo import gpu
+from loaderwatch.texts import say
 from tests.waiting import PATIENCE_S
 
 
@@ -20,8 +21,8 @@ def test_without_a_compiler_the_ranks_go_on_and_gpu_charts_are_off(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     simulation = gpu.prepare(tmp_path / "gpus", 2)
-    assert simulation.notice.startswith("GPU charts are off: ")
-    assert "no C compiler" in simulation.notice
+    assert say(simulation.notice).startswith("GPU charts are off: ")
+    assert "no C compiler" in say(simulation.notice)
     # No library takes NVML's place, and nothing is listed as a GPU; a rank still has somewhere to say that it computes.
     assert dict(simulation.environ) == {DEMO_GPUS.name: str(tmp_path / "gpus")}
     assert list((tmp_path / "gpus").iterdir()) == []

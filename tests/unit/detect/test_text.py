@@ -1,17 +1,12 @@
-"""Numbers of things and ranks as people read them."""
+"""Ranks as messages take them."""
 
 from __future__ import annotations
 
 import pytest
 
 from loaderwatch.core.answers import Text
-from loaderwatch.detect import text as phrases
+from loaderwatch.detect.text import who
 from loaderwatch.texts import say
-
-
-def test_count() -> None:
-    assert phrases.count(1, "batch") == "1 batch"
-    assert phrases.count(2, "batch") == "2 batches"
 
 
 @pytest.mark.parametrize(
@@ -24,6 +19,5 @@ def test_count() -> None:
         ([0], 1, "Training"),
     ],
 )
-def test_ranks_are_said_alike_in_code_and_in_messages(ranks: list[int], world: int, said: str) -> None:
-    assert phrases.ranks_phrase(ranks, world) == said
-    assert say(Text("who", phrases.who(ranks, world))) == said
+def test_ranks_are_the_subject_of_a_sentence(ranks: list[int], world: int, said: str) -> None:
+    assert say(Text("who", who(ranks, world))) == said

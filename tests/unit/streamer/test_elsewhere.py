@@ -64,7 +64,7 @@ def test_the_host_says_little_and_never_zero(monkeypatch: pytest.MonkeyPatch) ->
     assert 0 < float(row["cpu_ratio"] or 0) <= 1
     ratio = float(row["streamer_cpu_ratio"] or 0)
     assert burnt <= 0.3 * ratio <= time.process_time(), "what it burnt, and no more than it ever used"
-    info = sampler.info("")
+    info = sampler.info(None)
     assert (info.memory_bytes, info.shm_bytes, info.boot_id) == (known["memory_total_bytes"], None, None)
 
 

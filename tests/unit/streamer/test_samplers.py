@@ -501,7 +501,7 @@ def test_the_host_row_from_a_made_tree(tmp_path: Path, monkeypatch: pytest.Monke
     assert row["disk_write_bytes_per_s"] == 0
     assert row["network_rx_bytes_per_s"] == 2000
     assert row["refault_bytes_per_s"] == 100 * os.sysconf("SC_PAGE_SIZE")
-    assert sampler.info("").usable_cpus == 0.5
+    assert sampler.info(None).usable_cpus == 0.5
 
 
 def test_an_empty_tree_is_unknown_not_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

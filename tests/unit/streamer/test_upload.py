@@ -21,6 +21,7 @@ from loaderwatch.streamer.outbox.files import StreamState, load_state, new_strea
 from loaderwatch.streamer.outbox.outbox import Outbox
 from loaderwatch.streamer.server_finder import ServerFinder
 from loaderwatch.streamer.upload import Uploader, jittered, parse_retry_after
+from loaderwatch.texts import say
 from tests.fakes.receiver import TOKEN, Receiver
 from tests.waiting import PATIENCE_S
 
@@ -77,7 +78,7 @@ def test_plain_http_to_another_machine_is_said_once(data_dir: Path, url: str, re
     finder.find()
     finder.find()
     assert len(finder.troubles) == said
-    assert all("https" in trouble.text for trouble in finder.troubles)
+    assert all("https" in say(trouble) for trouble in finder.troubles)
 
 
 def test_a_server_is_started_later_on_a_full_machine(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

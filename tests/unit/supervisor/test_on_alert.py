@@ -14,6 +14,7 @@ import pytest
 
 from loaderwatch.core.client import Client
 from loaderwatch.supervisor.on_alert import MOST_COMMANDS, AlertCommand, AlertTeller, as_json, run_command
+from loaderwatch.texts import say
 from tests.unit.supervisor.test_hang import HANG
 from tests.waiting import wait_until
 
@@ -93,13 +94,16 @@ def test_a_commands_failure_is_told_in_words(command: str, failure: str | None) 
     found = run_command(command, b"{}", os.environ)
     assert (found is None) == (failure is None)
     if failure is not None and "no-such-program" not in failure:
-        assert found == failure
+        assert found is not None
+        assert say(found) == f"--on-alert {command!r} {failure}"
 
 
 def test_a_command_that_does_not_end_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     command = f"trap '' TERM; sleep 3601 & echo $$ $! > {pids}; wait"
-    assert run_command(command, b"{}", os.environ, timeout_s=2.0) == "was killed after 2 s"
+    found = run_command(command, b"{}", os.environ, timeout_s=2.0)
+    assert found is not None
+    assert say(found) == f"--on-alert {command!r} was killed after 2 s"
     for pid in map(int, pids.read_text().split()):
         wait_until("it is gone", lambda pid=pid: not psutil.pid_exists(pid))  # type: ignore[misc]
 

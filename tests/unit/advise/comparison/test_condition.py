@@ -7,6 +7,7 @@ import pytest
 from loaderwatch.advise.comparison.compare import comparison
 from loaderwatch.advise.comparison.condition import parse
 from loaderwatch.core.errors import ConfigError
+from loaderwatch.texts import say
 from tests.unit.advise.comparison.test_compare import observed
 
 SLOWER = comparison(observed("a", 12.0, wait=0.05), observed("b", 9.0, wait=0.3))
@@ -20,7 +21,7 @@ SLOWER = comparison(observed("a", 12.0, wait=0.05), observed("b", 9.0, wait=0.3)
 def test_it_holds(text: str) -> None:
     why = parse(text).broken_by(SLOWER)
     assert why is not None
-    assert why.startswith(f"{' '.join(text.split())}: ")
+    assert say(why).startswith(f"Failed: {' '.join(text.split())}: ")
 
 
 @pytest.mark.parametrize("text", ["data_wait_ratio > 0.5", "steps_per_s.change < -50%", "steps_per_s < 8"])
@@ -29,10 +30,9 @@ def test_it_does_not(text: str) -> None:
 
 
 def test_what_is_not_known_fails() -> None:
-    assert (
-        parse("gpu_starved_ratio > 0.1").broken_by(SLOWER)
-        == "gpu_starved_ratio > 0.1: gpu_starved_ratio is not known"
-    )
+    why = parse("gpu_starved_ratio > 0.1").broken_by(SLOWER)
+    assert why is not None
+    assert say(why) == "Failed: gpu_starved_ratio > 0.1: gpu_starved_ratio is not known"
 
 
 def test_a_change_within_the_noise_does_not_fail() -> None:

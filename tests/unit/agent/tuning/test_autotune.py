@@ -10,6 +10,7 @@ import pytest
 
 from loaderwatch.agent.tuning.autotune import Planner, free_cpus
 from loaderwatch.agent.tuning.measured import Measured
+from loaderwatch.core.message import Text
 from loaderwatch.core.system import usable_cpus
 from loaderwatch.pipeline.simulation import Pipeline, Setting, iteration_s
 
@@ -66,7 +67,9 @@ def test_workers_that_need_a_cpu_stay_within_the_cpus() -> None:
 
 
 def test_no_move_into_too_little_memory() -> None:
-    planner = Planner(why_no_room=lambda setting, _: "no memory" if setting.num_workers > 2 else None)
+    planner = Planner(
+        why_no_room=lambda setting, _: Text("no-room-in-memory") if setting.num_workers > 2 else None
+    )
     assert workers(settle(planner, Setting(1), passes=3)) == [1, 2, 2, 2]
 
 

@@ -11,6 +11,7 @@ from loaderwatch.agent.tuning.room import why_no_room
 from loaderwatch.agent.tuning.search import Setting
 from loaderwatch.core.facts import LoaderTrial
 from loaderwatch.core.system import free_memory_bytes
+from loaderwatch.texts import say
 
 
 def last(**more: int) -> LoaderTrial:
@@ -27,23 +28,22 @@ def test_memory() -> None:
     free = free_memory_bytes()
     found = why_no_room(Setting(4), last(worker_bytes=free // 3))
     assert found is not None
-    assert found.startswith("4 workers would take")
-    assert found.endswith("GB of free memory")
+    assert say(found).startswith("4 workers would take")
+    assert say(found).endswith("GB of free memory")
 
 
 def test_shared_memory() -> None:
     found = why_no_room(Setting(4, 8), last(batch_bytes=2**40))
     assert found is not None
-    assert "4 workers with prefetch_factor=8 would hold" in found
+    assert "4 workers with prefetch_factor=8 would hold" in say(found)
 
 
 def test_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "descriptor_limit", lambda: 64)
     assert why_no_room(Setting(4), last()) is None
-    assert (
-        why_no_room(Setting(16), last())
-        == "16 workers would take most of the 64 files that this process may open"
-    )
+    found = why_no_room(Setting(16), last())
+    assert found is not None
+    assert say(found) == "16 workers would take most of the 64 files that this process may open"
 
 
 def test_a_container_has_less(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from loaderwatch.agent.tuning.search import FED_RATIO, OutOfTime, Search, Setting, choose
 from loaderwatch.core.facts import LoaderTrial
+from loaderwatch.core.message import Text
 
 
 def trial(setting: Setting, speed: float, wait_ratio: float | None = None) -> LoaderTrial:
@@ -40,8 +41,8 @@ def search(
             return trial(setting, 1 / slept_s, waits(setting))
         return trial(setting, speed(setting.workers))
 
-    def refuse(setting: Setting, _: LoaderTrial | None) -> str | None:
-        return "there was no room" if setting.workers > room else None
+    def refuse(setting: Setting, _: LoaderTrial | None) -> Text | None:
+        return Text("no-room-for-files") if setting.workers > room else None
 
     made = Search(Setting(now), attempt, refuse, step_s=step_s, most=most)
     made.run()
@@ -95,13 +96,13 @@ def test_more_workers_are_tried_where_no_cushion_helps() -> None:
 def test_a_setting_without_room_is_not_tried() -> None:
     made = search(lambda workers: 10.0 * max(1, workers), room=5)
     assert max(one.num_workers for one in made.trials) <= 5
-    assert made.stopped == "there was no room"
+    assert made.stopped == Text("no-room-for-files")
     assert advised(made) == Setting(4, 2)
 
 
 def test_when_the_time_is_up_what_is_known_counts() -> None:
     made = search(lambda workers: 10.0 * max(1, workers), tries=4)
-    assert made.stopped == "the time was up"
+    assert made.stopped == Text("time-was-up")
     assert advised(made) == Setting(4, 2)
 
 

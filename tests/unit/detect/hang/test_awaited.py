@@ -12,6 +12,7 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import places
 from loaderwatch.detect.limits import Limits
+from loaderwatch.texts import say
 from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, loader, run
 
@@ -74,7 +75,9 @@ def test_where_ranks_stand_names_the_loader_too() -> None:
     waits.open("wait", 400.0, loader=1)
     other = RankBuilder(1, 2).step(0.001, 0.05).open("step", 400.0)
     other.stack(-1, 101, stacks.main_in("barrier"))
-    assert "next(val_loader)" in {place.stands for place in places(RunEvidence(run(waits, other), Limits()))}
+    assert "next(val_loader)" in {
+        say(place.stands) for place in places(RunEvidence(run(waits, other), Limits()))
+    }
 
 
 def with_idle_validation(number: int, **span: Any) -> RankBuilder:

@@ -16,6 +16,7 @@ from loaderwatch.detect.finding import Finding, texts_of
 from loaderwatch.detect.hang.rank_positions import places, somebody_waits, without_stack
 from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RunWindow
+from loaderwatch.texts import say
 from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, loader, run
 
@@ -403,9 +404,9 @@ def test_a_rank_that_waits_for_its_worker_stands_where_the_worker_does() -> None
     late.open("wait", 40.0, awaited_worker=1).worker(1, "fetch", 40.0, sample_age=39.0, sample_index=7)
     late.stack(-1, 100, stacks.MAIN_WAITS).stack(1, late.workers[0].pid, stacks.WORKER)
     first, second = places(RunEvidence(run(late, stuck(1, BACKWARD)), Limits()))
-    assert (first.ranks, first.text) == ([0], "next(train_loader) (worker at data.py:42 in load_image)")
+    assert (first.ranks, say(first.text)) == ([0], "next(train_loader) (worker at data.py:42 in load_image)")
     assert first.dump is not None
-    assert (first.dump.worker, second.text) == (1, "backward (train.py:61 in train_epoch)")
+    assert (first.dump.worker, say(second.text)) == (1, "backward (train.py:61 in train_epoch)")
 
 
 def test_a_rank_that_waits_makes_the_others_stacks_worth_taking() -> None:

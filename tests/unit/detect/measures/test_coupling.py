@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from loaderwatch.core.facts import SCRIPT_WORK
+from loaderwatch.core.message import Text
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.measures.coupling import Coupling
 from loaderwatch.detect.window import RunWindow
+from loaderwatch.texts import say
 from tests.unit.detect import stacks
 from tests.unit.detect.build import T0, RankBuilder, S, run
 
@@ -196,7 +198,8 @@ def test_ranks_that_do_not_go_in_step() -> None:
         built[1].step(0.06, 0.03)
     result = found(run(*built))
     assert (result.state, result.waited_for) == ("apart", ())
-    assert "rank 0 takes 31 ms per iteration, rank 1 90 ms" in result.reason
+    assert result.reason is not None
+    assert "rank 0 takes 31 ms per iteration, rank 1 90 ms" in say(result.reason)
 
 
 def test_equal_by_chance_but_not_mirrored() -> None:
@@ -210,11 +213,13 @@ def test_equal_by_chance_but_not_mirrored() -> None:
 
 def test_too_little_is_unknown() -> None:
     assert RunEvidence(run(RankBuilder(0).step(0.1, 0.1))).coupling is None
-    assert found(run(*ranks(2, steps=3))).reason == "Both ranks did fewer than 8 steps lately"
+    reason = found(run(*ranks(2, steps=3))).reason
+    assert reason is not None
+    assert say(reason) == "Both ranks did fewer than 8 steps lately"
     built = ranks(2)
     for row in built[1].rows["steps"]:
         row["epoch"] = 7
-    assert found(run(*built)).reason == "the ranks have not done the same batches lately"
+    assert found(run(*built)).reason == Text("coupling-of-other-batches")
 
 
 def test_many_ranks() -> None:

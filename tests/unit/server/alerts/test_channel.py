@@ -12,6 +12,7 @@ import pytest
 
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.server.alerts.channel import Channel, Message, Target, label
+from loaderwatch.texts import say
 from tests.fakes.webhook import Webhook
 from tests.waiting import PATIENCE_S, wait_until
 
@@ -77,7 +78,9 @@ def test_why_it_fails_is_logged_without_what_the_address_holds(caplog: pytest.Lo
 
 def test_an_answer_that_refuses_is_said() -> None:
     with Webhook(fail_first=1) as hook:
-        assert "error=503" in (Target(hook.url).send(Message("info", "t", "b")) or "")
+        why = Target(hook.url).send(Message("info", "t", "b"))
+        assert why is not None
+        assert "error=503" in say(why)
         assert Target(hook.url).send(Message("info", "t", "b")) is None
 
 

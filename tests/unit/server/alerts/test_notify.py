@@ -21,6 +21,7 @@ from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.messages import reminder
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.alerts.recipients import QuietHours, Recipient, Recipients, Terms
+from loaderwatch.texts import say
 from tests.fakes.webhook import Webhook
 from tests.waiting import wait_until
 
@@ -269,8 +270,9 @@ def test_what_is_wrong_with_a_runs_address_is_said_once_to_the_run(tmp_path: Pat
         assert notifier.learn("run-1")
         found = wait_until("it is opened", lambda: notifier.troubles("run-1"))
         assert len(found) == 1
-        assert found[0].startswith("notify 'nosuchservice://…' is not an address Apprise knows; see http")
-        assert found[0].endswith(". Nobody is told of this run there")
+        said = say(found[0])
+        assert said.startswith("notify 'nosuchservice://…' is not an address Apprise knows; see http")
+        assert said.endswith(". Nobody is told of this run there")
         assert notifier.troubles("run-1") == []
         leave(folder, "run-2", "nosuchservice://secret/x")
         notifier.learn("run-2")

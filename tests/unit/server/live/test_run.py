@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from loaderwatch.core.facts import StackDump
+from loaderwatch.core.message import Text
 from loaderwatch.core.wire import Closing, Receipt
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
@@ -313,11 +314,11 @@ def test_who_restarts_a_run_that_is_over_is_not_told_how_it_was(store: DuckDBSto
 
 def test_a_line_is_left_for_the_lowest_rank(store: DuckDBStore) -> None:
     run = Driven(store)
-    run.live.say("too early")
+    run.live.say(Text("apprise-says-nothing"))
     run.send(steps=20)
     run.look()
-    run.live.say("hear")
-    assert run.heard()[1] == [(0, "loaderwatch: hear")]
+    run.live.say(Text("apprise-says-nothing"))
+    assert run.heard()[1] == [(0, "loaderwatch: Apprise does not say why")]
 
 
 @pytest.mark.parametrize("shared", [False, True])

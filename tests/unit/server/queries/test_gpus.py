@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from loaderwatch.core.answers import GpuProcess as Row
 from loaderwatch.core.facts import GpuInfo, GpuProcess, GpuState
+from loaderwatch.detect.translation import in_language
 from loaderwatch.server.queries.gpus import gpus_in, gpus_of
 from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.runs import SECOND, T0, envelope
@@ -30,6 +31,7 @@ def test_every_gpu_is_told_of_once_with_its_ranks_and_whoever_is_on_it() -> None
         0.7,
     )
     assert one.slowed_by == ["hardware thermal slowdown"]  # a power cap set by software is no fault
+    assert in_language(one, "zh").slowed_by == ["硬件温度降频"]
     assert one.looked_at == (T0 + SECOND) / 1e9
     assert one.processes == [
         Row(pid=1000, rank=0, memory_bytes=3e9, sm_ratio=0.6, name="python", user="ada"),

@@ -13,6 +13,7 @@ from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.wire import CLOSED_NAME, CLOSING_NAME, QUIET_S, Closing, Receipt
 from loaderwatch.streamer.messages import run_files
 from loaderwatch.streamer.messages.run_files import RunFiles
+from loaderwatch.texts import say
 
 
 @pytest.fixture
@@ -39,10 +40,10 @@ def test_a_server_that_does_not_take_the_addresses_is_told_of_once(
     now += run_files.KNOWN_WITHIN_S + 1
     for _ in range(3):
         files.take(Receipt(stored_seq=1))
-    (trouble,) = files.troubles
-    assert "nobody will be told at the addresses of this run" in trouble.text
-    assert str(settings.data_dir) in trouble.text
-    assert "json" not in trouble.text.replace("config.toml", "")
+    (trouble,) = map(say, files.troubles)
+    assert "nobody will be told at the addresses of this run" in trouble
+    assert str(settings.data_dir) in trouble
+    assert "json" not in trouble.replace("config.toml", "")
 
 
 def test_one_that_takes_them_is_not(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from loaderwatch.streamer.outbox import files
 from loaderwatch.streamer.outbox import outbox as outbox_module
 from loaderwatch.streamer.outbox.files import StreamState
 from loaderwatch.streamer.outbox.outbox import Covered, Outbox, count_rows, pack_file, unpack_file
+from loaderwatch.texts import say
 from tests.faults.mounts import own_mounts
 
 
@@ -203,7 +204,7 @@ def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     spare.mkdir()
     (tmp_path / "o").write_text("in the way")
     outbox = make(tmp_path / "o", spare=spare)
-    (said,) = outbox.troubles
+    (said,) = map(say, outbox.troubles)
     assert str(tmp_path / "o") in said
     assert "Free some space" in said
     for seq in range(1, 5):
