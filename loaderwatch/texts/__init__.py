@@ -19,6 +19,7 @@ from fluent.runtime import FluentBundle, FluentResource, resolver
 from fluent.runtime.types import FluentType, fluent_number
 
 from loaderwatch.core.answers import Param, Text
+from loaderwatch.core.environment_variables import LANGUAGE, LANGUAGE_TAG
 from loaderwatch.texts.formats import FUNCTIONS, Unknown, listing
 
 LANGUAGES: Final = ("en", "zh")
@@ -167,8 +168,11 @@ def say(text: Text, language: str = SOURCE, kept: str | None = None) -> str:
 
 def asks_for_chinese(environ: Mapping[str, str]) -> bool:
     """Whether LOADERWATCH_LANGUAGE ("zh" or "en"), else the locale of messages, asks for Chinese."""
-    names = ("LOADERWATCH_LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")
-    return next((environ[name] for name in names if environ.get(name)), "").lower().startswith("zh")
+    chosen = LANGUAGE.read(environ)
+    if chosen is None:
+        names = ("LC_ALL", "LC_MESSAGES", "LANG")
+        chosen = LANGUAGE_TAG.parse(next((environ[name] for name in names if environ.get(name)), ""), "LANG")
+    return chosen == "zh"
 
 
 def own_language() -> str:
