@@ -201,6 +201,7 @@ TESTED_BY: dict[str, str] = {
     "demo/processes.py": "integration/test_demo_acts.py",
     "demo/tour.py": "integration/test_demo_acts.py",
     "demo/train.py": "integration/test_demo_acts.py",
+    "detect/evidence.py": "unit/detect/measures/test_pace.py",
     "detect/detectors.py": "unit/detect/test_anything.py",
     "detect/epoch_boundary/causes.py": "unit/detect/epoch_boundary/test_detector.py",
     "detect/explanation.py": "unit/detect/input_bound/test_rules.py",
