@@ -118,13 +118,16 @@ def test_both_languages_show_the_same_parameters() -> None:
 
 def test_chinese_messages_are_chinese() -> None:
     """A message without a Chinese character has no two English words in a row."""
-    texts = {
-        entry.id.name: re.sub(r"\{[^{}]*\}", "", entry.value.elements[0].value)
+    patterns = {
+        entry.id.name: entry.value.elements
         for file in FILES
         for entry in entries("zh", file)
-        if isinstance(entry, ast.Message)
-        and len(entry.value.elements) == 1
-        and isinstance(entry.value.elements[0], ast.TextElement)
+        if isinstance(entry, ast.Message) and entry.value is not None
+    }
+    texts = {
+        name: re.sub(r"\{[^{}]*\}", "", elements[0].value)
+        for name, elements in patterns.items()
+        if len(elements) == 1 and isinstance(elements[0], ast.TextElement)
     }
     assert [
         name
@@ -136,7 +139,7 @@ def test_chinese_messages_are_chinese() -> None:
 @needs_acorn
 def test_the_page_names_messages_that_are_there() -> None:
     calls = page()["calls"]
-    assert len(calls) > 40
+    assert len(calls) > 500
     assert [
         (call["where"], message)
         for call in calls
