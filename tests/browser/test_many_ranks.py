@@ -109,11 +109,25 @@ def _picked_by_group(page: Page) -> None:
     expect(rows.first).to_contain_text(f"1 rank{STRAGGLER}1 host")
     expect(rows.first).to_contain_text("wait more for data than most")
     expect(rows.last).to_contain_text("go on, as most do")
-    rows.first.get_by_role("button").click()
-    expect(page.locator("table.ranks tbody tr")).to_have_count(1)
+    _pick(page)
     expect(page.locator("table.ranks tbody tr")).to_contain_text(f"rank {STRAGGLER}")
     page.get_by_role("button", name="Show the ranks of all groups").click()
     expect(page.locator("table.ranks tbody tr")).to_have_count(16)
+
+
+def _pick(page: Page) -> None:
+    """Pick the straggler's group. A group is what its ranks do: on a full machine they are late now and then, and it is another one for a moment."""
+    first, deadline = page.locator(".rank-groups tbody tr").first, time.monotonic() + PATIENCE_S
+    while True:
+        if "on" not in (first.get_attribute("class") or "").split():
+            first.get_by_role("button").click()
+        try:
+            expect(page.locator("table.ranks tbody tr")).to_have_count(1, timeout=5_000)
+        except AssertionError:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
 
 
 def _found_by_typing(page: Page) -> None:
