@@ -44,6 +44,8 @@ SAME_IN_BOTH: Final = frozenset(
     )
 )
 """What Chinese engineers write in English, and units on the axes."""
+FROM_OLD_STREAMERS: Final = ("no NVIDIA driver on this host",)
+"""How texts begin that older streamers sent in English only; the recordings are theirs."""
 TALL: Final[ViewportSize] = {"width": 1280, "height": 4000}
 
 
@@ -139,5 +141,9 @@ def test_all_of_it_is_in_chinese(access: Access, browser: Browser, where: str) -
         texts = page.evaluate(TEXTS)
     finally:
         context.close()
-    left = {text: set(LEFT.findall(PLACE.sub("", text))) - SAME_IN_BOTH for text in texts}
+    left = {
+        text: set(LEFT.findall(PLACE.sub("", text))) - SAME_IN_BOTH
+        for text in texts
+        if not text.startswith(FROM_OLD_STREAMERS)
+    }
     assert {text: words for text, words in left.items() if words} == {}
