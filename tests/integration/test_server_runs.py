@@ -606,10 +606,10 @@ def test_a_detector_that_raises_stops_neither_this_run_nor_another(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(ScriptedDetector):
-        def __call__(self, window: Any) -> list[Finding]:
-            if window.run_id == "bad":
+        def __call__(self, run: Any) -> list[Finding]:
+            if run.window.run_id == "bad":
                 raise ZeroDivisionError("by design")
-            return super().__call__(window)
+            return super().__call__(run)
 
     detector = Broken()
     with serving(tmp_path, detector=detector) as access:
