@@ -8,12 +8,11 @@ from typing import Final
 
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
 from loaderwatch.core.answers import Advice, Param, Text
-from loaderwatch.detect.measures.gain import prefetch_needed
+from loaderwatch.detect.measures.gain import MOST_PREFETCH, prefetch_needed
 
 TIGHT_RATIO: Final = 0.8
 CONTAINER_SHM_BYTES: Final = 64 * 2**20
 """What Docker and Kubernetes give a container that asks for nothing (pytorch#5040)."""
-MOST_PREFETCH: Final = 32
 ENOUGH_TIMES: Final = 1.5
 """Times what the batches in flight need that is advised as the size of /dev/shm."""
 

@@ -1,7 +1,7 @@
 """Thresholds: the numbers that decide, each with its unit and its source.
 
 Every constant number of ``loaderwatch.detect`` is defined by ``threshold``, once, under a name that has one value in the whole package.
-``loaderwatch rules`` reads units and sources from the modules' own source text, so that a threshold is a plain number to all code.
+A threshold is a plain number to all code. Its unit and source are read in the modules' source text, as ``benchmarks.house`` does.
 """
 
 from __future__ import annotations

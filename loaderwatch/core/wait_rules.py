@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
-KNOWN_RATIO: Final = 0.5
-"""Least share of batches with a CUDA event, since a rank's first one, for which the device's clock counts.
+from loaderwatch.core.threshold import threshold
 
-Events are missing within CUDA graphs, for batches that were given up, and for a moment for new batches.
-"""
-LEAST_ITERATIONS: Final = 8
-"""Least iterations that all ranks must have in common before they are compared."""
-EQUAL_RATIO: Final = 0.2
-"""Ranks go in step while each mean iteration differs from the median by at most this share of the median."""
-MIRRORED_RATIO: Final = 0.5
-"""Least share of one rank's data wait that must be found again in the steps of the ranks that wait for it."""
+KNOWN_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: events miss the batches of CUDA graphs and the newest; half of them are believed"
+)
+LEAST_ITERATIONS: Final = threshold(8, "iterations", "chosen: fewer do not tell which rank waits for which")
+EQUAL_RATIO: Final = threshold(0.2, "ratio", "chosen: ranks whose mean iterations differ by less go in step")
+MIRRORED_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: half of one rank's data wait must be found in the others' steps"
+)

@@ -22,7 +22,6 @@ from loaderwatch.detect.measures.machine import Cpus, HostLoad, Machine, cpus_of
 from loaderwatch.detect.measures.pace import Pace, pace_of, paces_of, recent
 from loaderwatch.detect.measures.progress import Stuck, stuck, wait_limit_s
 from loaderwatch.detect.measures.shares import RECENT_S, quiet_since_ns, share_of, wait_share
-from loaderwatch.detect.measures.standstill import goes_on
 from loaderwatch.detect.measures.uses import uses_of
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -129,16 +128,7 @@ class RankEvidence:
         """Return how many seconds a wait for a loader's next batch may take before it counts as a hang."""
         return wait_limit_s(self.rows, loader, self.limits)
 
-    def goes_on(self, since_ns: int) -> float | None:
-        """Return the age in s of what has gone on since then; None unless it is much longer than usual."""
-        return goes_on(self.rows, since_ns)
-
     # ---- its machine
-
-    @property
-    def host_window(self) -> HostWindow | None:
-        """Return what is known of its host."""
-        return self.load.window
 
     @cached_property
     def cpus(self) -> Cpus:
@@ -177,6 +167,11 @@ class RunEvidence:
     def seen_as(self, window: RunWindow) -> RunEvidence:
         """Return the evidence in another view of the same window; this one if it is the same view."""
         return self if window is self.window else RunEvidence(window, self.limits)
+
+    def let_go(self) -> None:
+        """Drop the evidence of single ranks, which takes the most memory. Who asks for it again has it measured again."""
+        for name in ("ranks", "live_ranks"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def ranks(self) -> Mapping[int, RankEvidence]:

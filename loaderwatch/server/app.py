@@ -112,9 +112,8 @@ def create_app(
     verdicts = Verdicts(opened, options.data_dir / "verdicts.json")
     hub = Hub()
     keys = Keys(tokens)
-    make = make_live_run
-    if options.hang_after_s is not None:
-        make = partial(make_live_run, limits=limits_of(options.hang_after_s))
+    limits = limits_of(options.hang_after_s)
+    make = partial(make_live_run, limits=limits)
     live = LiveRuns(opened, hub, notifier, lambda: url, make=make, ended=verdicts.keep)
     parts = Parts(
         options=options,
@@ -126,7 +125,7 @@ def create_app(
         config=config,
         static=static,
         verdicts=verdicts,
-        stored_windows=StoredWindows(opened),
+        stored_windows=StoredWindows(opened, limits),
         later_runs=LaterRuns(opened),
         arrivals=Arrivals(opened, lambda run_id: live.note_stored([run_id])),
         url=url,

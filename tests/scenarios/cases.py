@@ -18,9 +18,9 @@ NOT_HERE: Final = 77
 class Case:
     """A script, and what is to be found in it.
 
-    It is ended early by an alert with one of ``scenarios``; without any, it is a healthy run or a look-alike, nobody is
-    to be woken, and it runs to its own end. ``rank``, ``worker`` and ``samples`` are the culprit, and ``says`` are words
-    that title, cause or advice must hold; None or nothing: that is not asked.
+    An alert with one of ``scenarios`` ends it early. Without any it is a healthy run or a look-alike: it runs to its own end
+    and must raise no alert. ``rank``, ``worker`` and ``samples`` are the culprit; title, cause or advice must hold the words of
+    ``says``. What is None or empty is not checked.
     """
 
     script: str

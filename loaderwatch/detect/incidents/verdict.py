@@ -41,10 +41,12 @@ def verdict_of(
 ) -> Verdict:
     """Return what is said first of a run, on the page, in the list of runs, in messages, by ``analyze``.
 
-    ``state`` is "live", "lost", "finished" or "crashed". ``occurrences`` are the incidents or alerts of the
-    attempt in question only. ``evidence`` is called only where the rows have to speak, because a stored run's
-    must be read. ``silent_s`` is for how many seconds a lost run has not been heard of, None if it never said
-    how it ended; what was said of it last stays. ``refused`` is why what the run sends cannot be stored, None if it can.
+    Args:
+        state: "live", "lost", "finished" or "crashed".
+        evidence: makes the evidence. It is called only if no alert decides, because a stored run must be read first.
+        occurrences: the incidents or alerts of this attempt, of no other.
+        silent_s: seconds since a lost run was heard of. Its last verdict stays. None: the attempt ended without a word.
+        refused: why the server cannot store what the run sends. None: it can.
     """
     if refused is not None:
         return verdict("critical", "server-cannot-store", reason=refused)

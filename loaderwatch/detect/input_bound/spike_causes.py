@@ -20,7 +20,7 @@ from loaderwatch.detect.finding import observed
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.limits import JITTER_SPIKES
-from loaderwatch.detect.measures.gain import prefetch_needed
+from loaderwatch.detect.measures.gain import MOST_PREFETCH, prefetch_needed
 from loaderwatch.detect.measures.statistics import median
 
 RECURRING_RATIO: Final = threshold(
@@ -30,9 +30,6 @@ RECURRING_RATIO: Final = threshold(
 )
 MOST_SLOWEST_NAMED: Final = threshold(3, "samples", "chosen: the message stays short")
 MOST_SLOW_INDICES: Final = threshold(16, "samples", "chosen: the finding stays short")
-MOST_PREFETCH: Final = threshold(
-    32, "batches", "chosen: a larger prefetch_factor costs more memory than it is worth"
-)
 MOST_BURST_PREFETCH: Final = threshold(
     128, "batches", "chosen: nothing but a large prefetch_factor bears the burst of a whole block"
 )

@@ -20,7 +20,7 @@ from loaderwatch.detect.limits import LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.gain import iteration_with, workers_needed
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.slices import FEW_ROWS, parts
-from loaderwatch.detect.measures.statistics import median, ratio, trend
+from loaderwatch.detect.measures.statistics import STEADY_RISE, median, ratio, trend
 from loaderwatch.detect.streams import split
 
 WORTH_RATIO: Final = threshold(
@@ -56,11 +56,6 @@ GROWN_ALONE_FACTOR: Final = threshold(
     2.0,
     "factor",
     "chosen: the same where the workers never kept up; the growth is then the larger part of a fetch",
-)
-STEADY_RISE: Final = threshold(
-    0.9,
-    "rank correlation",
-    "chosen: of a time with its place in the course; a jump between two steady levels has as much",
 )
 BETWEEN_FACTOR: Final = threshold(
     1.1,

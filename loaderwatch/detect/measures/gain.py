@@ -17,6 +17,13 @@ are, and is never below what the advice gives. ``after`` is the largest of what 
 from __future__ import annotations
 
 import math
+from typing import Final
+
+from loaderwatch.core.threshold import threshold
+
+MOST_PREFETCH: Final = threshold(
+    32, "batches", "chosen: a larger prefetch_factor costs more memory than it is worth"
+)
 
 
 def iteration_with(fetch_s: float, workers: int, step_s: float) -> float:

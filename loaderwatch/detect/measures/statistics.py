@@ -61,6 +61,11 @@ TICKS_RATIO: Final = threshold(
 STEADY_RATIO: Final = threshold(
     0.4, "ratio", "chosen: the slope of each half against that of the whole; what levels off is no leak"
 )
+STEADY_RISE: Final = threshold(
+    0.9,
+    "rank correlation",
+    "chosen: of a time with its place in the course; a jump between two steady levels has as much",
+)
 
 
 def known(values: Floats) -> Floats:

@@ -278,6 +278,8 @@ class LiveRun:
         except Exception as fault:  # noqa: BLE001 - a detector that fails must not hide the run: its numbers go on
             self._report(fault)
             return told
+        finally:
+            evidence.let_go()
         with self._lock:
             _, judge = self._load()
             found = judge.judge(window, findings, now_ns)

@@ -18,7 +18,6 @@ from loaderwatch.core.answers import Verdict
 from loaderwatch.core.clock import SECOND_NS, wall_ns
 from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
-from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.server.encoding import significant
 from loaderwatch.server.live.summary import state_now, summary_of
 from loaderwatch.server.recordings.stored_windows import StoredWindows
@@ -164,15 +163,14 @@ def stored_summary(
     """Answer ``GET /runs/{run}/summary`` for a run that is not live or an earlier attempt, from its last half minute and totals."""
     run = store.run(run_id)
     stored = (windows or StoredWindows(store)).of(run_id, attempt)
-    window = stored.window
     over = next((one for one in run.earlier if one.number == attempt), None)
     return summary_of(
-        RunEvidence(window),
+        stored.evidence,
         stored.totals,
         state=state_now(run, wall_ns()) if over is None else over.state,
         verdict=verdict,
         costs_s=costs_s,
-        last_seen_ns=run.last_seen_ns if over is None else window.now_ns,
+        last_seen_ns=run.last_seen_ns if over is None else stored.window.now_ns,
         earlier=run.earlier,
         name=run.shown_name,
     )

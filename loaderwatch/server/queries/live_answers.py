@@ -21,7 +21,6 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.window import RankWindow, RunWindow
 from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.live.event_stream import RunState
-from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.summary import MOST_HOSTS, state_now
 from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries.boundaries import boundaries_of
@@ -187,20 +186,16 @@ def stacks(parts: Parts, run_id: str, rank: int | None) -> list[answers.Stack]:
 
 def _window(parts: Parts, run_id: str, rank: int | None = None) -> RunWindow:
     """Return the run's newest window; a ``rank`` that is asked for is looked at in detail from the next one on."""
-    live = parts.live.get(run_id)
-    if live is not None:
-        live.attend(rank)
-    window = live.window() if live is not None else None
-    return window if window is not None else parts.stored_windows.of(run_id).window
+    return _evidence(parts, run_id, rank).window
 
 
 def _evidence(parts: Parts, run_id: str, rank: int | None = None) -> RunEvidence:
-    """Return the evidence of the run's newest window."""
-    window, live = _window(parts, run_id, rank), parts.live.get(run_id)
+    """Return the evidence of the same window."""
+    live = parts.live.get(run_id)
+    if live is not None:
+        live.attend(rank)
     known = live.evidence() if live is not None else None
-    if known is not None and known.window is window:
-        return known
-    return RunEvidence(window, limits_of(parts.options.hang_after_s))
+    return known if known is not None else parts.stored_windows.of(run_id).evidence
 
 
 def _stored_state(parts: Parts, run_id: str, attempt: int | None) -> RunState:

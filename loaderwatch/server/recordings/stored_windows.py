@@ -11,6 +11,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
 
+from loaderwatch.detect.evidence import DEFAULT_LIMITS, RunEvidence
+from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.store import deadline
 from loaderwatch.server.store.deadline import Stopped
@@ -28,9 +30,14 @@ KEPT_S: Final = 120.0
 class StoredWindow:
     """A run's newest window, or that at the end of an attempt, and its sums."""
 
-    window: RunWindow
+    evidence: RunEvidence
     totals: RunTotals
     bytes: int
+
+    @property
+    def window(self) -> RunWindow:
+        """Return the rows that the evidence is of."""
+        return self.evidence.window
 
 
 @dataclass
@@ -47,8 +54,9 @@ class _Kept:
 class StoredWindows:
     """Windows of stored runs. It is thread-safe; who asks for one that is being made waits for it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, limits: Limits = DEFAULT_LIMITS) -> None:
         self._store = store
+        self._limits = limits
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, int | None], _Kept] = {}  # the one asked for last comes last
 
@@ -96,4 +104,6 @@ class StoredWindows:
 
     def _made(self, run_id: str, attempt: int | None) -> StoredWindow:
         builder = rebuild(self._store, run_id, attempt)
-        return StoredWindow(builder.window(), builder.totals(), builder.held_bytes())
+        return StoredWindow(
+            RunEvidence(builder.window(), self._limits), builder.totals(), builder.held_bytes()
+        )

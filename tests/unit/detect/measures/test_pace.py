@@ -55,6 +55,8 @@ def test_evidence_makes_paces_once_and_is_gone_when_it_is_let_go() -> None:
     assert rank.paces is rank.paces
     assert rank.paces[0].rank is rank.rows
     detect(evidence)
+    evidence.let_go()
+    assert evidence.ranks[0] is not rank, "the evidence of a rank is let go, and measured again for who asks"
     gone = weakref.ref(rank.paces[0])
     gc.disable()
     try:

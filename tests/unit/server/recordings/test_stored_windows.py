@@ -63,6 +63,7 @@ def test_all_who_ask_at_once_share_one(store: Counting) -> None:
     assert {id(one) for one in found} == {id(found[0])}
     assert store.recalls == 1
     assert found[0].totals.steps[0] == 5
+    assert found[0].evidence.use is windows.of("run-1").evidence.use, "it is measured once for all answers"
 
 
 def test_news_make_it_anew_and_an_attempt_has_its_own(store: Counting) -> None:
