@@ -142,10 +142,12 @@ class ServeProcess:
         return self.process.returncode, output, time.monotonic() - began
 
     def kill(self) -> None:
-        """End it in any case."""
-        if self.process is not None and self.process.poll() is None:
+        """End it in any case, and let go of its pipe, also where it has ended by itself."""
+        if self.process is None or self.process.stdout is None or self.process.stdout.closed:
+            return
+        if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.communicate(timeout=PATIENCE_S)
+        self.process.communicate(timeout=PATIENCE_S)
 
     def __enter__(self) -> ServeProcess:
         return self

@@ -170,13 +170,17 @@ def test_a_port_asked_for_and_taken_is_an_error(server: ServeProcess, tmp_path: 
 
 
 def test_without_a_port_it_takes_one_and_keeps_it(tmp_path: Path) -> None:
-    with (
-        socket.socket() as taken
-    ):  # the default port, unless somebody has it already: either way it is not free
+    with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        with suppress(OSError):
-            taken.bind(("127.0.0.1", 8790))
-            taken.listen()
+
+        def is_taken() -> bool:
+            with suppress(OSError):
+                taken.bind(("127.0.0.1", 8790))
+                return True
+            return False
+
+        wait_until("the default port is taken by us: another test may have it, and leave", is_taken)
+        taken.listen()
         with ServeProcess(tmp_path / "data") as server:
             first = server.start().url
             assert not first.endswith(":8790")
