@@ -70,6 +70,7 @@ def test_the_switch_is_kept(browser: Browser, server: PageServer) -> None:
         expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
         page.reload()
         expect(page.locator("html")).to_have_attribute("lang", "zh-CN")
+        expect(page.locator(".run-link").first).to_be_visible()  # no key is heard before the page is drawn
         page.keyboard.press("l")
         expect(page.locator("html")).to_have_attribute("lang", "en")
     finally:
