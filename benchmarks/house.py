@@ -64,7 +64,7 @@ _PATTERN: Final = re.compile(r"\(\?[:P<=!]")
 _CONSTANT: Final = re.compile(r"_?[A-Z][A-Z0-9_]+")
 
 Sources = Mapping[str, str]
-"""Source texts by path, as "loaderwatch/detect/limits.py"."""
+"""Source texts by path, as "loaderwatch/detect/shared_thresholds.py"."""
 
 
 @dataclass(frozen=True)

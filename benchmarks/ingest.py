@@ -37,8 +37,8 @@ from benchmarks.envelopes import PER_S, RUN, Streamer, streamers
 from benchmarks.meter import Meter
 from benchmarks.serving import TOKEN, Serving, serving, store_at
 from loaderwatch.core.wire import MAX_TOGETHER, encode, join
-from loaderwatch.server.cadence import envelope_s
-from loaderwatch.server.store.clickhouse.placement import Server, owner_of
+from loaderwatch.server.envelope_intervals import envelope_s
+from loaderwatch.server.store.clickhouse.run_owner import Server, owner_of
 
 WARM_UP_S: Final = 3.0
 STEADY_S: Final = 300.0
@@ -51,7 +51,7 @@ QUERY_P50_S: Final = 0.1
 GROWTH: Final = 1.10
 STANDS_S: Final = 60.0
 LIMIT_S: Final = 30.0
-"""The limit of a hang in what the benchmark sends, whose phases all take less than a tenth of that (``detect.limits``)."""
+"""The limit of a hang in what the benchmark sends, whose phases all take less than a tenth of that (``detect.shared_thresholds``)."""
 TOLD_S: Final = 3.0
 TO_KNOW_EACH_OTHER_S: Final = 3.0
 

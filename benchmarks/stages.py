@@ -28,8 +28,8 @@ from loaderwatch.core.answers import Verdict
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.server.cadence import envelope_s
 from loaderwatch.server.encoding import encode_json
+from loaderwatch.server.envelope_intervals import envelope_s
 from loaderwatch.server.live.judge import Judge
 from loaderwatch.server.live.summary import outline, summary_of
 from loaderwatch.server.process import suit_many_ranks

@@ -28,7 +28,7 @@ from loaderwatch.core.config import load_settings
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 from loaderwatch.core.records import RECORD_FIELDS, UNKNOWN, Phase, RecordKind
 from loaderwatch.core.ring import MAIN_CAPACITY, WORKER_CAPACITY, RingIdentity, RingWriter
-from loaderwatch.core.trust import proofs
+from loaderwatch.core.server_trust import proofs
 from loaderwatch.core.wire import decode, row_count, split
 from loaderwatch.demo.stand_in import NoCompiler, SimulatedGpu, build, environment, write_script
 from loaderwatch.streamer.samplers.procfs import ProcessFiles

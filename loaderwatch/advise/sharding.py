@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from loaderwatch.advise.facts import Facts, LoaderFacts
 from loaderwatch.core.answers import Advice
-from loaderwatch.detect.streams import copies
+from loaderwatch.detect.iterable_datasets import copies
 
 NEW_BUFFER_SWITCH = (2, 13)
 """The torch version from which DDP has ``forward_sync_buffers``.

@@ -7,10 +7,10 @@ from typing import Final
 
 from loaderwatch.advise.facts import Facts, HostFacts, LoaderFacts
 from loaderwatch.core.answers import Advice, Param
-from loaderwatch.detect.limits import LATENCY_CPU_RATIO
+from loaderwatch.detect.iterable_datasets import split
 from loaderwatch.detect.measures.fetches import taken_from_memory
 from loaderwatch.detect.measures.gain import workers_needed
-from loaderwatch.detect.streams import split
+from loaderwatch.detect.shared_thresholds import LATENCY_CPU_RATIO
 
 SERIAL_STEP_RATIO: Final = 0.1
 """Share of a step, 0 to 1, from which loading on the training thread is worth a word.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from loaderwatch.agent.process.once import say_once
+from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.agent.session import Session
 from loaderwatch.core.files import check_own, private_folder, write_atomically
 

@@ -12,30 +12,30 @@ from typing import Any, Final, cast
 import msgspec
 from torch.utils.data import get_worker_info
 
-from loaderwatch.agent import read_ahead
+from loaderwatch.agent import prefetch_thread_waits
 from loaderwatch.agent.addresses import leave_addresses
 from loaderwatch.agent.arguments import check_arguments, given_addresses
-from loaderwatch.agent.describe import describe_loader, synced_buffers
 from loaderwatch.agent.guard import guard, shield
 from loaderwatch.agent.launcher.unwatched import found
+from loaderwatch.agent.loader_description import describe_loader, synced_buffers
 from loaderwatch.agent.loaders import construction, dataloader, roles, substitutes
-from loaderwatch.agent.loaders.cached import CachedBatches, cached_batches
-from loaderwatch.agent.loaders.limited import end_limit, set_limit
+from loaderwatch.agent.loaders.cached_batches import CachedBatches, cached_batches
 from loaderwatch.agent.loaders.naming import name_made
+from loaderwatch.agent.loaders.sample_timeout_reader import end_limit, set_limit
 from loaderwatch.agent.loaders.step_loop import StepLoop
 from loaderwatch.agent.loaders.watch import Watch, epoch_check
 from loaderwatch.agent.loaders.wrapper import is_wrapped, unwrapped, wrap_loader
 from loaderwatch.agent.model.compilers import hide_from_compile, hide_from_script, show_to_script
 from loaderwatch.agent.model.discovery import Scout
 from loaderwatch.agent.model.hooks import StepHooks
-from loaderwatch.agent.process.once import say_once
+from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.agent.session import Session, current_session, open_session
 from loaderwatch.agent.tuning.autotune import autotune as autotuned
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
 from loaderwatch.core.server_file import own_server
-from loaderwatch.core.trust import is_there
+from loaderwatch.core.server_trust import is_there
 
 URL_WAIT_S: Final = 5.0
 _ANSWERS_WITHIN_S: Final = 1.0
@@ -363,7 +363,7 @@ def _close() -> None:
     if session is not None:
         _trains_from_loader(session)
     substitutes.unwatch_everything()
-    read_ahead.unwatch()
+    prefetch_thread_waits.unwatch()
     roles.forget()
     dataloader.adopt = None
     if _scout is not None:

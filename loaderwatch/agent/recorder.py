@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from loaderwatch.agent.hot import nexts_on_the_stack
-from loaderwatch.agent.read_ahead import ReadAhead
+from loaderwatch.agent.prefetch_thread_waits import ReadAhead
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.ring import RingWriter
 from loaderwatch.core.ring.span import PHASE_NAME_WORD, SINCE_WORDS, STEP_FOLLOWS, STEPS_FOLLOW

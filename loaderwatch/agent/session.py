@@ -19,7 +19,7 @@ import msgspec
 from loaderwatch.agent.guard import guard, has_stderr, say, shield
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
-from loaderwatch.agent.process.closing import say_closing
+from loaderwatch.agent.process.closing_lines import say_closing
 from loaderwatch.agent.process.end_reason import how_ended, why_failed
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.identity import (
@@ -33,11 +33,11 @@ from loaderwatch.agent.process.identity import (
     thread_limits,
 )
 from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_streamer
-from loaderwatch.agent.process.once import say_once
+from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.agent.process.stack_signal import free_signal, register_stacks, release_stacks
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.agent.source import MOST_CALLS, calls_outside
-from loaderwatch.agent.workers.ended import left_behind, why_ended
+from loaderwatch.agent.workers.ended_workers import left_behind, why_ended
 from loaderwatch.agent.workers.failed_sample import failed_sample, told
 from loaderwatch.agent.workers.fetch import FetchClock
 from loaderwatch.agent.workers.probe import WorkerProbe

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from loaderwatch import __version__
 from loaderwatch.cli.parser import CommandParser
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
-from loaderwatch.core.gentle import import_gently
+from loaderwatch.core.low_priority_start import import_gently
 from loaderwatch.core.printable import Printable
 
 

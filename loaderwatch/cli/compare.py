@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from loaderwatch.advise.comparison.compare import comparison
-from loaderwatch.advise.comparison.condition import parse
+from loaderwatch.advise.comparison.fail_if import parse
 from loaderwatch.advise.comparison.measures import MEASURES
 from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.cli.parser import CommandParser
@@ -21,7 +21,7 @@ from loaderwatch.cli.run_source import FiledRun, RunSource, ServedRun, open_run
 from loaderwatch.core.answers import ComparedRun, Comparison, Difference, Estimate, Setting
 from loaderwatch.core.printable import one_line
 from loaderwatch.detect.translation import in_language
-from loaderwatch.server.recordings.observed import observed
+from loaderwatch.server.recordings.run_measures import observed
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.texts import in_own_language, own_language, say
 from loaderwatch.texts.formats import percent, signed

@@ -22,7 +22,7 @@ from loaderwatch.cli.script import ScriptFailed, inspect_script, tail
 from loaderwatch.core.answers import Advice, Param, RunRow
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.detect.limits import LATENCY_CPU_RATIO
+from loaderwatch.detect.shared_thresholds import LATENCY_CPU_RATIO
 from loaderwatch.detect.translation import in_language
 from loaderwatch.server.recordings.recording import windows
 from loaderwatch.server.window.replay import rebuild

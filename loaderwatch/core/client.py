@@ -27,7 +27,7 @@ from loaderwatch.core.answers import (
 from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.server_file import configured_server, own_server
-from loaderwatch.core.trust import Away, Connection, NotProven, Server, explain, is_there, prove
+from loaderwatch.core.server_trust import Away, Connection, NotProven, Server, explain, is_there, prove
 from loaderwatch.core.wire import decode_json
 
 _TIMEOUT_S = 10.0

@@ -10,7 +10,7 @@ import msgspec
 
 from loaderwatch.core.config import DataDir
 from loaderwatch.core.files import read_own, write_atomically
-from loaderwatch.core.trust import Server
+from loaderwatch.core.server_trust import Server
 from loaderwatch.core.wire import UNDECODABLE, decode_json
 
 _File = TypeVar("_File")

@@ -9,7 +9,7 @@ import msgspec
 
 from loaderwatch.core.answers import Text
 from loaderwatch.detect import sample_timeout
-from loaderwatch.detect.crash import caught
+from loaderwatch.detect.crash import caught_errors
 from loaderwatch.detect.crash import detector as crash
 from loaderwatch.detect.epoch_boundary import detector as epoch_boundary
 from loaderwatch.detect.epoch_boundary import fast_forward, shards
@@ -17,11 +17,19 @@ from loaderwatch.detect.evaluation import detector as evaluation
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES, Finding, observed
 from loaderwatch.detect.hang import detector as hang
-from loaderwatch.detect.incidents.folding import fold
+from loaderwatch.detect.incidents.explained_findings import fold
 from loaderwatch.detect.input_bound import detector as input_bound
 from loaderwatch.detect.measures.rebuilt_loaders import joined
 from loaderwatch.detect.measures.standstill import before_standstill
-from loaderwatch.detect.running_out import cushion, descriptors, disk, drift, headroom, memory, shared_memory
+from loaderwatch.detect.running_out import (
+    descriptors,
+    disk,
+    memory,
+    ready_batches,
+    shared_memory,
+    slower_fetches,
+    time_to_starvation,
+)
 from loaderwatch.detect.slow_step import (
     growing_steps,
     h2d,
@@ -41,7 +49,7 @@ Detector = Callable[[RunEvidence], list[Finding]]
 DETECTORS: Final[tuple[Detector, ...]] = (
     hang.detect,
     crash.detect,
-    caught.detect,
+    caught_errors.detect,
     fast_forward.detect,
     epoch_boundary.detect,
     shards.detect,
@@ -58,9 +66,9 @@ DETECTORS: Final[tuple[Detector, ...]] = (
     script_work.detect,
     pauses.detect,
     sawtooth.detect,
-    headroom.detect,
-    cushion.detect,
-    drift.detect,
+    time_to_starvation.detect,
+    ready_batches.detect,
+    slower_fetches.detect,
     shared_memory.detect,
     descriptors.detect,
     memory.detect,
@@ -73,7 +81,7 @@ OF_STANDSTILLS: Final[frozenset[Detector]] = frozenset(
     (
         hang.detect,
         crash.detect,
-        caught.detect,
+        caught_errors.detect,
         fast_forward.detect,
         shared_memory.detect,
         descriptors.detect,

@@ -13,16 +13,16 @@ from typing import Final
 
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo, StackDump
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.boundaries import Boundary, boundaries
-from loaderwatch.detect.measures.children import Held, interpreter_held
 from loaderwatch.detect.measures.coupling import Comparison, Coupling
 from loaderwatch.detect.measures.critical_path import RunUse, counted, run_use
 from loaderwatch.detect.measures.machine import Cpus, HostLoad, Machine, cpus_of, machine_of, slowness_of
+from loaderwatch.detect.measures.other_work import Held, interpreter_held
 from loaderwatch.detect.measures.pace import Pace, pace_of, paces_of, recent
 from loaderwatch.detect.measures.progress import Stuck, stuck, wait_limit_s
-from loaderwatch.detect.measures.shares import RECENT_S, quiet_since_ns, share_of, wait_share
-from loaderwatch.detect.measures.uses import uses_of
+from loaderwatch.detect.measures.time_use import RECENT_S, quiet_since_ns, share_of, wait_share
+from loaderwatch.detect.measures.time_use_of_ranks import uses_of
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 DEFAULT_LIMITS: Final = Limits()

@@ -85,7 +85,7 @@ class Finding(Concluded, frozen=True, kw_only=True, dict=True):
     stacks: list[StackDump] = msgspec.field(default_factory=list)
     folded: list[Folded] = msgspec.field(
         default_factory=list
-    )  # the findings that this one explains, see incidents/folding.py
+    )  # the findings that this one explains, see incidents/explained_findings.py
     is_past: bool = False  # its rank may stand still since: it keeps an incident as it is, and opens none
 
     @cached_property

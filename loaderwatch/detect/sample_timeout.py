@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.records import UNKNOWN, Outcome
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.crash.evidence import loader_of
+from loaderwatch.detect.crash.death_traces import loader_of
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct

@@ -19,9 +19,9 @@ from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import GpuInfo, GpuState, HostInfo, LoaderInfo, ProcessInfo, SpanInfo, StackDump
 from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.course import Course
 from loaderwatch.detect.device_clock import by_device
-from loaderwatch.detect.nesting import steps_apart
+from loaderwatch.detect.loader_history import Course
+from loaderwatch.detect.nested_evaluation import steps_apart
 
 WINDOW_S: Final = threshold(
     120.0, "s", "chosen: the recent past that detectors look at, and from which limits of a hang are learned"
@@ -186,7 +186,7 @@ class HostWindow:
 class RunWindow:
     """The recent past of a run.
 
-    ``ranks`` are all of its ranks, or of a large run those that stand out and a sample of the others (``server.window.detailed``);
+    ``ranks`` are all of its ranks, or of a large run those that stand out and a sample of the others (``server.window.detailed_hosts``);
     ``summed`` are the rest. Detectors look at ``ranks``.
     ``now_ns`` is the newest ``made_ns``. ``span_s`` says how far back the tables reach: ``WINDOW_S`` when
     live. The tables ``epoch_begins`` and ``epoch_ends`` are small and should reach over the whole run (the

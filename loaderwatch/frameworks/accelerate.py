@@ -19,7 +19,7 @@ from typing import Any, Final
 import accelerate
 from accelerate.tracking import GeneralTracker
 
-from loaderwatch.frameworks.teller import Teller
+from loaderwatch.frameworks.callback_base import Teller
 
 EVERY_S: Final = 10.0
 """Seconds between two reports in one epoch; the page counts on in between."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from loaderwatch.frameworks.teller import Teller
+from loaderwatch.frameworks.callback_base import Teller
 
 if TYPE_CHECKING or "pytorch_lightning" not in sys.modules or "lightning.pytorch" in sys.modules:
     import lightning.pytorch as pl

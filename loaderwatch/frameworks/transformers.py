@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import transformers
 
-from loaderwatch.frameworks.teller import Teller
+from loaderwatch.frameworks.callback_base import Teller
 
 PARTS: Final = (("should_log", "logging"), ("should_evaluate", "evaluation"), ("should_save", "checkpoint"))
 """What the Trainer does between two steps, in its order.

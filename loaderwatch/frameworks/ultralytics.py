@@ -16,7 +16,7 @@ import importlib
 from typing import Any, TypeVar
 
 from loaderwatch.agent.guard import ask
-from loaderwatch.frameworks.teller import Teller
+from loaderwatch.frameworks.callback_base import Teller
 
 M = TypeVar("M")
 

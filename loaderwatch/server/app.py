@@ -30,9 +30,9 @@ from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.http import (
     alerts,
-    arrival,
     comparison,
     identity,
+    import_routes,
     ingest,
     labels,
     metrics,
@@ -41,28 +41,28 @@ from loaderwatch.server.http import (
     server,
 )
 from loaderwatch.server.http.errors import answer_to
+from loaderwatch.server.idle_shutdown import Lifetime
 from loaderwatch.server.ingest import Ingest
-from loaderwatch.server.lifetime import Lifetime
 from loaderwatch.server.live.event_stream import Hub
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles, find_web
-from loaderwatch.server.parts import Parts
 from loaderwatch.server.peers.bundles import BUNDLE_PATH
 from loaderwatch.server.peers.forwarding import Forwarding, Peers
 from loaderwatch.server.peers.handover import Handover
-from loaderwatch.server.reader import Reader
-from loaderwatch.server.recordings.arrivals import Arrivals
+from loaderwatch.server.reader_language import Reader
+from loaderwatch.server.recordings.incoming_runs import Arrivals
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.recordings.verdict_cache import Verdicts
 from loaderwatch.server.recovery import recover_runs
 from loaderwatch.server.retention import retain
+from loaderwatch.server.services import Parts
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
-from loaderwatch.server.store.clickhouse.placement import Server
+from loaderwatch.server.store.clickhouse.run_owner import Server
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, StoreError
 
@@ -155,7 +155,7 @@ def create_app(
     app.include_router(labels.router)
     app.include_router(comparison.router)
     app.include_router(recording.router)
-    app.include_router(arrival.router)
+    app.include_router(import_routes.router)
     app.include_router(alerts.router)
     app.include_router(metrics.router)
     app.include_router(server.router)

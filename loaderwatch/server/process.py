@@ -31,7 +31,7 @@ from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
 from loaderwatch.server.config_file import is_open_to_others
 from loaderwatch.server.options import ServeOptions, remember
-from loaderwatch.server.parts import Parts
+from loaderwatch.server.services import Parts
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.tls import read_certificate
 from loaderwatch.texts import in_own_language, say

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core import environment_variables as variables
+from loaderwatch.core.detached_processes import spawn_detached
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.files import NotPrivate, check_own
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
-from loaderwatch.core.spawn import spawn_detached
 from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.store.protocol import Store
 

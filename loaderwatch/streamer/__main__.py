@@ -13,7 +13,7 @@ from typing import Final
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.files import NotPrivate, own_folder, private_folder
-from loaderwatch.core.gentle import import_gently, lower_priority, restore_session
+from loaderwatch.core.low_priority_start import import_gently, lower_priority, restore_session
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.system import raise_descriptor_limit
 from loaderwatch.core.wire import RUN_ID_PATTERN

@@ -13,12 +13,12 @@ from typing import Final
 
 from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.config import Settings, is_loopback
+from loaderwatch.core.detached_processes import spawn_detached
 from loaderwatch.core.files import private_folder
-from loaderwatch.core.gentle import machine_is_full
+from loaderwatch.core.low_priority_start import machine_is_full
 from loaderwatch.core.message import Param, Text
 from loaderwatch.core.server_file import configured_server, own_server
-from loaderwatch.core.spawn import spawn_detached
-from loaderwatch.core.trust import Server, is_there
+from loaderwatch.core.server_trust import Server, is_there
 from loaderwatch.streamer.election import FileLock
 
 log = logging.getLogger(__name__)

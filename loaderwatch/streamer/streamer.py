@@ -17,7 +17,6 @@ from loaderwatch.core.wire import ENVELOPE_S, SLOWEST_ENVELOPES_S, Envelope, enc
 from loaderwatch.streamer.drain import Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
-from loaderwatch.streamer.members import MemberSampler
 from loaderwatch.streamer.messages.run_files import RunFiles
 from loaderwatch.streamer.outbox.files import (
     StreamState,
@@ -26,6 +25,7 @@ from loaderwatch.streamer.outbox.files import (
     ring_folder,
 )
 from loaderwatch.streamer.outbox.outbox import Outbox
+from loaderwatch.streamer.process_rows import MemberSampler
 from loaderwatch.streamer.rings import RingFolder
 from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.samplers.gpu import GpuSampler
@@ -35,7 +35,7 @@ from loaderwatch.streamer.stack_moments.budget import LastStacks
 from loaderwatch.streamer.stack_moments.idle_gpu import IdleGpus
 from loaderwatch.streamer.stack_moments.slow_loops import SlowLoops
 from loaderwatch.streamer.stacks import StackCollector
-from loaderwatch.streamer.succession import Succession
+from loaderwatch.streamer.streamer_start import Succession
 from loaderwatch.streamer.upload import Uploader
 from loaderwatch.texts import in_own_language
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from loaderwatch.core.message import Param, Text
-from loaderwatch.core.trust import Away, Connection, NotProven, Server, explain
+from loaderwatch.core.server_trust import Away, Connection, NotProven, Server, explain
 from loaderwatch.core.wire import UNDECODABLE, Receipt, decode_json, join
 from loaderwatch.streamer.outbox.outbox import Outbox
 from loaderwatch.texts import own_language, say

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from loaderwatch.core.trust import new_challenge
+from loaderwatch.core.server_trust import new_challenge
 from loaderwatch.server.access.page_sessions import SESSION_PATH, session_key
 
 

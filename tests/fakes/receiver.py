@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from loaderwatch.core.trust import IDENTITY_PATH, proofs
+from loaderwatch.core.server_trust import IDENTITY_PATH, proofs
 from loaderwatch.core.wire import Envelope, decode, split
 from tests.fakes.own_faults import own_faults
 from tests.fakes.quiet_server import QuietServer

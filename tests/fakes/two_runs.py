@@ -10,7 +10,7 @@ import numpy as np
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.finding import Finding, Texts
-from loaderwatch.server.alerts.book import Alert
+from loaderwatch.server.alerts.alert_book import Alert
 from loaderwatch.server.store.duckdb import DuckDBStore
 from tests.fakes.runs import SECOND, T0, envelope, process, steps, table
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loaderwatch.core.config import load_settings
-from loaderwatch.server.recordings.moving import of_store
+from loaderwatch.server.recordings.outgoing_run import of_store
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
 from loaderwatch.server.store.duckdb import DuckDBStore

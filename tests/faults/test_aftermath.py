@@ -11,7 +11,7 @@ import pytest
 
 from loaderwatch.core.wire import decode
 from loaderwatch.streamer.outbox.outbox import unpack_file
-from loaderwatch.streamer.succession import UNATTENDED_S
+from loaderwatch.streamer.streamer_start import UNATTENDED_S
 from tests.faults.cluster import RUN, Cluster, Host, wait_for
 from tests.faults.ledger import balance, read_books, read_store
 from tests.faults.processes import active_of, kill_everybody

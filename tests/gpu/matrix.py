@@ -17,7 +17,7 @@ from typing import Any, Final
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.environment_variables import DEMO_GPUS
 from loaderwatch.demo.stand_in import SimulatedGpu, build, environment, write_script
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from tests.fakes.serving import Access, wait_until
 from tests.waiting import PATIENCE_S
 

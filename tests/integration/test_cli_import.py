@@ -13,9 +13,9 @@ import pytest
 
 from loaderwatch.cli import main
 from loaderwatch.core.wire import Envelope, encode
-from loaderwatch.server.recordings import arrivals, recording
+from loaderwatch.server.recordings import incoming_runs, recording
 from loaderwatch.server.recordings.export import export
-from loaderwatch.server.recordings.moving import of_store
+from loaderwatch.server.recordings.outgoing_run import of_store
 from loaderwatch.server.recordings.recording import Recording
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
@@ -260,7 +260,7 @@ def test_a_server_takes_parts_in_their_order_and_gives_up_what_stops(
         assert access.get("/runs") == []
         assert client.post(path, params={"number": -1}).status_code == 400
         assert client.post("/api/v1/runs/no%20run/import", params={"number": 0}).status_code == 404
-        monkeypatch.setattr(arrivals, "GIVEN_UP_S", 0.2)
+        monkeypatch.setattr(incoming_runs, "GIVEN_UP_S", 0.2)
         assert send(0, pack(part)) == 200
         wait_until("it is given up", lambda: not list((tmp_path / "data").glob("runs/arriving/*.duckdb")))
         assert send(1, pack(moved.rest), last=True) == 409

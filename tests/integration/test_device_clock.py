@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.texts.formats import rate
 from tests.fakes.serving import ServeProcess
 from tests.fakes.streaming import end_processes

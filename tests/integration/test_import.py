@@ -18,7 +18,7 @@ from loaderwatch.core.records import TABLES, TIME_COLUMN
 from loaderwatch.core.wire import Envelope, encode
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.export import export
-from loaderwatch.server.recordings.moving import MovedRun, of_recording, of_store
+from loaderwatch.server.recordings.outgoing_run import MovedRun, of_recording, of_store
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import METRICS
 from loaderwatch.server.store.protocol import (

@@ -20,7 +20,7 @@ from loaderwatch.server.live.summary import MOST_HOSTS, outline, summary_of
 from loaderwatch.server.queries.gpus import gpus_in
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.window.builder import WindowBuilder
-from loaderwatch.server.window.detailed import LARGE, MOST_RANKS
+from loaderwatch.server.window.detailed_hosts import LARGE, MOST_RANKS
 from loaderwatch.server.window.replay import complete, rebuild
 from tests.fakes.runs import SECOND, T0, envelope, joined, process, span, steps, table
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from loaderwatch.core.config import load_settings
-from loaderwatch.detect.measures.shares import RECENT_S
+from loaderwatch.detect.measures.time_use import RECENT_S
 from tests.fakes.serving import Access
 from tests.fakes.streaming import Streaming, wait_for
 from tests.waiting import PATIENCE_S

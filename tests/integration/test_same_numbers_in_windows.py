@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.critical_path import RunUse
-from loaderwatch.detect.measures.shares import RECENT_S, wait_share
+from loaderwatch.detect.measures.time_use import RECENT_S, wait_share
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.queries.coupling import coupling_of

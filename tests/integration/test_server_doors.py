@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from loaderwatch.core.records import TABLES
-from loaderwatch.core.trust import new_challenge
+from loaderwatch.core.server_trust import new_challenge
 from loaderwatch.core.wire import encode, pack_table
 from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.server.access.tokens import Tokens

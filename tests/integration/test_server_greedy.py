@@ -19,7 +19,7 @@ from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import encode
 from loaderwatch.server.access.request_gate import QUESTIONS_AT_ONCE
 from loaderwatch.server.live.event_stream import MAX_CLIENTS_OF_ONE
-from loaderwatch.server.recordings.moving import of_store
+from loaderwatch.server.recordings.outgoing_run import of_store
 from loaderwatch.server.store import duckdb as duckdb_store
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.metrics import LEVELS

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from loaderwatch.core.lock import is_held, wait_for_lock
-from loaderwatch.core.trust import new_challenge
+from loaderwatch.core.server_trust import new_challenge
 from tests.fakes.feed import Feed
 from tests.fakes.serving import Access, EventReader, ServeProcess, wait_until
 from tests.fakes.streaming import Streaming

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from loaderwatch.core.trust import IDENTITY_PATH
+from loaderwatch.core.server_trust import IDENTITY_PATH
 from loaderwatch.server.access.page_sessions import SESSION_PATH
 from tests.fakes.hostile import full_envelope
 from tests.fakes.serving import Access, serving, wait_until

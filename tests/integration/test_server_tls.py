@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 from loaderwatch.core.errors import ConfigError
-from loaderwatch.core.trust import client_context
+from loaderwatch.core.server_trust import client_context
 from loaderwatch.server.tls import read_certificate
 from tests.fakes.page_session import sign_in
 from tests.fakes.serving import Access, ServeProcess

@@ -123,7 +123,7 @@ def test_a_key_that_is_taken_apart_counts(line: str, counts: bool) -> None:
     [
         ("from loaderwatch.detect.window import Columns, RunWindow", True),
         ("from loaderwatch import detect", True),
-        ("import loaderwatch.detect.limits", True),
+        ("import loaderwatch.detect.shared_thresholds", True),
         ("from loaderwatch.core import records", False),
         ("from loaderwatch.detected import what", False),
     ],

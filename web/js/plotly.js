@@ -19,7 +19,7 @@ let loading = null;
 
 /**
  * The hash of that file. It is the only script that loads after the page, perhaps from a process that took over the server's port.
- * `tests/unit/server/access/test_csp.py` says what it has to be.
+ * `tests/unit/server/access/test_security_headers.py` says what it has to be.
  */
 const INTEGRITY = "sha384-tbZWJa6S2uzN/pj0RFqwZUYj975As/jPtuNDQuFhWIci2azb13tTa/8LdSHBlrq3";
 

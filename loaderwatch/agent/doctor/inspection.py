@@ -17,8 +17,8 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.utils.data import DataLoader, dataloader, get_worker_info
 
-from loaderwatch.agent.describe import describe_loader, is_shuffled, shuffles_by_epoch
 from loaderwatch.agent.doctor.probe import probe_loader
+from loaderwatch.agent.loader_description import describe_loader, is_shuffled, shuffles_by_epoch
 from loaderwatch.agent.loaders.naming import name_of, names_evaluation, unique
 from loaderwatch.agent.process.identity import find_gpu_uuid, find_ranks, thread_limits
 from loaderwatch.agent.source import (

@@ -20,7 +20,7 @@ import msgspec
 import torch
 from torch.utils.data import _utils
 
-from loaderwatch.agent.describe import is_iterable_dataset
+from loaderwatch.agent.loader_description import is_iterable_dataset
 from loaderwatch.core.facts import LoaderProbe
 from loaderwatch.core.wire import decode_json
 

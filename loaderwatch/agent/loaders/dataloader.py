@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
+from loaderwatch.agent.class_swap import hidden_subclass
 from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.loaders.epoch import Epoch
@@ -22,9 +23,8 @@ from loaderwatch.agent.loaders.iterator import (
     unwatch_iterator,
     watch_iterator,
 )
-from loaderwatch.agent.loaders.limited import limit_in_process, limit_iterator
+from loaderwatch.agent.loaders.sample_timeout_reader import limit_in_process, limit_iterator
 from loaderwatch.agent.loaders.watch import Watch, WatchedPass
-from loaderwatch.agent.swap import hidden_subclass
 from loaderwatch.agent.workers.fetch import watch_fetcher
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import EndedBy, IterKind

@@ -9,12 +9,12 @@ from typing import Any, Final
 from torch.utils.data import dataloader
 
 from loaderwatch.agent.accelerator import device_clock
+from loaderwatch.agent.class_swap import hidden_subclass, keep_fields_quick
 from loaderwatch.agent.guard import ask, shield
 from loaderwatch.agent.hot import timed_next
 from loaderwatch.agent.hot.layout import ENDING, Reader, nothing_to_read
 from loaderwatch.agent.loaders.epoch import Epoch
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.agent.swap import hidden_subclass, keep_fields_quick
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
 

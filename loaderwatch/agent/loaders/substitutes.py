@@ -14,8 +14,8 @@ import msgspec
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
-from loaderwatch.agent.describe import describe_loader, is_shuffled
 from loaderwatch.agent.guard import ask, shield, weakly
+from loaderwatch.agent.loader_description import describe_loader, is_shuffled
 from loaderwatch.agent.loaders import construction, dataloader
 from loaderwatch.agent.loaders.class_hook import IterHook
 from loaderwatch.agent.loaders.watch import Watch

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from loaderwatch.agent.hot import PhaseClock
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.agent.read_ahead import ReadAhead
+from loaderwatch.agent.prefetch_thread_waits import ReadAhead
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.records import UNKNOWN, Phase, ReadBy
 

@@ -6,9 +6,9 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from loaderwatch.agent.describe import shuffles_by_epoch
 from loaderwatch.agent.hot import DeviceClock, PhaseClock
 from loaderwatch.agent.hot.layout import Reader, nothing_to_read
+from loaderwatch.agent.loader_description import shuffles_by_epoch
 from loaderwatch.agent.recorder import Recorder
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 

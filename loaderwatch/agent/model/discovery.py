@@ -22,8 +22,8 @@ import torch
 from torch import is_grad_enabled
 from torch.optim import optimizer as optimizers
 
-from loaderwatch.agent.describe import synced_buffers
 from loaderwatch.agent.guard import ask, guard, shield
+from loaderwatch.agent.loader_description import synced_buffers
 from loaderwatch.agent.model.compilers import Hook, hide_from_script
 from loaderwatch.agent.model.hooks import StepHooks
 from loaderwatch.agent.model.modules import Modules, computing_children, inside

@@ -30,10 +30,10 @@ import torch
 from torch import Tensor, is_grad_enabled
 from torch.autograd import Variable
 
-from loaderwatch.agent.describe import synced_buffers
 from loaderwatch.agent.guard import ask, guard, shield
 from loaderwatch.agent.hot import DeviceClock, PhaseClock
 from loaderwatch.agent.hot.layout import Part
+from loaderwatch.agent.loader_description import synced_buffers
 from loaderwatch.agent.model.compilers import Hook
 from loaderwatch.agent.model.timed_calls import TimedCalls
 from loaderwatch.agent.recorder import LoaderlessLoop, Recorder

@@ -15,9 +15,9 @@ from loaderwatch.agent.process.identity import RunName
 from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import Settings
+from loaderwatch.core.detached_processes import spawn_orphan
 from loaderwatch.core.files import private_folder
 from loaderwatch.core.lock import STREAMER_LOCK, is_held
-from loaderwatch.core.spawn import spawn_orphan
 from loaderwatch.core.system import has_proc
 
 try:

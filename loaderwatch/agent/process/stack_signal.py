@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.agent.hot import guard_stacks
-from loaderwatch.agent.process.once import say_once
+from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.core.kept_files import KeptFile
 
 _FIRST: Final = 7

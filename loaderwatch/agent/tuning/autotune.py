@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import torch
 
-from loaderwatch.agent.describe import is_iterable_dataset, splits
 from loaderwatch.agent.guard import say, shield
+from loaderwatch.agent.loader_description import is_iterable_dataset, splits
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.agent.tuning.measured import Measured, PassClock
+from loaderwatch.agent.tuning.free_resources import why_no_room
+from loaderwatch.agent.tuning.pass_measures import Measured, PassClock
 from loaderwatch.agent.tuning.rebuild import setting_of
-from loaderwatch.agent.tuning.room import why_no_room
 from loaderwatch.agent.tuning.search import FED_RATIO, MOST_WORKERS
 from loaderwatch.agent.tuning.search import Setting as Tried
 from loaderwatch.core.facts import LoaderTrial

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from torch.utils.data import DataLoader
 
-from loaderwatch.agent.describe import is_iterable_dataset, splits
+from loaderwatch.agent.loader_description import is_iterable_dataset, splits
 from loaderwatch.agent.tuning.search import DEFAULT_PREFETCH, Setting
 
 _KEPT: Final = ("collate_fn", "pin_memory", "timeout", "worker_init_fn", "generator", "in_order")

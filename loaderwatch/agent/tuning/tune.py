@@ -13,8 +13,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from loaderwatch.agent.loaders.naming import name_of
+from loaderwatch.agent.tuning.free_resources import why_no_room
 from loaderwatch.agent.tuning.rebuild import most_workers, setting_of
-from loaderwatch.agent.tuning.room import why_no_room
 from loaderwatch.agent.tuning.search import OutOfTime, Search, Setting, choose
 from loaderwatch.agent.tuning.trial import TrialFailed, try_setting
 from loaderwatch.core.facts import LoaderTrial, Tuning

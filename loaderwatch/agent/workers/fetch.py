@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy
 import torch
 
+from loaderwatch.agent.class_swap import hidden_subclass, keep_fields_quick
 from loaderwatch.agent.guard import ask
 from loaderwatch.agent.hot import SampleClock, noted_collate, timed_fetch
 from loaderwatch.agent.hot.layout import AT_ONCE, EACH, EACH_COUNTED, ONE, ONE_COUNTED
-from loaderwatch.agent.swap import hidden_subclass, keep_fields_quick
-from loaderwatch.agent.workers.batched import reads_as_listed
+from loaderwatch.agent.workers.batch_reading import reads_as_listed
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import RingWriter
 

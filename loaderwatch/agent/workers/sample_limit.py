@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from loaderwatch.agent.guard import say
-from loaderwatch.agent.process.once import say_once
+from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.agent.workers.deadline import MOST_S, Deadline, Overrun, Signals
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.errors import SampleTimeout

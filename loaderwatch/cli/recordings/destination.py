@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from loaderwatch.core.client import Client, ServerError
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.trust import explain
-from loaderwatch.server.recordings.moving import of_store
+from loaderwatch.core.server_trust import explain
+from loaderwatch.server.recordings.outgoing_run import of_store
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Arrival, Part, Rest, StoreError, UnknownRun
 from loaderwatch.server.store.sql.transfer import pack

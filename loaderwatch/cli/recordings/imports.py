@@ -21,7 +21,7 @@ from loaderwatch.core.config import DataDir, load_settings
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
 from loaderwatch.core.files import NotPrivate
 from loaderwatch.core.printable import one_line
-from loaderwatch.server.recordings.moving import MovedRun, of_recording, of_store
+from loaderwatch.server.recordings.outgoing_run import MovedRun, of_recording, of_store
 from loaderwatch.server.recordings.recording import load
 from loaderwatch.server.store.protocol import RunExists, UnknownRun
 from loaderwatch.texts import in_own_language

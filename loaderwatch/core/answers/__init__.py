@@ -34,8 +34,8 @@ from loaderwatch.core.answers.comparison import (
     Judgement,
     Setting,
 )
+from loaderwatch.core.answers.current_state import Coupling, Gpu, GpuProcess, Place, Share, Worker
 from loaderwatch.core.answers.findings import Finding, Folded, Followed
-from loaderwatch.core.answers.present import Coupling, Gpu, GpuProcess, Place, Share, Worker
 from loaderwatch.core.answers.runs import (
     Contents,
     Earlier,

@@ -17,7 +17,7 @@ from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.ending import SIGKILL
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.detect.crash import failed_sample, full_disk, late_sample
-from loaderwatch.detect.crash.evidence import (
+from loaderwatch.detect.crash.death_traces import (
     could_not_start,
     output_evidence,
     stopped,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from loaderwatch.detect.crash.evidence import sample_at_death, worker_of
+from loaderwatch.detect.crash.death_traces import sample_at_death, worker_of
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.window import RankWindow
 

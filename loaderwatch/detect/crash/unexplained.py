@@ -19,7 +19,7 @@ from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.crash.evidence import (
+from loaderwatch.detect.crash.death_traces import (
     MOMENT_NS,
     last_sign_ns,
     left_epoch,

@@ -16,9 +16,9 @@ from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import BUSY_CPU_RATIO
 from loaderwatch.detect.measures.machine import SLOWEST
 from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.shared_thresholds import BUSY_CPU_RATIO
 from loaderwatch.detect.window import RankWindow, seconds
 
 CODE = "fast-forward"

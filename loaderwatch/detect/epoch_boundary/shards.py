@@ -15,11 +15,11 @@ from loaderwatch.core.answers import Text
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import QUIET_RATIO, Limits
 from loaderwatch.detect.measures.gain import gain_ratio, iteration_with
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.statistics import mean
+from loaderwatch.detect.shared_thresholds import QUIET_RATIO, Limits
 from loaderwatch.detect.window import RankWindow
 
 CODE = "input-bound"

@@ -21,8 +21,8 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.statistics import ratio
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import one_of
 
 CODE: Final = "slow-evaluation"

@@ -13,11 +13,10 @@ from typing import Final
 from loaderwatch.core.answers import Param, Severity, Text
 from loaderwatch.core.facts import AT_END, SpanInfo, StackDump
 from loaderwatch.detect.finding import Finding, known_evidence, observed
-from loaderwatch.detect.hang.awaited import loader_evidence, loader_name
-from loaderwatch.detect.hang.excuses import AT_WORK_FACTOR, serves
-from loaderwatch.detect.hang.reasons import blocked
-from loaderwatch.detect.limits import IDLE_CPU_RATIO
-from loaderwatch.detect.measures.children import children_work, threads_work
+from loaderwatch.detect.hang.expected_standstills import AT_WORK_FACTOR, serves
+from loaderwatch.detect.hang.loader_hang_causes import blocked
+from loaderwatch.detect.hang.phase_waits import loader_evidence, loader_name
+from loaderwatch.detect.measures.other_work import children_work, threads_work
 from loaderwatch.detect.measures.progress import (
     WORKER_IDLE,
     Stuck,
@@ -38,6 +37,7 @@ from loaderwatch.detect.measures.stacks import (
     waits_for_child,
     waits_for_thread,
 )
+from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO
 from loaderwatch.detect.window import RankWindow
 
 CODE: Final = "hung"

@@ -12,20 +12,20 @@ import msgspec
 
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.crash.evidence import stopped
+from loaderwatch.detect.crash.death_traces import stopped
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.hang.across_ranks import finding_of, waits_for
-from loaderwatch.detect.hang.excuses import is_excused
+from loaderwatch.detect.hang.expected_standstills import is_excused
 from loaderwatch.detect.hang.left_behind import left_behind
+from loaderwatch.detect.hang.loader_hang_causes import blocked
+from loaderwatch.detect.hang.lone_rank_activity import pattern_of
 from loaderwatch.detect.hang.outside_loops import alone
-from loaderwatch.detect.hang.patterns import pattern_of
 from loaderwatch.detect.hang.rank_positions import Position, places_of, positions_of, whereabouts
-from loaderwatch.detect.hang.reasons import blocked
-from loaderwatch.detect.limits import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.gpu import spins_in_collective
 from loaderwatch.detect.measures.progress import Stuck, cpu_ratio, stands_still, still_stands_there
 from loaderwatch.detect.measures.stacks import main_frames, saving, user_frame
-from loaderwatch.detect.text import who
+from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.window import RunWindow
 
 STAYS_NS: Final = threshold(

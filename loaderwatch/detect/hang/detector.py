@@ -21,9 +21,10 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang import collectives, outside_loops
-from loaderwatch.detect.hang.awaited import evaluates, loader_evidence, loader_name, workers_of
-from loaderwatch.detect.hang.excuses import AT_WORK_FACTOR
+from loaderwatch.detect.hang.expected_standstills import AT_WORK_FACTOR
 from loaderwatch.detect.hang.flight_recorder import recorded
+from loaderwatch.detect.hang.loader_hang_causes import reason_of, thread_silent, without_end
+from loaderwatch.detect.hang.phase_waits import evaluates, loader_evidence, loader_name, workers_of
 from loaderwatch.detect.hang.rank_positions import (
     Place,
     patience,
@@ -31,7 +32,6 @@ from loaderwatch.detect.hang.rank_positions import (
     places,
     whereabouts,
 )
-from loaderwatch.detect.hang.reasons import reason_of, thread_silent, without_end
 from loaderwatch.detect.hang.retries import Retries, retries_of
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,

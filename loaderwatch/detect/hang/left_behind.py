@@ -5,7 +5,7 @@ from __future__ import annotations
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.hang.across_ranks import finding_of, waits_for
-from loaderwatch.detect.hang.patterns import EARLY_STOP, pattern_of
+from loaderwatch.detect.hang.lone_rank_activity import EARLY_STOP, pattern_of
 from loaderwatch.detect.hang.rank_positions import Position
 from loaderwatch.detect.measures.stacks import in_loop_of
 

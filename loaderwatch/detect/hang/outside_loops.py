@@ -15,7 +15,7 @@ from loaderwatch.core.system import PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import Finding, known_evidence, observed
 from loaderwatch.detect.hang import at_exit
-from loaderwatch.detect.hang.excuses import (
+from loaderwatch.detect.hang.expected_standstills import (
     AT_WORK_FACTOR,
     is_excused,
     save_works,
@@ -23,10 +23,9 @@ from loaderwatch.detect.hang.excuses import (
     serves,
     silent_s,
 )
-from loaderwatch.detect.hang.reasons import blocked, producer_gone, thread_silent
-from loaderwatch.detect.limits import IDLE_CPU_RATIO
-from loaderwatch.detect.measures.children import children_ended, children_work
+from loaderwatch.detect.hang.loader_hang_causes import blocked, producer_gone, thread_silent
 from loaderwatch.detect.measures.gpu import spins_in_collective
+from loaderwatch.detect.measures.other_work import children_ended, children_work
 from loaderwatch.detect.measures.progress import (
     QUIET_NS,
     Stuck,
@@ -54,6 +53,7 @@ from loaderwatch.detect.measures.stacks import (
     waits_for_thread,
     waits_on_queue,
 )
+from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"

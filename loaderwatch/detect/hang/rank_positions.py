@@ -11,8 +11,7 @@ from loaderwatch.core.facts import OPEN_SPAN, StackDump
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import observed
-from loaderwatch.detect.hang.awaited import loader_name
-from loaderwatch.detect.limits import BUSY_CPU_RATIO, Limits
+from loaderwatch.detect.hang.phase_waits import loader_name
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
     Stuck,
@@ -30,6 +29,7 @@ from loaderwatch.detect.measures.stacks import (
     runs_program,
     user_frame,
 )
+from loaderwatch.detect.shared_thresholds import BUSY_CPU_RATIO, Limits
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 STANDS_AFTER_S: Final = threshold(5.0, "s", "the streamer takes the stack of a span that is this old")

@@ -16,7 +16,7 @@ import msgspec
 
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import SEVERITIES, Finding
-from loaderwatch.detect.incidents.folding import absorb, explains, graver, joined
+from loaderwatch.detect.incidents.explained_findings import absorb, explains, graver, joined
 
 MOST_INCIDENT_SAMPLES: Final = threshold(
     64, "samples", "chosen: bounds the sample indices that an incident keeps over its life"

@@ -10,13 +10,13 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence, text_of, verdict
-from loaderwatch.detect.incidents.watching import watched
-from loaderwatch.detect.limits import WARNING_RATIO
+from loaderwatch.detect.incidents.early_verdict import watched
 from loaderwatch.detect.measures.progress import (
     LOADER_PHASES,
 )
-from loaderwatch.detect.measures.shares import RECENT_S, Use, shares_of
 from loaderwatch.detect.measures.standstill import FEW_KNOWN_STEPS
+from loaderwatch.detect.measures.time_use import RECENT_S, Use, shares_of
+from loaderwatch.detect.shared_thresholds import WARNING_RATIO
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 UNMEASURED_S: Final = threshold(

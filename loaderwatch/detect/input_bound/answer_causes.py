@@ -12,8 +12,8 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
+from loaderwatch.detect.input_bound.message_names import code_line, giver
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.input_bound.words import code_line, giver
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import MANY_TICKS, by_a_clock, median, quantile, spread, total
 from loaderwatch.detect.window import distinct

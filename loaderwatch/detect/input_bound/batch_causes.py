@@ -15,11 +15,11 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
+from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.input_bound.words import code_line
-from loaderwatch.detect.limits import COLLECTOR_PART
 from loaderwatch.detect.measures.stacks import chooses_samples, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, ratio, total
+from loaderwatch.detect.shared_thresholds import COLLECTOR_PART
 
 COLLATE_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of a fetch; joining the samples costs more than reading all of them"

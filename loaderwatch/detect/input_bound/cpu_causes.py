@@ -15,12 +15,12 @@ import numpy as np
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.input_bound.words import code_line
-from loaderwatch.detect.limits import STARVED_PART
-from loaderwatch.detect.measures.children import interpreter_held
 from loaderwatch.detect.measures.machine import Cpus
+from loaderwatch.detect.measures.other_work import interpreter_held
 from loaderwatch.detect.measures.statistics import quantile, ratio
+from loaderwatch.detect.shared_thresholds import STARVED_PART
 
 THROTTLED_RATIO: Final = threshold(
     0.25,

@@ -18,8 +18,8 @@ from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
-from loaderwatch.detect.limits import QUIET_RATIO
-from loaderwatch.detect.text import who
+from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.shared_thresholds import QUIET_RATIO
 
 CODE = "input-bound"
 MOST_WAITING_RANKS: Final = threshold(

@@ -15,7 +15,7 @@ from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import mean, ratio
-from loaderwatch.detect.text import who
+from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 DISPATCHER = "Dispatcher"  # Accelerate's DataLoaderDispatcher

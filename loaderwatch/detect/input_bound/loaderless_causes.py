@@ -9,8 +9,8 @@ from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.input_bound.message_names import code_line, giver
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.input_bound.words import code_line, giver
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
     Frame,

@@ -22,10 +22,10 @@ from loaderwatch.core.system import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, TIMER_FUNC
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.input_bound.turns import Turns, turns_of
-from loaderwatch.detect.input_bound.words import code_line
+from loaderwatch.detect.input_bound.turn_taking import Turns, turns_of
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack, waits_for_lock
 from loaderwatch.detect.measures.statistics import mean
 

@@ -19,9 +19,9 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.limits import JITTER_SPIKES
 from loaderwatch.detect.measures.gain import MOST_PREFETCH, prefetch_needed
 from loaderwatch.detect.measures.statistics import median
+from loaderwatch.detect.shared_thresholds import JITTER_SPIKES
 
 RECURRING_RATIO: Final = threshold(
     0.5,

@@ -17,10 +17,15 @@ from numpy.typing import NDArray
 from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.limits import COLLECTOR_PART, JITTER_SPIKES, LATENCY_CPU_RATIO, STARVED_PART
 from loaderwatch.detect.measures.machine import run_delay_s
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.shared_thresholds import (
+    COLLECTOR_PART,
+    JITTER_SPIKES,
+    LATENCY_CPU_RATIO,
+    STARVED_PART,
+)
 
 SPIKE_S: Final = threshold(
     0.25, "s", "chosen: a shorter wait is no spike, however long it is against the others"

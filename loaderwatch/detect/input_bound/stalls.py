@@ -16,9 +16,9 @@ from loaderwatch.detect.input_bound.loaderless_causes import is_meant
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without
 from loaderwatch.detect.input_bound.symptoms import FEW_LATER_STEPS, Symptoms
-from loaderwatch.detect.limits import JITTER_SPIKES, Limits
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.statistics import ratio
+from loaderwatch.detect.shared_thresholds import JITTER_SPIKES, Limits
 
 SPIKY_RATIO: Final = threshold(
     0.6, "ratio", "chosen: of the waiting time in long waits; from there those are the trouble"

@@ -17,13 +17,13 @@ from loaderwatch.core.system import SOCKET_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.input_bound.words import code_line
-from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.machine import RECENT_NS, written_per_s
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
+from loaderwatch.detect.shared_thresholds import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 
 AMPLIFIED_FACTOR: Final = threshold(
     10.0, "factor", "a decoded JPEG is larger than its file, and a large photo for a small crop reaches eight"

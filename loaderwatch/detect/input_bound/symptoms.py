@@ -23,7 +23,6 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.spikes import Spike
-from loaderwatch.detect.limits import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 from loaderwatch.detect.measures.fetches import Fetches, taken_from_memory
 from loaderwatch.detect.measures.gain import gain_ratio, workers_needed
 from loaderwatch.detect.measures.gpu import gpu_evidence
@@ -39,6 +38,7 @@ from loaderwatch.detect.measures.stacks import (
     usual_stack,
 )
 from loaderwatch.detect.measures.statistics import comb_period, mean, median, quantile, ratio
+from loaderwatch.detect.shared_thresholds import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 
 FEW_LATER_STEPS: Final = threshold(
     3, "steps", "chosen: of the later epochs, below which nothing is known of them"

@@ -16,12 +16,12 @@ from loaderwatch.detect.finding import known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.limits import LATENCY_CPU_RATIO
+from loaderwatch.detect.iterable_datasets import split
 from loaderwatch.detect.measures.gain import iteration_with, workers_needed
+from loaderwatch.detect.measures.history_slices import FEW_ROWS, parts
 from loaderwatch.detect.measures.machine import Cpus
-from loaderwatch.detect.measures.slices import FEW_ROWS, parts
 from loaderwatch.detect.measures.statistics import STEADY_RISE, median, ratio, trend
-from loaderwatch.detect.streams import split
+from loaderwatch.detect.shared_thresholds import LATENCY_CPU_RATIO
 
 WORTH_RATIO: Final = threshold(
     0.1,

@@ -12,8 +12,8 @@ from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.device_clock import hidden_of, told_of
-from loaderwatch.detect.limits import NEWEST_EPOCHS
 from loaderwatch.detect.measures.statistics import Floats, known, median
+from loaderwatch.detect.shared_thresholds import NEWEST_EPOCHS
 from loaderwatch.detect.window import RankWindow, seconds
 
 NOISE_S: Final = threshold(0.001, "s", "chosen: the loop's and the device's clock differ by as much")

@@ -17,14 +17,14 @@ from loaderwatch.detect.measures.coupling import (
     Coupling,
 )
 from loaderwatch.detect.measures.progress import STEP_PHASES
-from loaderwatch.detect.measures.shares import (
+from loaderwatch.detect.measures.time_use import (
     RECENT_S,
     Use,
     last_ns,
     open_wait_s,
     waits_for_training,
 )
-from loaderwatch.detect.measures.uses import uses_of
+from loaderwatch.detect.measures.time_use_of_ranks import uses_of
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 COUNTS_S: Final = threshold(

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from loaderwatch.core.facts import LoaderInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.device_clock import RankClock, gpu_step_of, hidden_of, slack_of
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.fetches import Fetches, fetches_of
-from loaderwatch.detect.measures.shares import open_wait_s
 from loaderwatch.detect.measures.statistics import Floats, mean, ratio, total
-from loaderwatch.detect.nesting import passes_s
+from loaderwatch.detect.measures.time_use import open_wait_s
+from loaderwatch.detect.nested_evaluation import passes_s
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RankWindow, seconds
 
 Ints = NDArray[np.int64]

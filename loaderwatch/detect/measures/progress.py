@@ -13,7 +13,6 @@ from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import SpanInfo, StackDump
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.limits import BUSY_CPU_RATIO, IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.measures.stacks import (
     Frame,
     builds_kernels,
@@ -25,6 +24,7 @@ from loaderwatch.detect.measures.stacks import (
     waits_on_queue,
 )
 from loaderwatch.detect.measures.statistics import Floats, high, known, mean
+from loaderwatch.detect.shared_thresholds import BUSY_CPU_RATIO, IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.window import RankWindow, between_s, seconds
 
 WORKER_IDLE = "idle"

@@ -11,8 +11,8 @@ from loaderwatch.core.columns import Columns
 from loaderwatch.core.records import TIME_COLUMN
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, history_s
-from loaderwatch.detect.measures.shares import open_wait_s
 from loaderwatch.detect.measures.statistics import high
+from loaderwatch.detect.measures.time_use import open_wait_s
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
 LONG_S: Final = threshold(

@@ -18,7 +18,7 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import Floats, Growth, growth, known
-from loaderwatch.detect.running_out.rise import Ints, stretches
+from loaderwatch.detect.running_out.resource_growth import Ints, stretches
 from loaderwatch.detect.window import RankWindow
 from loaderwatch.texts.formats import rate
 

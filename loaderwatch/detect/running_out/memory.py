@@ -20,7 +20,7 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.machine import limit_hits_per_s
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.running_out.rise import (
+from loaderwatch.detect.running_out.resource_growth import (
     CRITICAL_ETA_S,
     FEW_STRETCHES,
     LOOKS_AHEAD,

@@ -19,7 +19,7 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, Growth, drift
-from loaderwatch.detect.running_out.rise import (
+from loaderwatch.detect.running_out.resource_growth import (
     CRITICAL_ETA_S,
     WARNING_ETA_S,
     Ints,

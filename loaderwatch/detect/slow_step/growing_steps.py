@@ -18,17 +18,17 @@ import numpy as np
 
 from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.course import Course
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.loader_history import Course
+from loaderwatch.detect.measures.history_slices import blocks, ends, parts
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.slices import blocks, ends, parts
 from loaderwatch.detect.measures.stacks import beside_model, in_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, STEADY_RISE, Floats, rising_fit, trend
+from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow
 
 GROWN_STEP_FACTOR: Final = threshold(

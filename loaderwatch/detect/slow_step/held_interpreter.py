@@ -11,9 +11,9 @@ import numpy as np
 
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.measures.children import Held
+from loaderwatch.detect.measures.other_work import Held
+from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import who
 
 
 def detect(run: RunEvidence) -> list[Finding]:

@@ -21,9 +21,10 @@ from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
-from loaderwatch.detect.limits import COLLECTOR_PART, Limits
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame, works_aside
 from loaderwatch.detect.measures.statistics import known, median
+from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.shared_thresholds import COLLECTOR_PART, Limits
 from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
     CODE,
@@ -37,7 +38,6 @@ from loaderwatch.detect.slow_step.long_steps import (
     long_from_s,
 )
 from loaderwatch.detect.slow_step.recompiling import recompiling
-from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, first_at
 
 ASLEEP_IN_PAUSE_RATIO: Final = threshold(

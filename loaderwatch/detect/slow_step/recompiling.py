@@ -10,14 +10,14 @@ from typing import Final
 
 from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, StackDump
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.course import Course
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.loader_history import Course
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import known, median
+from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.long_steps import CODE
-from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow
 
 FEW_COMPILER_STACKS: Final = threshold(

@@ -22,9 +22,9 @@ from loaderwatch.core.records import BAD_BITS
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, quantile, total
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.sawtooth_causes import Cause, Seen, Steps, Swing, causes
 from loaderwatch.detect.window import RankWindow, first_at
 

@@ -26,8 +26,7 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.detector import CODE as INPUT_BOUND
-from loaderwatch.detect.input_bound.words import code_line
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
@@ -40,8 +39,9 @@ from loaderwatch.detect.measures.stacks import (
     works_aside,
 )
 from loaderwatch.detect.measures.statistics import mean, median
+from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.long_steps import CODE, STEPS_LOOK_BACK_S
-from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow
 
 LEAST_SCRIPT_WORK_S: Final = threshold(

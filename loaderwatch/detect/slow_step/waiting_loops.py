@@ -19,11 +19,11 @@ from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.input_bound.words import code_line, giver
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.input_bound.message_names import code_line, giver
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
+from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.long_steps import CODE, STEPS_LOOK_BACK_S
-from loaderwatch.detect.text import who
 from loaderwatch.detect.window import RankWindow, first_at
 
 FEW_STEP_LOOKS: Final = threshold(

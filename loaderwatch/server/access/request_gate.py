@@ -13,15 +13,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from loaderwatch.core.trust import IDENTITY_PATH
-from loaderwatch.server.access.csp import answer_headers
-from loaderwatch.server.access.csp import headers as page_headers
+from loaderwatch.core.server_trust import IDENTITY_PATH
 from loaderwatch.server.access.forwarded import FORWARDED_KEY, forwarded_by
 from loaderwatch.server.access.page_sessions import SESSION_PATH, SIGNED_BYTES, PageSessions
 from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
+from loaderwatch.server.access.security_headers import answer_headers
+from loaderwatch.server.access.security_headers import headers as page_headers
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
 from loaderwatch.server.encoding import body_of, error_answer, too_large
-from loaderwatch.server.lifetime import SERVER_PATH
+from loaderwatch.server.idle_shutdown import SERVER_PATH
 from loaderwatch.server.live.event_stream import MAX_CLIENTS, MAX_CLIENTS_OF_ONE
 from loaderwatch.server.store.deadline import Deadline
 

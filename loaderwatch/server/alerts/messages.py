@@ -9,7 +9,7 @@ from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.printable import one_line
 from loaderwatch.detect.finding import Finding, text_of, warned_s
 from loaderwatch.detect.measures.stacks import main_frames, user_frame
-from loaderwatch.server.alerts.book import Alert, Announcement
+from loaderwatch.server.alerts.alert_book import Alert, Announcement
 from loaderwatch.server.alerts.channel import Kind, Message
 from loaderwatch.texts import SOURCE, say
 

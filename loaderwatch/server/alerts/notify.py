@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.core.answers import Text
-from loaderwatch.server.alerts.book import Alert
+from loaderwatch.server.alerts.alert_book import Alert
 from loaderwatch.server.alerts.channel import FIRST_BACKOFF_S, Channel, Kind, Message, Target
 from loaderwatch.server.alerts.recipients import Recipient, Recipients, Terms
 from loaderwatch.server.alerts.run_addresses import RunAddresses

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response
 
-from loaderwatch.server.alerts.book import MAX_SILENCE_S, Alert, AlertBook, run_of
+from loaderwatch.server.alerts.alert_book import MAX_SILENCE_S, Alert, AlertBook, run_of
 from loaderwatch.server.encoding import json_answer
-from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries import live_answers
 from loaderwatch.server.queries.parameters import finite_number, json_body
+from loaderwatch.server.services import Parts
 
 router = APIRouter()
 

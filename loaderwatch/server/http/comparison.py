@@ -7,8 +7,8 @@ from starlette.responses import Response
 
 from loaderwatch.advise.comparison.compare import comparison
 from loaderwatch.server.encoding import json_answer
-from loaderwatch.server.parts import Parts
-from loaderwatch.server.recordings.observed import observed
+from loaderwatch.server.recordings.run_measures import observed
+from loaderwatch.server.services import Parts
 
 router = APIRouter(prefix="/api/v1")
 

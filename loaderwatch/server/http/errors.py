@@ -7,7 +7,7 @@ from starlette.responses import Response
 from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.server.access.rate_limits import TooMany
 from loaderwatch.server.access.request_gate import too_many
-from loaderwatch.server.alerts.book import UnknownAlert
+from loaderwatch.server.alerts.alert_book import UnknownAlert
 from loaderwatch.server.encoding import error_answer
 from loaderwatch.server.ingest import Busy
 from loaderwatch.server.store.attempts import UnknownAttempt

@@ -8,10 +8,10 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from loaderwatch.core.trust import CHALLENGE_PATTERN, IDENTITY_PATH, proofs, secret_at
+from loaderwatch.core.server_trust import CHALLENGE_PATTERN, IDENTITY_PATH, proofs, secret_at
 from loaderwatch.server.access.page_sessions import SESSION_PATH, TICKET_PATTERN
 from loaderwatch.server.encoding import json_answer
-from loaderwatch.server.parts import Parts
+from loaderwatch.server.services import Parts
 
 router = APIRouter()
 

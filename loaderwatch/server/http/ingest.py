@@ -19,8 +19,8 @@ from loaderwatch.server.access.rate_limits import TooMany
 from loaderwatch.server.encoding import error_answer, json_answer, reader_language
 from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.ingest import Busy, IngestCounts
-from loaderwatch.server.parts import Parts
 from loaderwatch.server.peers.bundles import MAX_BUNDLE_BYTES, Answer, join_answers, split_bundle
+from loaderwatch.server.services import Parts
 
 _log: Final = logging.getLogger(__name__)
 

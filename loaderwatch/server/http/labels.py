@@ -17,9 +17,9 @@ from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.encoding import error_answer, json_answer
 from loaderwatch.server.http.server import is_owner
 from loaderwatch.server.live.summary import state_now
-from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries import live_answers
 from loaderwatch.server.queries.parameters import ParameterError, json_body, struct_of
+from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import StoredRun
 
 MOST_NAME: Final = 200

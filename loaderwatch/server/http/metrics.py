@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from loaderwatch.core.answers import RankRow
 from loaderwatch.core.printable import printable
-from loaderwatch.server.parts import Parts
+from loaderwatch.server.services import Parts
 
 router = APIRouter()
 

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from loaderwatch.server.encoding import error_answer
-from loaderwatch.server.parts import Parts
 from loaderwatch.server.recordings.export import DEFAULT_LAST_S, CannotExport, export
 from loaderwatch.server.recordings.recording import SUFFIX, pack
+from loaderwatch.server.services import Parts
 
 MOST_LAST_S = 3600.0
 """The longest recording of the newest part of a run, since packing takes a core for a while."""

@@ -19,13 +19,13 @@ from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.encoding import json_answer, reader_language
 from loaderwatch.server.live.groups import in_group
 from loaderwatch.server.live.ranks import page_of
-from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries import charts, live_answers
 from loaderwatch.server.queries.boundaries import MOST_EPOCHS
 from loaderwatch.server.queries.heatmap import By, Order, Rows
 from loaderwatch.server.queries.heatmap import heatmap as heatmap_of
 from loaderwatch.server.queries.marks import marks_of
 from loaderwatch.server.queries.parameters import ParameterError
+from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import MOST_EPOCH_ROWS
 
 router = APIRouter(prefix="/api/v1/runs")

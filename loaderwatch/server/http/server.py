@@ -13,8 +13,8 @@ from loaderwatch.core.answers import ServerFacts
 from loaderwatch.core.wire import UNDECODABLE, decode_json
 from loaderwatch.server.access.tokens import Access
 from loaderwatch.server.encoding import error_answer, json_answer
-from loaderwatch.server.lifetime import SERVER_PATH
-from loaderwatch.server.parts import Parts
+from loaderwatch.server.idle_shutdown import SERVER_PATH
+from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import UnknownRun
 
 router = APIRouter(prefix=SERVER_PATH)

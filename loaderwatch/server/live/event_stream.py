@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from loaderwatch.core.answers import Finding, RankRow, Summary
 from loaderwatch.server.encoding import encode_json
-from loaderwatch.server.live.changes import Changes
 from loaderwatch.server.live.summary import outline
+from loaderwatch.server.live.summary_changes import Changes
 from loaderwatch.texts import SOURCE
 
 HEARTBEAT_S: Final = 5.0

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from loaderwatch.server.cadence import behind_s
+from loaderwatch.server.envelope_intervals import behind_s
 
 LOST_BEHIND_S: Final = 2.0
 """The ranks of a host that has been silent for so long (two ticks of a second, four envelopes of half a second) while another host

@@ -10,9 +10,9 @@ from loaderwatch.core.clock import END_OF_TIME_NS
 from loaderwatch.detect.crash.unexplained import unexplained_death
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RankWindow, RunWindow, SummedRank
-from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement
+from loaderwatch.server.alerts.alert_book import Alert, AlertBook, Announcement
 from loaderwatch.server.store.protocol import StoredAlert
 from loaderwatch.server.window.outliers import STANDS_S
 

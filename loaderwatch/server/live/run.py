@@ -20,11 +20,11 @@ from loaderwatch.detect.evidence import DEFAULT_LIMITS, RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.rank_positions import somebody_waits, without_stack
 from loaderwatch.detect.incidents.verdict import verdict_of
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts.book import Alert, AlertBook, Announcement, shape
+from loaderwatch.server.alerts.alert_book import Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
-from loaderwatch.server.cadence import envelope_s
+from loaderwatch.server.envelope_intervals import envelope_s
 from loaderwatch.server.live.commands import Claims, Commands, Process
 from loaderwatch.server.live.event_stream import RunState
 from loaderwatch.server.live.heartbeat import Heartbeats

@@ -18,12 +18,12 @@ from typing import Any, Final, TypeVar
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.wire import ENVELOPE_S, Envelope
-from loaderwatch.server.alerts.book import Alert, Announcement
+from loaderwatch.server.alerts.alert_book import Alert, Announcement
 from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.end_summary import summary_message
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.alerts.notify import Notifier
-from loaderwatch.server.cadence import envelope_s
+from loaderwatch.server.envelope_intervals import envelope_s
 from loaderwatch.server.live.event_stream import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
@@ -34,7 +34,7 @@ LOOK_S: Final = (
     0.48  # between looks at one run, so that each of a streamer's two envelopes a second is seen as it comes
 )
 _LARGE_LOOK_S: Final = 0.75
-"""The same while no rank stands in a run whose streams send once a second or less often (``server.cadence``)."""
+"""The same while no rank stands in a run whose streams send once a second or less often (``server.envelope_intervals``)."""
 _LOOK_REST: Final = 1.0
 """Times the duration of a look from its end until the next one begins: with ten thousand ranks looks would leave envelopes no time."""
 _TURN_S: Final = 0.1  # between turns of the loop

@@ -19,7 +19,7 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.measures.critical_path import RankSums, lost_s
 from loaderwatch.detect.measures.progress import LOADER_PHASES
-from loaderwatch.detect.measures.shares import RECENT_S, Use, open_wait_s, rows_since
+from loaderwatch.detect.measures.time_use import RECENT_S, Use, open_wait_s, rows_since
 from loaderwatch.detect.window import RankWindow, RunWindow, SummedRank, first_at
 from loaderwatch.server.live.groups import groups_of
 from loaderwatch.server.store.attempts import Attempt

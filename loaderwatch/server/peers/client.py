@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import h11
 
 from loaderwatch.core.errors import LoaderwatchError
-from loaderwatch.core.trust import (
+from loaderwatch.core.server_trust import (
     IDENTITY_PATH,
     MAX_PROOF_BYTES,
     NotProven,

@@ -18,13 +18,13 @@ from loaderwatch.core.wire import UNDECODABLE
 from loaderwatch.server.access.forwarded import FORWARDED_KEY, HEADERS, Forwarded, headers_of
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access, Keys
-from loaderwatch.server.alerts.book import run_of
+from loaderwatch.server.alerts.alert_book import run_of
 from loaderwatch.server.encoding import body_of, too_large
 from loaderwatch.server.peers.bundles import BUNDLE_PATH, Bundles, again_soon
 from loaderwatch.server.peers.client import PeerAnswer, PeerAway, PeerClient
-from loaderwatch.server.recordings.arrivals import MOST_BYTES
-from loaderwatch.server.store.clickhouse.members import Members
-from loaderwatch.server.store.clickhouse.placement import Server
+from loaderwatch.server.recordings.incoming_runs import MOST_BYTES
+from loaderwatch.server.store.clickhouse.run_owner import Server
+from loaderwatch.server.store.clickhouse.server_heartbeats import Members
 
 _log: Final = logging.getLogger(__name__)
 

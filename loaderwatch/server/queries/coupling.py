@@ -11,7 +11,7 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
 from loaderwatch.detect.measures.coupling import Coupling
 from loaderwatch.detect.measures.critical_path import with_open_iteration
-from loaderwatch.server.alerts.book import stack_of
+from loaderwatch.server.alerts.alert_book import stack_of
 from loaderwatch.texts import say
 
 

@@ -19,16 +19,16 @@ from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.window import RankWindow, RunWindow
-from loaderwatch.server.alerts.book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
+from loaderwatch.server.alerts.alert_book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.live.event_stream import RunState
 from loaderwatch.server.live.summary import MOST_HOSTS, state_now
-from loaderwatch.server.parts import Parts
 from loaderwatch.server.queries.boundaries import boundaries_of
 from loaderwatch.server.queries.charts import stored_summary
 from loaderwatch.server.queries.coupling import coupling_of
 from loaderwatch.server.queries.gpus import gpus_in
 from loaderwatch.server.queries.settings import what_if_of
 from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts, stored_verdict
+from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 
 _LIST_S: Final = 0.3

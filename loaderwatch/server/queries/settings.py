@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from loaderwatch.advise.other_options import Estimate, estimates_of
+from loaderwatch.advise.option_gains import Estimate, estimates_of
 from loaderwatch.advise.whatif import Option, WhatIf, what_if
 from loaderwatch.core import answers
 from loaderwatch.core.facts import LoaderInfo

@@ -10,7 +10,7 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import verdict_of
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts.book import shape
+from loaderwatch.server.alerts.alert_book import shape
 from loaderwatch.server.live.judge import Judge, limits_of
 from loaderwatch.server.recordings import recording
 from loaderwatch.server.recordings.recording import Recording

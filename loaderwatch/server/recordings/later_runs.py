@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from loaderwatch.advise.comparison.compare import Observed
-from loaderwatch.advise.comparison.followed import followed, is_followed, names_settings
+from loaderwatch.advise.comparison.followed_advice import followed, is_followed, names_settings
 from loaderwatch.advise.comparison.settings import changed
 from loaderwatch.core.answers import Finding, Followed, Setting
 from loaderwatch.server.live.summary import state_now
-from loaderwatch.server.recordings.observed import observed
+from loaderwatch.server.recordings.run_measures import observed
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
 
 _log = logging.getLogger(__name__)

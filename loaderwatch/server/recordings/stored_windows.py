@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from loaderwatch.detect.evidence import DEFAULT_LIMITS, RunEvidence
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.store import deadline
 from loaderwatch.server.store.deadline import Stopped

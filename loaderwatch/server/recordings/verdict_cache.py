@@ -16,7 +16,7 @@ from loaderwatch.core.files import read_own, write_atomically
 from loaderwatch.core.wire import UNDECODABLE
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.incidents.verdict import last_said, no_news, verdict_of
-from loaderwatch.server.alerts.book import Alert, AlertBook
+from loaderwatch.server.alerts.alert_book import Alert, AlertBook
 from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, UnknownRun
 from loaderwatch.server.window.replay import rebuild

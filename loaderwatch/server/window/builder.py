@@ -15,13 +15,13 @@ from loaderwatch.detect.window import WINDOW_S, HostWindow, RankWindow, RunWindo
 from loaderwatch.server.store.facts import RunFacts
 from loaderwatch.server.store.protocol import PathTotals, RankTotals, StoredRun
 from loaderwatch.server.store.sequence_set import SequenceSet
-from loaderwatch.server.window.courses import Courses
-from loaderwatch.server.window.detailed import LARGE, MOST_RANKS, Detailed, by_host
-from loaderwatch.server.window.gathered import SUMMED, Gathered, by_rank
-from loaderwatch.server.window.held import HeldHost, HeldRank
+from loaderwatch.server.window.detailed_hosts import LARGE, MOST_RANKS, Detailed, by_host
+from loaderwatch.server.window.joined_envelopes import SUMMED, Gathered, by_rank
+from loaderwatch.server.window.loader_histories import Courses
 from loaderwatch.server.window.outliers import scarcity
 from loaderwatch.server.window.row_buffer import LAYOUTS, NO_ROWS, Block, RowBuffer, block_of_arrays
 from loaderwatch.server.window.totals import RunTotals, Totals, of_training
+from loaderwatch.server.window.window_state import HeldHost, HeldRank
 
 _MANY_ROWS: Final = 1_000_000
 """Most rows of a table over all ranks, some 150 MB."""

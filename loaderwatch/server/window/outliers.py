@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.columns import Columns
 from loaderwatch.detect.window import SummedRank
-from loaderwatch.server.cadence import behind_s
+from loaderwatch.server.envelope_intervals import behind_s
 
 Floats = NDArray[np.float64]
 

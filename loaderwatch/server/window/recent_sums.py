@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wait_rules import KNOWN_RATIO
-from loaderwatch.detect.measures.shares import RECENT_S
+from loaderwatch.detect.measures.time_use import RECENT_S
 from loaderwatch.server.window.row_buffer import LAYOUTS, Block
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from loaderwatch.core.records import TABLES, TIME_COLUMN, UNKNOWN
 from loaderwatch.detect.window import WINDOW_S, RunWindow
 from loaderwatch.server.store.protocol import Store, StoredEvent, StoredRun
 from loaderwatch.server.window.builder import WindowBuilder
-from loaderwatch.server.window.detailed import LARGE
+from loaderwatch.server.window.detailed_hosts import LARGE
 from loaderwatch.server.window.recent_sums import SECONDS
 from loaderwatch.server.window.recent_sums import TABLES as SUMMED_TABLES
 from loaderwatch.server.window.row_buffer import Block, block_of_arrays

@@ -32,7 +32,7 @@ dataset-name = { KNOWN($dataset) ->
         [yes] { $dataset }
        *[no] the dataset
     }
-# A sentence for advice that raises a loader's workers, see detect/streams.py. $copies is how often each row comes today.
+# A sentence for advice that raises a loader's workers, see detect/iterable_datasets.py. $copies is how often each row comes today.
 split-first = { $split ->
         [unknown] { " " }Each worker of an IterableDataset reads all of it unless __iter__ splits it by torch.utils.data.get_worker_info(): without
             that every row would come once per worker.

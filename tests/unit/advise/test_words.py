@@ -21,12 +21,12 @@ import pytest
 from loaderwatch.advise.audit import audit
 from loaderwatch.advise.comparison.compare import comparison
 from loaderwatch.advise.comparison.measures import MEASURES
-from loaderwatch.advise.other_options import Estimate
+from loaderwatch.advise.option_gains import Estimate
 from loaderwatch.core.answers import Advice, Comparison, Judgement, Text
 from loaderwatch.core.facts import LoaderProbe
 from loaderwatch.texts import LANGUAGES, catalogue
-from tests.unit.advise import test_audit, test_other_options
-from tests.unit.advise.comparison import test_compare, test_followed
+from tests.unit.advise import test_audit, test_option_gains
+from tests.unit.advise.comparison import test_compare, test_followed_advice
 from tests.unit.advise.comparison.test_compare import observed, process, run
 from tests.unit.advise.test_audit import facts, one, report
 
@@ -168,7 +168,7 @@ def advice() -> list[Advice]:
 
 def estimates() -> list[Estimate]:
     """Every estimate of all cases."""
-    return [each for found in results(test_other_options, "estimates_of") for each in found]
+    return [each for found in results(test_option_gains, "estimates_of") for each in found]
 
 
 def comparisons() -> Iterator[list[str]]:
@@ -179,7 +179,7 @@ def comparisons() -> Iterator[list[str]]:
             *(f"    note: {note}" for note in compared.notes),
             *(f"    {each.label}: {each.said}" for each in compared.measures),
         ]
-    for gained in results(test_followed, "followed"):
+    for gained in results(test_followed_advice, "followed"):
         if gained is not None:
             yield [gained.sentence]
 

@@ -11,7 +11,7 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import WINDOW_S, RankWindow
-from loaderwatch.server.window.courses import Courses
+from loaderwatch.server.window.loader_histories import Courses
 from tests.unit.detect.build import T0, RankBuilder, S, loader, run
 
 ENDS_AFTER = {

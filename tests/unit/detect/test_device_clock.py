@@ -13,7 +13,7 @@ from loaderwatch.core.records import TABLES, UNKNOWN
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.device_clock import by_device, hidden_of
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.measures.shares import open_wait_s
+from loaderwatch.detect.measures.time_use import open_wait_s
 from tests.unit.detect.build import RankBuilder, run
 
 MS = 1_000_000

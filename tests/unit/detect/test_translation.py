@@ -10,9 +10,9 @@ import pytest
 from loaderwatch.core import answers
 from loaderwatch.core.answers import Param, Text
 from loaderwatch.detect.finding import Finding, verdict
-from loaderwatch.detect.incidents.folding import absorb
+from loaderwatch.detect.incidents.explained_findings import absorb
 from loaderwatch.detect.translation import in_language
-from loaderwatch.server.alerts.book import Alert, shape
+from loaderwatch.server.alerts.alert_book import Alert, shape
 from tests.fakes.findings import finding_of
 from tests.fakes.summaries import rank_row, summary_with
 

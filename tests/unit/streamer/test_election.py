@@ -10,7 +10,7 @@ from pathlib import Path
 
 from loaderwatch.core.lock import is_held
 from loaderwatch.streamer.election import FileLock, Office, elect, standby_missing
-from loaderwatch.streamer.succession import is_orphan
+from loaderwatch.streamer.streamer_start import is_orphan
 from tests.fakes.streaming import wait_for
 from tests.waiting import PATIENCE_S
 

@@ -13,7 +13,7 @@ import pytest
 
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.facts import HostInfo
-from loaderwatch.core.trust import Server, is_there
+from loaderwatch.core.server_trust import Server, is_there
 from loaderwatch.core.wire import RUN_ID_PATTERN, Envelope, encode, split
 from loaderwatch.streamer import server_finder
 from loaderwatch.streamer.job_stderr import MAX_NOTICE, write_stderr

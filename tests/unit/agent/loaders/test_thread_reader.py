@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from loaderwatch.agent.loaders.thread_reader import CALLS_AT, ReadPass, ThreadReader
-from loaderwatch.agent.read_ahead import ReadAhead, unwatch
+from loaderwatch.agent.prefetch_thread_waits import ReadAhead, unwatch
 from loaderwatch.agent.source import calls_outside
 
 

@@ -14,7 +14,7 @@ import pytest
 from loaderwatch.agent.process import launch
 from loaderwatch.agent.process.identity import RunName
 from loaderwatch.agent.process.launch import keep_streamer, share_stderr, start_streamer
-from loaderwatch.core import spawn
+from loaderwatch.core import detached_processes
 from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.config import load_settings
 from loaderwatch.core.environment_variables import NO_STREAMER
@@ -103,7 +103,7 @@ def test_our_stderr_is_handed_on_where_it_cannot_be_opened(
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
     monkeypatch.setattr(launch, "has_proc", lambda: False)
-    monkeypatch.setattr(spawn, "HAS_FORK", forks)
+    monkeypatch.setattr(detached_processes, "HAS_FORK", forks)
     read, write = os.pipe()
     before = os.dup(2)
     os.dup2(write, 2)
@@ -127,7 +127,7 @@ def test_a_streamer_that_was_started_without_a_shell_is_not_warned_of(
     python.write_text(SAY.format(python=sys.executable))
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    monkeypatch.setattr(spawn, "HAS_FORK", False)
+    monkeypatch.setattr(detached_processes, "HAS_FORK", False)
     start_streamer(load_settings(), "run-1", "my run")
     gc.collect()
     assert not [warning for warning in recwarn if issubclass(warning.category, ResourceWarning)]

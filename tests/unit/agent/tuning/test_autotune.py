@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from loaderwatch.agent.tuning.autotune import Planner, free_cpus
-from loaderwatch.agent.tuning.measured import Measured
+from loaderwatch.agent.tuning.pass_measures import Measured
 from loaderwatch.core.message import Text
 from loaderwatch.core.system import usable_cpus
 from loaderwatch.pipeline.simulation import Pipeline, Setting, iteration_s

@@ -13,7 +13,7 @@ from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.crash.unexplained import crash_verdict, ending, unexplained_death
 from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts.book import Alert
+from loaderwatch.server.alerts.alert_book import Alert
 from loaderwatch.server.window.builder import WindowBuilder
 from tests.fakes.feed import Feed
 from tests.fakes.findings import finding_of

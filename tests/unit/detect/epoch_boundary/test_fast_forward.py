@@ -12,7 +12,7 @@ from loaderwatch.core.records import EndedBy
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.incidents.folding import explains
+from loaderwatch.detect.incidents.explained_findings import explains
 from tests.unit.detect.build import RankBuilder, loader, run, verdict_now
 
 

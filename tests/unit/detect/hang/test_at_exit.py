@@ -8,8 +8,8 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.hang.collectives import detect as in_collectives
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.progress import stuck
+from loaderwatch.detect.shared_thresholds import Limits
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, run
 

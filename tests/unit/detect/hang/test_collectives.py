@@ -14,7 +14,7 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, texts_of
 from loaderwatch.detect.hang.rank_positions import places, somebody_waits, without_stack
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.texts import say
 from tests.unit.detect import stacks

@@ -14,7 +14,7 @@ from loaderwatch.core.facts import Call, PhaseName
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run

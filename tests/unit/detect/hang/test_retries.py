@@ -12,7 +12,7 @@ import pytest
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 AGE_S = 32  # the limit is 30

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import SummedRank
 from loaderwatch.server.live.summary import summary_of
 from loaderwatch.server.queries.coupling import coupling_of

@@ -10,8 +10,8 @@ import pytest
 
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.pace import pace_of, paces_of, recent, workers_changed_ns
+from loaderwatch.detect.shared_thresholds import Limits
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 from tests.unit.detect.workers import watch
 

@@ -9,8 +9,8 @@ from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
-from loaderwatch.detect.limits import Limits
 from loaderwatch.detect.measures.standstill import before_standstill, goes_on
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run
 

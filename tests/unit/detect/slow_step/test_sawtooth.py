@@ -11,7 +11,7 @@ from loaderwatch.detect import evidence
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step import sawtooth
 from tests.unit.detect.build import RankBuilder, S, run
 from tests.unit.detect.stacks import SAVE

@@ -11,7 +11,7 @@ import pytest
 from loaderwatch.cli import analyze
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.finding import Finding, Folded, Texts
-from loaderwatch.server.alerts.book import Alert, Announcement
+from loaderwatch.server.alerts.alert_book import Alert, Announcement
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.live.judge import with_its_end
 from tests.fakes.findings import reworded

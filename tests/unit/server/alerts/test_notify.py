@@ -16,7 +16,7 @@ import pytest
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.server.alerts import notify as module
-from loaderwatch.server.alerts.book import Alert
+from loaderwatch.server.alerts.alert_book import Alert
 from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.messages import reminder
 from loaderwatch.server.alerts.notify import Notifier

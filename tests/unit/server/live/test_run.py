@@ -16,7 +16,7 @@ from loaderwatch.core.wire import Closing, Receipt
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.window import RunWindow
-from loaderwatch.server.alerts.book import Announcement
+from loaderwatch.server.alerts.alert_book import Announcement
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.summary import LOST_AFTER_S
 from loaderwatch.server.store.duckdb import DuckDBStore

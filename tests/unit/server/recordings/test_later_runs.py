@@ -13,12 +13,12 @@ from loaderwatch.core.answers import Finding
 from loaderwatch.core.wire import Envelope
 from loaderwatch.server.recordings import later_runs
 from loaderwatch.server.recordings.later_runs import LaterRuns
-from loaderwatch.server.recordings.observed import observed
+from loaderwatch.server.recordings.run_measures import observed
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import StoreError
 from tests.fakes.runs import SECOND, T0
 from tests.fakes.two_runs import paced
-from tests.unit.advise.comparison.test_followed import finding as made
+from tests.unit.advise.comparison.test_followed_advice import finding as made
 
 LATER_NS = T0 + 200 * SECOND
 

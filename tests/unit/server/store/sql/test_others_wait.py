@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.limits import Limits
+from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.sql import others_wait

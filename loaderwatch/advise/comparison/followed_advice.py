@@ -1,0 +1,84 @@
+"""Whether a later run did what a finding's advice says, and what that brought."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from loaderwatch.advise.comparison.advised_settings import advised_in
+from loaderwatch.advise.comparison.compare import Observed, speed_of, unit_of
+from loaderwatch.advise.comparison.measures import SAMPLES
+from loaderwatch.advise.comparison.settings import PROCESS
+from loaderwatch.core.answers import Difference, Finding, Followed, Param, Setting, Text
+from loaderwatch.core.facts import LoaderInfo, ProcessInfo
+from loaderwatch.texts import say
+
+_TOLD: Final = ("better", "worse", "noise")
+"""The judgements of a speed of which both runs have enough values."""
+
+
+def names_settings(finding: Finding) -> bool:
+    """Whether the finding cost time and its advice names settings: what else it cost is not seen in a speed."""
+    return finding.lost_s is not None and bool(advised_in(finding.advice))
+
+
+def is_followed(finding: Finding, processes: Sequence[ProcessInfo], changes: Sequence[Setting]) -> bool:
+    """Whether one of the changes to another run is what the advice says of the finding's loader, or of the process.
+
+    ``processes`` are those of the finding's run. One of several advised settings is enough.
+    """
+    places = {PROCESS, *(loader.name for loader in _loaders(finding, processes))}
+    changed = [change for change in changes if change.where in places]
+    return any(each.followed_by(change) for each in advised_in(finding.advice) for change in changed)
+
+
+def followed(finding: Finding, a: Observed, b: Observed) -> Followed | None:
+    """Return what run B, which followed a finding of run A, gained by it; None while one of them has too little to tell."""
+    found = speed_of(a, b)
+    if found is None or found.a is None or found.b is None or found.judgement not in _TOLD:
+        return None
+    promised = _promised(found.a.mean, finding.gain_ceiling_ratio)
+    sentence = _sentence(found, found.a.mean, found.b.mean, promised)
+    return Followed(
+        run_id=b.run.run_id,
+        name=b.run.name,
+        measure="samples_per_s" if found.measure == SAMPLES else "steps_per_s",
+        before_per_s=found.a.mean,
+        after_per_s=found.b.mean,
+        promised_per_s=promised,
+        judgement=found.judgement,
+        sentence=say(sentence),
+        sentence_text=sentence,
+    )
+
+
+def _loaders(finding: Finding, processes: Sequence[ProcessInfo]) -> list[LoaderInfo]:
+    """Return the loader whose number the finding's key has ("input-bound:0:steady"); all of its rank where it has none."""
+    of_rank = [process for process in processes if finding.rank in (None, process.rank)]
+    loaders = next((process.loaders for process in of_rank if process.loaders), [])
+    number = finding.key.split(":")[1:2]
+    named = [loader for loader in loaders if [str(loader.loader)] == number]
+    return named or loaders
+
+
+def _promised(before_per_s: float, ceiling_ratio: float | None) -> float | None:
+    """Return the most that there can be once that share of the time is gone.
+
+    The ceiling may be of the time while the finding lasts. Taken of the whole run it promises no less, and so holds, too.
+    """
+    if ceiling_ratio is None or ceiling_ratio >= 1:
+        return None
+    return before_per_s / (1 - ceiling_ratio)
+
+
+def _sentence(
+    found: Difference, before_per_s: float, after_per_s: float, promised_per_s: float | None
+) -> Text:
+    params: dict[str, Param] = {
+        "a_per_s": before_per_s,
+        "b_per_s": after_per_s,
+        "unit": unit_of(found),
+        "promised_per_s": promised_per_s,
+        "judgement": found.judgement,
+    }
+    return Text("advice-followed", params)

@@ -1,0 +1,323 @@
+"""Where a rank's time goes: it waits for data, or it is in its steps. Tiles, verdict and detectors take both from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from loaderwatch.core.columns import Columns, known_ns
+from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.records import UNKNOWN
+from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.device_clock import RankClock, clock_of, hidden_of, slack_of, told_of
+from loaderwatch.detect.measures.progress import STEP_PHASES
+from loaderwatch.detect.measures.statistics import total
+from loaderwatch.detect.shared_thresholds import Limits
+from loaderwatch.detect.window import RankWindow, between_s, first_at, one_of, seconds
+
+_TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
+QUIET_ROWS: Final = threshold(
+    64, "batches", "chosen: a rank with slow steps is judged by at least so many of its last batches"
+)
+_BACKLOG_ROWS: Final = threshold(
+    16, "batches", "chosen: the newest ones, whose median is the work that a device usually has left"
+)
+RECENT_S: Final = threshold(30.0, "s", "chosen: long enough for slow steps, short enough to follow changes")
+
+Blocked = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Requests (ns UTC, in order) and for each the seconds of its step in which the rank waited for another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A rank's batches of training loaders in an interval."""
+
+    steps: Columns  # the table that findings use, too
+    late: slice | NDArray[np.int64]  # its rows, from the batch on that was under way as the interval began
+    inside: slice  # of these, the ones that were asked for in it
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Where the time of a rank went in an interval that ends now. The open wait or step counts up to now."""
+
+    clock: RankClock
+    covered_s: float  # since its first batch was asked for, at most the interval
+    batches: int  # whose steps ended in it
+    steps: int  # optimizer steps of the batches that were asked for in it
+    wait_s: float
+    step_s: float
+    good_s: float  # part of step_s: without what another rank blocked, and without steps that stood still
+    open_step_s: float
+    known_s: float  # part of wait_s and step_s of which the device's own events tell
+
+    @property
+    def known_ratio(self) -> float | None:
+        """Return the share of the time, 0 to 1, of which the device's own events tell; None by the loop's clock."""
+        used_s = self.wait_s + self.step_s
+        return min(1.0, self.known_s / used_s) if used_s > 0 and self.clock != "loop" else None
+
+    @property
+    def wait_ratio(self) -> float | None:
+        """Return the data wait, 0 to 1; None before there was anything."""
+        used_s = self.wait_s + self.step_s
+        return min(1.0, self.wait_s / used_s) if used_s > 0 else None
+
+    @property
+    def goodput_ratio(self) -> float | None:
+        """Return the share of the time, 0 to 1, that went into steps; None before there was anything."""
+        return min(1.0, self.good_s / self.covered_s) if self.covered_s > 0 else None
+
+    @property
+    def steps_per_s(self) -> float | None:
+        """Return training steps per second; None before there was anything to count."""
+        return self.steps / self.covered_s if self.covered_s > 0.5 else None
+
+
+def training_loaders(rank: RankWindow) -> list[int]:
+    """Return the numbers of the loaders that the rank trains with."""
+    return [loader.loader for loader in rank.process.loaders if loader.role == "train"]
+
+
+def rows_since(rank: RankWindow, since_ns: int) -> Rows:
+    """Return the batches since a time (ns UTC). Where no loader is described yet, all of them train."""
+    steps = rank.steps
+    request = steps["request_ns"]
+    first = max(0, first_at(request, since_ns) - 1)
+    late: slice | NDArray[np.int64] = slice(first, None)
+    training = training_loaders(rank)
+    off_main = steps["off_main_thread"][late] == 1
+    if off_main.any() or len(training) < len(rank.process.loaders):
+        chosen = ~off_main
+        if rank.process.loaders:
+            chosen &= one_of(steps["loader"][late], training)
+        late = first + np.flatnonzero(chosen)
+    return Rows(steps, late, slice(first_at(np.ascontiguousarray(request[late]), since_ns), None))
+
+
+def use_of(
+    rank: RankWindow, since_ns: int, *, blocked: Blocked | None = None, blocked_now_s: float = 0.0
+) -> Use:
+    """Return where the time of a rank went since a time (ns UTC).
+
+    Args:
+        rank: the rank.
+        since_ns: what was under way then counts from then on.
+        blocked: how long it waited in its steps for other ranks.
+        blocked_now_s: the same of the step that goes on.
+    """
+    rows, end_ns = rows_since(rank, since_ns), rank.made_ns
+    request, wait, step = (rows.steps[name][rows.late] for name in ("request_ns", "wait_ns", "step_ns"))
+    delivered = request + known_ns(wait)
+    step_s = within_s(delivered, delivered + known_ns(step), since_ns, end_ns)
+    waits_s = within_s(request, delivered, since_ns, end_ns)
+    wait_s, clock = float(waits_s.sum()), clock_of(rank.process, rows.steps, rows.late)
+    told = told_of(rows.steps)[rows.late]
+    whole_s = seconds(step)
+    good_s = np.maximum(0.0, step_s - _blocked_s(blocked, request, whole_s, step_s))
+    open_whole_s = open_step_s(rank, request, wait, step)
+    open_s = min(open_whole_s, (end_ns - since_ns) / 1e9)
+    open_good_s = max(0.0, open_s - blocked_now_s)
+    if max(open_whole_s, float(np.fmax.reduce(whole_s, initial=0.0))) >= Limits().hang_floor_s:
+        still_s = _still_s(rank)
+        good_s[whole_s >= still_s] = 0.0
+        open_good_s = 0.0 if open_whole_s >= still_s else open_good_s
+    if waits_for_training(rank):
+        wait_s += max(0.0, min(open_wait_s(rank), (end_ns - since_ns) / 1e9))
+    made = rows.steps["optimizer_steps"][rows.late][rows.inside]
+    return Use(
+        clock=clock,
+        covered_s=max(0.0, (end_ns - max(since_ns, began_ns(rank))) / 1e9),
+        batches=int((delivered + known_ns(step) > since_ns).sum()),
+        steps=int(np.where(made >= 0, made, 1).sum()),
+        wait_s=wait_s,
+        step_s=float(step_s.sum()) + open_s,
+        good_s=float(good_s.sum()) + open_good_s,
+        open_step_s=open_s,
+        known_s=float((waits_s + step_s)[told].sum()) if clock == "device" else 0.0,
+    )
+
+
+def waits_for_training(rank: RankWindow) -> bool:
+    """Whether the loop waits for a batch of a training loader now."""
+    span = rank.span
+    return span is not None and span.phase == "wait" and _is_training_in(rank, span)
+
+
+def _is_training_in(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether a live process is busy with a training loader, as far as is known."""
+    if rank.process.state != "live" or not span.alive:
+        return False
+    known = span.loader is not None and bool(rank.process.loaders)
+    return not known or span.loader in training_loaders(rank)
+
+
+def open_step_s(
+    rank: RankWindow, request: NDArray[np.int64], wait: NDArray[np.int64], step: NDArray[np.int64]
+) -> float:
+    """Return how long the step that goes on has lasted; 0 while there is none.
+
+    Its phases follow each other, and its wait is told only when it is over: until then that is taken for a usual one.
+    """
+    span = rank.span
+    if span is None or not _is_training_in(rank, span) or span.phase not in (*STEP_PHASES, "user"):
+        return 0.0
+    if span.phase == "user" and span.batch is None:  # no part of a loop
+        return 0.0
+    since_ns = span.since_ns
+    if request.size and step[-1] != UNKNOWN and _follows(rank, span):
+        usual_ns = int(np.median(known_ns(wait)))
+        over_ns = int(request[-1] + known_ns(wait)[-1] + step[-1])
+        since_ns = max(over_ns, min(since_ns, over_ns + usual_ns))
+    return max(0.0, (rank.made_ns - since_ns) / 1e9)
+
+
+def _follows(rank: RankWindow, span: SpanInfo) -> bool:
+    """Whether the batch of the open span is the next one after the newest that is done."""
+    steps = rank.steps
+    newest = tuple(int(steps[name][-1]) for name in ("loader", "epoch", "batch"))
+    return span.batch is not None and newest == (span.loader, span.epoch, span.batch - 1)
+
+
+def _still_s(rank: RankWindow) -> float:
+    """Return from how many seconds on a step counts as standing still: as a hang does, against a usual step."""
+    limits = Limits()
+    past_s = between_s(rank.past("steps"))
+    past_s = past_s[np.isfinite(past_s)]
+    usual_s = float(np.median(past_s)) if past_s.size else 0.0
+    return max(limits.hang_floor_s, limits.hang_factor * usual_s)
+
+
+def _blocked_s(
+    blocked: Blocked | None,
+    request: NDArray[np.int64],
+    whole_s: NDArray[np.float64],
+    inside_s: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the part of each step within the interval in which another rank blocked it, in seconds, shape (rows,).
+
+    Of steps of which nobody tells (the ranks' newest hundreds are compared) it is the share of the others.
+    """
+    if blocked is None or not blocked[0].size or not request.size:
+        return np.zeros(request.size)
+    times, waits_s = blocked
+    at = np.minimum(np.searchsorted(times, request), times.size - 1)
+    told = (times[at] == request) & (whole_s > 0)
+    share = np.zeros(request.size)
+    share[told] = np.minimum(1.0, waits_s[at[told]] / whole_s[told])
+    told_s = float(inside_s[told].sum())
+    share[~told] = float((share * inside_s)[told].sum()) / told_s if told_s > 0 else 0.0
+    result: NDArray[np.float64] = share * inside_s
+    return result
+
+
+def began_ns(rank: RankWindow) -> int:
+    """Return when this rank's first loader was first asked for a batch; now, if it was not."""
+    firsts = [
+        int(times[0]) for table in ("epoch_begins", "steps") if len(times := rank.table(table)["request_ns"])
+    ]
+    if waits_for_training(rank) and rank.span is not None:
+        firsts.append(rank.span.since_ns)
+    return min(firsts, default=rank.made_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The parts of a rank's training time since its first batch was asked for, in seconds.
+
+    The first waits of epochs count.
+    """
+
+    elapsed_s: float
+    wait_s: float
+    start_s: float  # in iter(loader)
+
+
+def shares_of(rank: RankWindow) -> Shares | None:
+    """Return where the time went in the window; None when no training batch came and none is waited for."""
+    begins = rank.table("epoch_begins")
+    begun = one_of(begins["loader"], training_loaders(rank))
+    rows = rows_since(rank, 0)
+    requested = [*begins["request_ns"][begun].tolist(), *rows.steps["request_ns"][rows.late][:1].tolist()]
+    waits = waits_for_training(rank)
+    if waits and rank.span is not None:
+        requested.append(rank.span.since_ns)
+    if not requested or not (rows.steps["request_ns"][rows.late].size or waits):
+        return None
+    ended_ns = rank.made_ns
+    if rank.process.state != "live":
+        ended_ns = last_ns(rank)
+    return Shares(
+        elapsed_s=(ended_ns - min(requested)) / 1e9,
+        wait_s=use_of(rank, min(requested)).wait_s,
+        start_s=total(seconds(begins["iter_ns"][begun])),
+    )
+
+
+def last_ns(rank: RankWindow) -> int:
+    """Return when the last thing that a rank told of its loops was over, ns UTC; 0 where it told nothing."""
+    return max(_last_ns(rank, name) for name in ("steps", "epoch_begins", "epoch_ends"))
+
+
+def _last_ns(rank: RankWindow, name: str) -> int:
+    table = rank.table(name)
+    took = [table[column] for column in _TAKE if column in table]
+    ends = table["request_ns"] + sum(np.maximum(values, 0) for values in took)  # UNKNOWN is negative
+    return int(ends.max()) if ends.size else 0
+
+
+def wait_share(rank: RankWindow, limits: Limits) -> float:
+    """Return the share (0 to 1) of the last half minute, and at least of the last steps, that a rank waited for data.
+
+    It is for a look at the many ranks that are well.
+    """
+    return share_of(use_of(rank, quiet_since_ns(rank, limits)))
+
+
+def share_of(use: Use) -> float:
+    """Return the share (0 to 1) of the time that a rank waited for data, by the second at least."""
+    return use.wait_s / max(use.wait_s + use.step_s, 1.0)
+
+
+def quiet_since_ns(rank: RankWindow, limits: Limits) -> int:
+    """Return since when (ns UTC) a rank is looked at for its share of data wait: half a minute, and at least its last steps.
+
+    In a run that has just begun, a moment's wait is no share worth a closer look.
+    """
+    since_ns, request = rank.made_ns - int(limits.spike_recent_s * 1e9), rank.steps["request_ns"]
+    return min(since_ns, int(request[max(0, request.size - QUIET_ROWS)])) if request.size else since_ns
+
+
+def within_s(
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    begin_ns: int | NDArray[np.int64],
+    end_ns: int | NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Return the seconds of each stretch from ``starts`` to ``ends`` that lie in an interval (ns UTC), shape as the stretches."""
+    overlap = np.minimum(ends, end_ns) - np.maximum(starts, begin_ns)
+    result: NDArray[np.float64] = np.maximum(overlap, 0) / 1e9
+    return result
+
+
+def _backlog_s(rank: RankWindow) -> float:
+    """Return the seconds of work that the device usually has left when a batch is asked for.
+
+    It is the median of the newest batches' slack, or of what the device hid of a wait where that is more; 0 where
+    its clock is not known.
+    """
+    steps = rank.steps
+    left_ns = np.maximum(hidden_of(steps), slack_of(steps))[-2 * _BACKLOG_ROWS :]
+    known_ns = left_ns[left_ns != UNKNOWN][-_BACKLOG_ROWS:]
+    return float(np.median(known_ns)) / 1e9 if known_ns.size else 0.0
+
+
+def open_wait_s(rank: RankWindow) -> float:
+    """Return the seconds that are lost to a wait that goes on; 0 while there is none, or the device works on."""
+    span = rank.span
+    if span is None or span.phase != "wait":
+        return 0.0
+    return max(0.0, (rank.made_ns - span.since_ns) / 1e9 - _backlog_s(rank))
