@@ -6,13 +6,14 @@ API read the same object. Nothing in it changes, and a new window has new eviden
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import LoaderInfo, ProcessInfo, SpanInfo, StackDump
+from loaderwatch.detect.finding import Occurrence
 from loaderwatch.detect.measures.boundaries import Boundary, boundaries
 from loaderwatch.detect.measures.coupling import Comparison, Coupling
 from loaderwatch.detect.measures.critical_path import RunUse, counted, run_use
@@ -160,13 +161,19 @@ class RankEvidence:
 class RunEvidence:
     """What the ranks of a run show together, and each of them in ``ranks``."""
 
-    def __init__(self, window: RunWindow, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        window: RunWindow,
+        limits: Limits = DEFAULT_LIMITS,
+        reported: Callable[[], Sequence[Occurrence]] = tuple,
+    ) -> None:
         self.window = window
         self.limits = limits
+        self.reported = reported  # the alerts of this attempt so far, newest first
 
     def seen_as(self, window: RunWindow) -> RunEvidence:
         """Return the evidence in another view of the same window; this one if it is the same view."""
-        return self if window is self.window else RunEvidence(window, self.limits)
+        return self if window is self.window else RunEvidence(window, self.limits, self.reported)
 
     def let_go(self) -> None:
         """Drop the evidence of single ranks, which takes the most memory. Who asks for it again has it measured again."""

@@ -55,6 +55,7 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
     workers = sorted(set(rows["worker"][own].tolist()) - {-1})
     return Finding(
         key=f"{CODE}:rank{rank.rank}:loader{number}",
+        loader=number,
         code=CODE,
         scenario="",
         severity="warning" if times >= MANY_LATE_SAMPLES else "info",

@@ -53,12 +53,10 @@ def followed(finding: Finding, a: Observed, b: Observed) -> Followed | None:
 
 
 def _loaders(finding: Finding, processes: Sequence[ProcessInfo]) -> list[LoaderInfo]:
-    """Return the loader whose number the finding's key has ("input-bound:0:steady"); all of its rank where it has none."""
+    """Return the loader that the finding is about; all loaders of its rank where it names none."""
     of_rank = [process for process in processes if finding.rank in (None, process.rank)]
     loaders = next((process.loaders for process in of_rank if process.loaders), [])
-    number = finding.key.split(":")[1:2]
-    named = [loader for loader in loaders if [str(loader.loader)] == number]
-    return named or loaders
+    return [loader for loader in loaders if loader.loader == finding.loader] or loaders
 
 
 def _promised(before_per_s: float, ceiling_ratio: float | None) -> float | None:

@@ -19,6 +19,7 @@ from loaderwatch.core.ending import CTRL_C, SIGKILL, signal_name
 from loaderwatch.core.facts import ProcessInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN, EndedBy
 from loaderwatch.core.threshold import threshold
+from loaderwatch.detect.crash import detector
 from loaderwatch.detect.crash.death_traces import (
     MOMENT_NS,
     last_sign_ns,
@@ -28,6 +29,7 @@ from loaderwatch.detect.crash.death_traces import (
     stopped,
     uncaught,
 )
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, Occurrence, observed, text_of, verdict, warned_s
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
@@ -70,25 +72,25 @@ class Ended(Protocol):
     def exit_code(self) -> int | None: ...
 
 
-def unexplained_death(
-    window: RunWindow, found: Sequence[Finding], occurrences: Sequence[Occurrence]
-) -> Finding | None:
-    """Return the finding for a run in which a process died; None if nobody need be told, or people know.
+def detect(run: RunEvidence) -> list[Finding]:
+    """Return the finding for a run in which a process died; none if nobody need be alerted, or people know.
 
-    They know when a detector names the reason, or when the run hung until its end and they were told of that.
+    People know when another rule names the reason, or when the run hung until its end and they were alerted.
     """
+    window = run.window
     dead = [rank for rank in window.ranks.values() if died(rank.process)]
-    if not dead or any(finding.code == CODE for finding in found):
-        return None
+    if not dead or detector.detect(run):
+        return []
+    occurrences = run.reported()
     first = min(dead, key=lambda rank: (last_sign_ns(rank), rank.rank))  # as the verdict has it
     key = f"{CODE}:rank{first.rank}"
     told = [each.finding for each in occurrences if each.finding.code == CODE]
     if any((finding.key, finding.pid) != (key, first.process.pid) for finding in told):
-        return None
+        return []
     death = _judged(window, [each for each in occurrences if each.finding.code != CODE])
     if isinstance(death, Verdict):
-        return None
-    return Finding(
+        return []
+    finding = Finding(
         key=key,
         code=CODE,
         scenario="" if first.process.exit else "S37",
@@ -105,6 +107,7 @@ def unexplained_death(
         host=first.host,
         pid=first.process.pid,
     )
+    return [finding]
 
 
 def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:

@@ -186,6 +186,7 @@ def _finding(window: RunWindow, tolls: Sequence[Toll]) -> Finding:
     }
     return Finding(
         key=f"{CODE}:{worst.loader.loader}",
+        loader=worst.loader.loader,
         code=CODE,
         scenario=cause.scenario,
         severity=worst.severity,

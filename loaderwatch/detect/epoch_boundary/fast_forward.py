@@ -134,6 +134,7 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
     eta_s = left / per_s if left is not None and ended_ns is None else None
     return Finding(
         key=f"{CODE}:{loader.loader}",
+        loader=loader.loader,
         code=CODE,
         scenario="S34",
         severity="info",

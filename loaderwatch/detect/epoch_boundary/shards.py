@@ -76,6 +76,8 @@ def _finding(rank: RankWindow, now: Pace, limits: Limits) -> Finding | None:
     world = max(1, rank.process.world_size)
     return Finding(
         key=f"{CODE}:{now.loader.loader}:steady",
+        loader=now.loader.loader,
+        aspect="steady",
         code=CODE,
         scenario="S23",
         severity="critical" if now.share >= limits.input_critical_ratio else "warning",

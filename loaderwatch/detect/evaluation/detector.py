@@ -168,6 +168,7 @@ def _finding(ranks: int, passes: Passes) -> Finding | None:
         gain = min(passes.share, gain * ratio(passes.evaluating_s, passes.elapsed_s))
     return Finding(
         key=f"{CODE}:{loader.loader}",
+        loader=loader.loader,
         code=CODE,
         scenario=SCENARIO,
         severity=_severity(passes),
@@ -215,6 +216,7 @@ def _remark(ranks: int, passes: Passes) -> Finding | None:
     )
     return Finding(
         key=f"{CODE}:{loader.loader}",
+        loader=loader.loader,
         code=CODE,
         scenario=SCENARIO,
         severity="info",

@@ -58,7 +58,7 @@ def detect(run: RunEvidence) -> list[Finding]:
             and (other is None or other.scenario == found.scenario)
         ):
             # One cause is one alert, whichever of the two waits it makes at the moment.
-            found = other or msgspec.structs.replace(found, key=f"{CODE}:{loader}:steady")
+            found = other or msgspec.structs.replace(found, key=f"{CODE}:{loader}:steady", aspect="steady")
         findings[found.key] = found
     return as_dispatch(
         run, list(findings.values()), [stall for stalls in groups.values() for stall in stalls]
@@ -80,6 +80,8 @@ def _finding(run: RunEvidence, stalls: Sequence[Stall], more: list[int]) -> Find
         ranks = sorted([*ranks, *as_slow(worst, run, found)])
     finding = Finding(
         key=f"{CODE}:{loader.loader}:{kind}",
+        loader=loader.loader,
+        aspect=kind,
         code=CODE,
         scenario=cause.scenario,
         severity=worst.severity,

@@ -35,12 +35,13 @@ def as_dispatch(run: RunEvidence, findings: Sequence[Finding], stalls: Sequence[
         return list(findings)
     receivers = [stall for stall in steady if stall.pace.rank.rank != reader.rank]
     worst = max(receivers, key=lambda stall: stall.lost_s)
-    keys = {finding.key for finding in findings if finding.key.endswith(":steady")}
     base = next(
-        finding for finding in findings if finding.key.endswith(f":{worst.pace.loader.loader}:steady")
+        finding
+        for finding in findings
+        if finding.aspect == "steady" and finding.loader == worst.pace.loader.loader
     )
     return [_finding(run.window, base, reader.rows, worst, receivers)] + [
-        finding for finding in findings if finding.key not in keys
+        finding for finding in findings if finding.aspect != "steady"
     ]
 
 

@@ -1,4 +1,4 @@
-"""The causes of a data wait: for each thing that the loop may wait for, its rules in their order of precedence.
+"""The rules of family ``input-bound``: the causes of a data wait, and for each thing that the loop may wait for their order.
 
 A rule is a pure function of the symptoms, and explains them or gives None. One wait has one cause: the first rule that fits
 is told. The order is from the certain to the likely: what the machine does to us (quota, affinity), what the workers do to
@@ -15,7 +15,14 @@ from dataclasses import replace
 from typing import Final
 
 from loaderwatch.core.answers import Text
-from loaderwatch.core.facts import AT_WORK, StackDump
+from loaderwatch.core.facts import (
+    ANSWER_WAIT,
+    AT_WORK,
+    BETWEEN_STEPS,
+    INTERPRETER_HELD,
+    LOCK_WAIT,
+    StackDump,
+)
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.input_bound import (
     answer_causes,
@@ -30,83 +37,134 @@ from loaderwatch.detect.input_bound import (
 from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
 from loaderwatch.detect.measures.stacks import Frame, loop_over_loader, main_frames, user_frame, usual_stack
+from loaderwatch.detect.rule import Rule
 
-Rule = Callable[[Symptoms], Explanation | None]
+RULES: Final = (
+    Rule("cpu-quota", "S04", cpu_causes.quota),
+    Rule("workers-pinned-to-few-cpus", "S05", cpu_causes.affinity),
+    Rule("job-pinned-to-few-cpus", "S05", cpu_causes.affinity),
+    Rule("threads-inside-workers", "S06", cpu_causes.threads),
+    Rule("shared-lock", "S49", lock_causes.shared_lock, LOCK_WAIT),
+    Rule("lock-held-long", "S49", lock_causes.shared_lock, LOCK_WAIT),
+    Rule("locked-out", "S49", lock_causes.locked_out, LOCK_WAIT),
+    Rule("storage-slowed-down", "S10", storage_causes.slowed_down),
+    Rule("answers-slowed-down", "S08", storage_causes.slowed_down, ANSWER_WAIT),
+    Rule("storage-stops", "S10", storage_causes.stops, LOCK_WAIT),
+    Rule("requests-time-out", "S22", answer_causes.time_limits, ANSWER_WAIT),
+    Rule("garbage-collector-in-workers", "S25", batch_causes.collector),
+    Rule("garbage-collector-pause", "S25", batch_causes.collector_pause),
+    Rule("garbage-collector-in-loop", "S25", batch_causes.collector_of_the_loop),
+    Rule("heavy-share", "S23", worker_causes.heavy_share),
+    Rule("slow-collate", "S12", batch_causes.collate),
+    Rule("slow-sampler", "S15", batch_causes.sampler, AT_WORK),
+    Rule("slow-sampler-beside-workers", "S15", batch_causes.sampler_beside_workers, AT_WORK),
+    Rule("read-amplification", "S11", storage_causes.amplification, AT_WORK),
+    Rule("too-many-workers", "S03", cpu_causes.crowd),
+    Rule("page-cache-too-small", "S09", storage_causes.thrashing_cache),
+    Rule("fetches-keep-growing", "S58", worker_causes.growing),
+    Rule("dataset-fills-cache", "S09", storage_causes.fills_cache),
+    Rule("page-cache-fills", "S09", storage_causes.warming_cache),
+    Rule("first-epoch-was-cold", "S09", storage_causes.cold_first_epoch),
+    Rule("data-in-memory", "S01", worker_causes.in_memory),
+    Rule("no-cpu-for-more-workers", "S07", worker_causes.no_cpu_for_more),
+    Rule("live-source", "S08", answer_causes.live_source),
+    Rule("slow-storage", "S08", worker_causes.slow_storage, ANSWER_WAIT),
+    Rule("too-few-workers", "S02", worker_causes.too_few_workers, AT_WORK),
+    Rule("slow-blocks", "S33", spike_causes.blocks),
+    Rule("uneven-fetches", "S21", spike_causes.jitter),
+    Rule("slow-sample", "S20", spike_causes.slow_sample),
+    Rule("no-workers", "S01", worker_causes.no_workers, AT_WORK),
+    Rule("no-dataloader", "S01", worker_causes.other_iterable),
+    Rule("queue-between-steps", "S01", loaderless_causes.between_steps, BETWEEN_STEPS),
+    Rule("save-between-steps", "S01", loaderless_causes.between_steps, BETWEEN_STEPS),
+    Rule("answer-between-steps", "S01", loaderless_causes.between_steps, BETWEEN_STEPS),
+    Rule("script-between-steps", "S01", loaderless_causes.between_steps, BETWEEN_STEPS),
+    Rule("dataset-snapshots", "S19", batch_causes.snapshots),
+    Rule("slow-unpacking", "S13", batch_causes.unpacking),
+    Rule("slow-pinning", "S16", batch_causes.pin_thread),
+    Rule("slow-reader-thread", "S54", batch_causes.works_itself),
+    Rule("interpreter-held", "S14", cpu_causes.starved_training_thread, INTERPRETER_HELD),
+    Rule("cpus-held-by-others", "S14", cpu_causes.starved_training_thread),
+    Rule("training-thread-without-cpu", "S14", cpu_causes.starved_training_thread),
+)
+"""All causes of a data wait, the ones that are proven first."""
 
-RULES: Final[Mapping[Bottleneck, tuple[Rule, ...]]] = {
+Cause = Callable[[Symptoms], Explanation | None]
+
+PRECEDENCE: Final[Mapping[Bottleneck, tuple[Cause, ...]]] = {
     Bottleneck.OTHER_ITERABLE: (
-        batch_causes.collector_of_the_loop,  # S25
-        loaderless_causes.between_steps,  # S01
-        storage_causes.warming_cache,  # S09
-        worker_causes.other_iterable,  # S01
+        batch_causes.collector_of_the_loop,
+        loaderless_causes.between_steps,
+        storage_causes.warming_cache,
+        worker_causes.other_iterable,
     ),
     Bottleneck.TRAINING_THREAD: (
-        cpu_causes.quota,  # S04
-        batch_causes.collector_of_the_loop,  # S25
-        batch_causes.sampler,  # S15
-        batch_causes.works_itself,  # S54
-        storage_causes.warming_cache,  # S09
-        storage_causes.fills_cache,  # S09
-        worker_causes.in_memory,  # S01
-        worker_causes.no_workers,  # S01
+        cpu_causes.quota,
+        batch_causes.collector_of_the_loop,
+        batch_causes.sampler,
+        batch_causes.works_itself,
+        storage_causes.warming_cache,
+        storage_causes.fills_cache,
+        worker_causes.in_memory,
+        worker_causes.no_workers,
     ),
     Bottleneck.UNPACKING: (
-        batch_causes.sampler_beside_workers,  # S15
-        batch_causes.snapshots,  # S19
-        batch_causes.unpacking,  # S13
+        batch_causes.sampler_beside_workers,
+        batch_causes.snapshots,
+        batch_causes.unpacking,
     ),
     Bottleneck.HANDOVER: (
-        cpu_causes.quota,  # S04
-        cpu_causes.affinity,  # S05
-        cpu_causes.threads,  # S06
-        batch_causes.snapshots,  # S19
-        batch_causes.pin_thread,  # S16
-        cpu_causes.crowd,  # S03
-        batch_causes.works_itself,  # S54
-        cpu_causes.starved_training_thread,  # S14
+        cpu_causes.quota,
+        cpu_causes.affinity,
+        cpu_causes.threads,
+        batch_causes.snapshots,
+        batch_causes.pin_thread,
+        cpu_causes.crowd,
+        batch_causes.works_itself,
+        cpu_causes.starved_training_thread,
     ),
     Bottleneck.WORKERS: (
-        cpu_causes.quota,  # S04
-        cpu_causes.affinity,  # S05
-        cpu_causes.threads,  # S06
-        lock_causes.shared_lock,  # S49; a lock that begins to be fought for slows all of them down as well
-        storage_causes.slowed_down,  # S10
-        answer_causes.time_limits,  # S22
-        batch_causes.collector,  # S25
-        worker_causes.heavy_share,  # S23
-        batch_causes.collate,  # S12
-        storage_causes.amplification,  # S11
-        cpu_causes.crowd,  # S03; workers without a CPU use little of it, as those that read from storage do
-        storage_causes.thrashing_cache,  # S09
-        worker_causes.growing,  # S58; more workers, or CPUs for them, would only put it off
-        storage_causes.fills_cache,  # S09; what is kept costs no CPU again
-        worker_causes.in_memory,  # S01; neither more workers nor CPUs for them help
-        worker_causes.no_cpu_for_more,  # S07
-        storage_causes.warming_cache,  # S09; no cache gives CPU to workers that compute
-        answer_causes.live_source,  # S08; N43, a remark
-        worker_causes.slow_storage,  # S08
-        worker_causes.too_few_workers,  # S02
+        cpu_causes.quota,
+        cpu_causes.affinity,
+        cpu_causes.threads,
+        lock_causes.shared_lock,  # a lock that begins to be fought for slows all of them down as well
+        storage_causes.slowed_down,
+        answer_causes.time_limits,
+        batch_causes.collector,
+        worker_causes.heavy_share,
+        batch_causes.collate,
+        storage_causes.amplification,
+        cpu_causes.crowd,  # workers without a CPU use little of it, as those that read from storage do
+        storage_causes.thrashing_cache,
+        worker_causes.growing,  # more workers, or CPUs for them, would only put it off
+        storage_causes.fills_cache,  # what is kept costs no CPU again
+        worker_causes.in_memory,  # neither more workers nor CPUs for them help
+        worker_causes.no_cpu_for_more,
+        storage_causes.warming_cache,  # no cache gives CPU to workers that compute
+        answer_causes.live_source,  # N43, a remark
+        worker_causes.slow_storage,
+        worker_causes.too_few_workers,
     ),
     Bottleneck.SINGLE_BATCHES: (
-        batch_causes.collector_pause,  # S25
-        worker_causes.heavy_share,  # S23
-        storage_causes.cold_first_epoch,  # S09
-        lock_causes.shared_lock,  # S49; whoever is unlucky with a lock waits long for it, and no sample is to blame
-        lock_causes.locked_out,  # S49
-        answer_causes.time_limits,  # S22
-        storage_causes.stops,  # S10; all workers at once, where a slow sample keeps one
-        spike_causes.blocks,  # S33; the first sample of a block is no slow sample
-        spike_causes.jitter,  # S21
-        spike_causes.slow_sample,  # S20
+        batch_causes.collector_pause,
+        worker_causes.heavy_share,
+        storage_causes.cold_first_epoch,
+        lock_causes.shared_lock,  # whoever is unlucky with a lock waits long for it, and no sample is to blame
+        lock_causes.locked_out,
+        answer_causes.time_limits,
+        storage_causes.stops,  # all workers at once, where a slow sample keeps one
+        spike_causes.blocks,  # the first sample of a block is no slow sample
+        spike_causes.jitter,
+        spike_causes.slow_sample,
     ),
 }
 
 
 def explain(symptoms: Symptoms) -> Explanation:
     """Explain why the loop waits, by the first rule that fits, with the line at which samples are read where it is known."""
-    explanations = ((rule, rule(symptoms)) for rule in RULES[symptoms.bottleneck])
+    explanations = ((rule, rule(symptoms)) for rule in PRECEDENCE[symptoms.bottleneck])
     rule, found = next((rule, explanation) for rule, explanation in explanations if explanation is not None)
-    found = replace(found, steady=rule in RULES[Bottleneck.WORKERS])
+    found = replace(found, steady=rule in PRECEDENCE[Bottleneck.WORKERS])
     dump = None if found.stacks else usual_stack(_at_work(symptoms))
     if dump is None:
         return found

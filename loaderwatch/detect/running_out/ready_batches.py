@@ -117,6 +117,7 @@ def _finding(found: Cushion, world: int) -> Finding:
     pace, rank = found.pace, found.pace.rank
     return Finding(
         key=f"{CODE}:{pace.loader.loader}",
+        loader=pace.loader.loader,
         code=CODE,
         scenario="",
         severity="info",

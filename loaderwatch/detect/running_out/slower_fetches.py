@@ -118,6 +118,7 @@ def _finding(found: Drift, world: int) -> Finding:
     each_s = found.fetch.last / pace.workers
     return Finding(
         key=f"{CODE}:{pace.loader.loader}",
+        loader=pace.loader.loader,
         code=CODE,
         scenario="S58",
         severity="info",

@@ -144,6 +144,7 @@ def _finding(found: Headroom, world: int) -> Finding:
     before_s, now_s = median(rows[: rows.size // 3]), median(rows[-rows.size // 3 :])
     return Finding(
         key=f"{CODE}:{pace.loader.loader}",
+        loader=pace.loader.loader,
         code=CODE,
         scenario="",
         severity="info",

@@ -232,6 +232,7 @@ def _finding(swing: Swing, cause: Cause | None, ranks: int, world: int, limits: 
     return Finding(
         # Without the rank: of ranks alike now one is the worst and now another, and it is one alert all the same.
         key=f"{CODE}:{cause.place}" if cause is not None else CODE,
+        aspect=cause.place if cause is not None else "",
         code=CODE,
         scenario=found.scenario if found is not None else "S26",
         severity=severity,

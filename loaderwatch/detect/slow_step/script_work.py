@@ -206,6 +206,8 @@ def _finding(found: ScriptWork, limits: Limits) -> Finding:
             code=INPUT_BOUND,
             scenario="S01",
             key=f"{INPUT_BOUND}:{loader.loader}:steady",
+            loader=loader.loader,
+            aspect="steady",
             severity="critical" if found.share >= limits.input_critical_ratio else "warning",
         )
     return finding

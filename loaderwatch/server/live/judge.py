@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import chain
 
 from loaderwatch.core.clock import END_OF_TIME_NS
-from loaderwatch.detect.crash.unexplained import unexplained_death
 from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.incidents.tracker import Tracker
 from loaderwatch.detect.shared_thresholds import Limits
@@ -44,10 +43,8 @@ class Judge:
     def judge(self, window: RunWindow, findings: list[Finding], now_ns: int) -> list[Announcement]:
         """Take in the detectors' findings in a window; return what people should be told now.
 
-        A death that no detector explains is a finding, too. ``now_ns`` is the reader's own time and decides about silences.
+        ``now_ns`` is the reader's own time and decides about silences.
         """
-        death = unexplained_death(window, findings, self.alerts(window))
-        findings = findings if death is None else [*findings, death]
         told = self.book.apply(self._tracker.update(findings, window.now_ns), now_ns)
         return [with_its_end(announcement, window) for announcement in told]
 

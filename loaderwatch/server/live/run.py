@@ -227,7 +227,7 @@ class LiveRun:
             if evidence is None or news:
                 builder.choose(self._wanted(judge.book))
                 complete(builder, self._store)
-                evidence = self._evidence = RunEvidence(builder.window(), self._limits)
+                evidence = self._evidence = RunEvidence(builder.window(), self._limits, self._reported)
                 self._window_bytes = builder.held_bytes()
                 self.undetected, self.stands = True, stands(evidence.window)
             window = evidence.window
@@ -293,6 +293,11 @@ class LiveRun:
         self.last_detect_s = time.perf_counter() - began
         self.detect_s += self.last_detect_s
         return told + found
+
+    def _reported(self) -> list[Alert]:
+        """Return the alerts of the newest window's attempt, newest first."""
+        with self._lock:
+            return [] if self._evidence is None else self._load()[1].alerts(self._evidence.window)
 
     def change(self, action: Callable[[AlertBook], Any]) -> Any:
         """Do something to the alerts (acknowledge, silence) and save it before returning."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import partial
 
 from loaderwatch.core.answers import Finding, RunStatus, Verdict
 from loaderwatch.detect.detectors import detect
@@ -89,7 +90,7 @@ def _look(
     last, over = None, False
     for window, over in looks:  # noqa: B007 - the last word counts
         judge.begin(window, now_ns)
-        judge.judge(window, detect(RunEvidence(window, limits)), now_ns)
+        judge.judge(window, detect(RunEvidence(window, limits, partial(judge.alerts, window))), now_ns)
         last = window
     if last is not None and over:
         judge.close(last.now_ns, now_ns)

@@ -1,0 +1,38 @@
+"""Rules as data: a row for each cause that a finding can name, and the family that the row belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.detect.finding import Finding
+
+Detector: TypeAlias = Callable[[RunEvidence], list[Finding]]
+Scope: TypeAlias = Literal["loader", "rank", "host", "run"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One cause.
+
+    ``find`` decides. It is a pure function: evidence goes in; a finding, an explanation or None comes out.
+    Several rules share a function that measures once and then names the cause.
+    """
+
+    id: str  # what a person would search for; the message in the catalogues has the same id
+    aliases: str  # its numbers in the catalogue of scenarios, as in "S26 S53"; "" where it has none
+    find: Callable[..., object]
+    stacks: str | None = None  # the moment of the stacks that it reads, as in ``loaderwatch.core.facts``
+
+
+@dataclass(frozen=True)
+class Family:
+    """The rules whose findings have one code."""
+
+    code: str  # the heading in docs/detectors.md
+    scope: Scope  # there is one finding for each of these
+    detectors: tuple[Detector, ...]  # in order of precedence: of two findings with one key the first counts
+    rules: tuple[Rule, ...]
+    judges_standstills: bool = False  # whether it judges spans that may stand still; speed is unknown there
