@@ -79,7 +79,6 @@ class Finding(Concluded, frozen=True, kw_only=True, dict=True):
     are alerted once.
     """
 
-    loader: int | None = None  # its number, where the finding is about one loader
     aspect: str = ""  # which of several findings of this family and loader: "steady" or "spikes", the place of a GPU's idle time
     began_ns: int  # UTC
     ended_ns: int | None = None  # None while it goes on

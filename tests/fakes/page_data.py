@@ -160,7 +160,7 @@ def finding(number: int, run: FakeRun, **fields: Any) -> Json:
     """A finding with every field of the contract; times are seconds of the run."""
     base: Json = {
         "id": f"{run.run_id}-{number}", "key": f"k{number}", "code": "input-bound", "scenario": "S02",
-        "severity": "warning", "state": "firing", "confidence": 0.92, "rank": None, "host": None, "worker": None,
+        "severity": "warning", "state": "firing", "confidence": 0.92, "rank": None, "host": None, "loader": None, "worker": None,
         "pid": None, "sample_indices": [], "began_at": 0.0, "ended_at": None, "title": "", "cause": "", "advice": "",
         "evidence": [], "lost_s": None, "gain_ceiling_ratio": None, "stacks": [], "folded": [], "silenced_until": None,
     }  # fmt: skip

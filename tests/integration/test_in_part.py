@@ -12,7 +12,6 @@ import pytest
 from loaderwatch.core.facts import GpuInfo
 from loaderwatch.core.records import TABLES
 from loaderwatch.core.wire import Envelope
-from loaderwatch.detect.crash.unexplained import unexplained_death
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.window import RunWindow
@@ -189,8 +188,7 @@ def test_a_rank_that_dies_is_looked_at_in_the_same_look(store: DuckDBStore) -> N
     played.go_on(second(20, late=False, dead=True))
     window = played.go_on(second(21, late=False, dead=True))
     assert window.ranks[DEAD].process.state == "crashed"
-    death = unexplained_death(window, detect(RunEvidence(window)), [])
-    assert death is not None
+    (death,) = [finding for finding in detect(RunEvidence(window)) if finding.code == "crashed"]
     assert death.rank == DEAD
 
 

@@ -43,17 +43,6 @@
  * @typedef {{mean: number, low: number|null, high: number|null, values: number}} Estimate
  * @typedef {"better"|"worse"|"changed"|"noise"|"unknown"} Judgement
  * @typedef {{where: string, what: string, a: string|null, b: string|null}} Setting
- * @typedef {{key: string, code: string, scenario: string, severity: Severity, evidence: Evidence[], confidence: number,
- *   rule: string, params: Object<string, Param>, frame: Text|null, also: Text[], rank: number|null, host: string|null,
- *   worker: number|null, pid: number|null, sample_indices: number[], lost_s: number|null,
- *   gain_ceiling_ratio: number|null, gain_of: GainOf, id: string, state: AlertState, began_at: number,
- *   ended_at: number|null, title: string, cause: string, advice: string, stacks: Stack[], folded: Folded[],
- *   silenced_until: number|null, recovering: boolean, followed: Followed|null}} Finding
- * @typedef {{key: string, code: string, scenario: string, severity: Severity, evidence: Evidence[], title: string,
- *   began_at: number, warned_s: number|null, title_text: Text|null}} Folded
- * @typedef {{run_id: string, name: string, measure: "steps_per_s"|"samples_per_s", before_per_s: number,
- *   after_per_s: number, promised_per_s: number|null, judgement: Judgement, sentence: string,
- *   sentence_text: Text|null}} Followed
  * @typedef {{state: CouplingState, reason: string, source: "measured"|"durations"|null, iterations: number,
  *   waiting: number[], waited_for: number[], wait_s: number|null, cause: "data"|"work"|null, where: string|null,
  *   ranks: Share[], places: Place[], given_up_in_s: number|null, timeout_s: number|null,
@@ -73,6 +62,17 @@
  *   phase_age_s: number, sample_index: number|null, sample_age_s: number|null, os_state: string|null,
  *   wchan: string|null, cpu_ratio: number|null, rss_bytes: number|null, threads: number|null, fds: number|null,
  *   alive: boolean, batches: number}} Worker
+ * @typedef {{key: string, code: string, scenario: string, severity: Severity, evidence: Evidence[], confidence: number,
+ *   rule: string, params: Object<string, Param>, frame: Text|null, also: Text[], rank: number|null, host: string|null,
+ *   loader: number|null, worker: number|null, pid: number|null, sample_indices: number[], lost_s: number|null,
+ *   gain_ceiling_ratio: number|null, gain_of: GainOf, id: string, state: AlertState, began_at: number,
+ *   ended_at: number|null, title: string, cause: string, advice: string, stacks: Stack[], folded: Folded[],
+ *   silenced_until: number|null, recovering: boolean, followed: Followed|null}} Finding
+ * @typedef {{key: string, code: string, scenario: string, severity: Severity, evidence: Evidence[], title: string,
+ *   began_at: number, warned_s: number|null, title_text: Text|null}} Folded
+ * @typedef {{run_id: string, name: string, measure: "steps_per_s"|"samples_per_s", before_per_s: number,
+ *   after_per_s: number, promised_per_s: number|null, judgement: Judgement, sentence: string,
+ *   sentence_text: Text|null}} Followed
  * @typedef {{run_id: string, name: string, bytes: number, seconds: number, steps: number|null, attempts: number,
  *   alerts: number, reporting: boolean, may_change: boolean, may_delete: boolean}} Contents
  * @typedef {{attempt: number, state: AttemptStatus, began_at: number, ended_at: number, steps: number|null,

@@ -31,6 +31,7 @@ class Concluded(Named, frozen=True, kw_only=True):
     also: list[Text] = []
     rank: int | None = None
     host: str | None = None
+    loader: int | None = None  # its number, where the finding is about one loader
     worker: int | None = None
     pid: int | None = None
     sample_indices: list[int] = []

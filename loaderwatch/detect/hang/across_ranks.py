@@ -46,6 +46,7 @@ def finding_of(
     seen.append(left.text if left else None)
     return Finding(
         key=f"{CODE}:collective",
+        aspect="collective",
         code=CODE,
         scenario=scenario,
         severity="critical",

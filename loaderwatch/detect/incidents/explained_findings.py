@@ -8,7 +8,8 @@ of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -18,24 +19,15 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import SEVERITIES, Finding, Folded, Texts
 
 MOST_FOLDED: Final = threshold(8, "findings", "chosen: bounds what lies under one alert")
-STANDSTILLS: Final = frozenset(("S26", "S52", "S53"))
-"""Hangs of a process in its own code, outside the loader."""
 PROVEN_PART: Final = threshold(
     0.5, "ratio", "chosen: of a GPU's idle time; a rank that cost 8 % had hidden a GPU that idled for 49 %"
 )
 
-OF_THE_HOST: Final = frozenset(("S03", "S04", "S05", "S06", "S07", "S09", "S10", "S14"))
-"""Scenarios whose cause is the machine or the job's settings: for two loaders it is one trouble."""
-AS_IF_SHORT: Final = frozenset(("S02", "S03", "S07", "S08", "S14", "S23"))
-"""What workers look like that stop again and again to fill a buffer: too few, too slow, without a CPU, or with nothing left to read."""
-OF_MANY_FETCHES: Final = frozenset(("S22", "S23", "S25", "S49"))
-"""Time limits, few readers, collections and locks: until enough of the fetches are seen, they look like single slow samples."""
-
 
 def explains(cause: Finding, effect: Finding) -> bool:
     """Whether ``effect`` is only another sign of ``cause``, so that one alert is enough for both."""
-    rule = _EXPLAINED_BY.get((cause.code, effect.code))
-    return rule is not None and cause.key != effect.key and rule(cause, effect)
+    rows = _ROWS.get((cause.code, effect.code), ())
+    return cause.key != effect.key and any(row.fits(cause, effect) for row in rows)
 
 
 def fold(findings: Sequence[Finding]) -> list[Finding]:
@@ -103,200 +95,176 @@ def _folded(finding: Finding, warned_s: float | None) -> Folded:
     return from_records(Folded, finding, texts=Texts(title=finding.texts.title), warned_s=warned_s)
 
 
-# ---- the rules: (what explains, what is explained)
+# ---- the table: what explains what
+
+Condition: TypeAlias = Callable[[Finding, Finding], bool]
+"""Whether a cause and an effect have something to do with each other."""
 
 
-def _same_rank(cause: Finding, effect: Finding) -> bool:
+@dataclass(frozen=True)
+class Explains:
+    """One row: findings of one family explain findings of another one, where every condition holds.
+
+    ``causes`` and ``effects`` are numbers of scenarios; "" stands for all of the family.
+    """
+
+    cause: str  # the family's code
+    effect: str
+    causes: str = ""
+    effects: str = ""
+    where: tuple[Condition, ...] = ()
+
+    def fits(self, cause: Finding, effect: Finding) -> bool:
+        """Whether this row says that ``cause`` explains ``effect``."""
+        return (
+            (not self.causes or cause.scenario in self.causes.split())
+            and (not self.effects or effect.scenario in self.effects.split())
+            and all(holds(cause, effect) for holds in self.where)
+        )
+
+
+def same_rank(cause: Finding, effect: Finding) -> bool:
+    """Whether both are about one rank, or one of them is about all ranks."""
     return None in (cause.rank, effect.rank) or cause.rank == effect.rank
 
 
-def _same_host(cause: Finding, effect: Finding) -> bool:
+def other_rank(cause: Finding, effect: Finding) -> bool:
+    """Whether they are about different ranks: those that wait, and the one they wait for."""
+    return cause.rank != effect.rank
+
+
+def same_host(cause: Finding, effect: Finding) -> bool:
+    """Whether both are about one host, or one of them is about all hosts."""
     return None in (cause.host, effect.host) or cause.host == effect.host
 
 
-def _crash_of_what_ran_out(crash: Finding, forecast: Finding) -> bool:
-    """Whether the forecast foretold the crash: the same resource, or memory before a worker was killed."""
-    if forecast.scenario == "S40":
-        return crash.scenario == "S40" and _same_rank(crash, forecast)
-    return crash.scenario == {"S24": "S37"}.get(forecast.scenario, forecast.scenario) and _same_host(
-        crash, forecast
-    )
+def same_loader(cause: Finding, effect: Finding) -> bool:
+    """Whether both are about one loader."""
+    return cause.loader == effect.loader
 
 
-def _crash_in_a_wait(crash: Finding, wait: Finding) -> bool:
-    """Whether this is the wait in which a worker died (S37), which was a remark until then.
-
-    Waits that were an alert before are a trouble of their own.
-    """
-    in_worker = crash.scenario == "S37" and wait.key.endswith(":spikes")
-    return in_worker and wait.severity == "info" and _same_rank(crash, wait)
+def same_trouble(cause: Finding, effect: Finding) -> bool:
+    """Whether two loaders suffer from one scenario; the first loader speaks for all."""
+    return cause.scenario == effect.scenario and cause.key < effect.key
 
 
-def _hang_of_what_ran_out(hang: Finding, forecast: Finding) -> bool:
-    """Whether the forecast foretold the hang.
-
-    A worker died, or a batch was lost, while /dev/shm, memory or descriptors ran out (pytorch#25691).
-    """
-    fits = {"S37": ("S24", "S39", "S40"), "S41": ("S39", "S40")}.get(hang.scenario, ())
-    return hang.severity == "critical" and forecast.scenario in fits and _same_host(hang, forecast)
+def alerts(cause: Finding, effect: Finding) -> bool:
+    """Whether the cause is an alert."""
+    return cause.severity != "info"
 
 
-def _hang_of_a_wait(hang: Finding, wait: Finding) -> bool:
-    """Whether the hang explains the wait: a long wait of the same rank, or one that began after the hang."""
-    if hang.scenario in STANDSTILLS or SEVERITIES[hang.severity] < SEVERITIES[wait.severity]:
-        return False
-    same = wait.key.endswith(":spikes") and _same_rank(hang, wait)
-    return same or (hang.severity == "critical" and wait.began_ns >= hang.began_ns)
+def critical(cause: Finding, effect: Finding) -> bool:
+    """Whether the cause is critical."""
+    return cause.severity == "critical"
 
 
-def _wait_that_may_hang(wait: Finding, hang: Finding) -> bool:
-    """Whether the hang is only a remark that a sample may hang, which hides no alert that it takes long."""
-    return (
-        hang.severity == "info" != wait.severity
-        and _same_rank(wait, hang)
-        and hang.scenario not in STANDSTILLS
-    )
+def as_grave(cause: Finding, effect: Finding) -> bool:
+    """Whether the cause is at least as grave as the effect."""
+    return SEVERITIES[cause.severity] >= SEVERITIES[effect.severity]
 
 
-def _loader_that_holds_all(one: Finding, other: Finding) -> bool:
-    """Whether the ranks seemed to wait for each other, and one is now known to be stuck in its loader."""
-    return other.key == "hung:collective" and one.severity == "critical" and one.scenario not in STANDSTILLS
+def goes_on(cause: Finding, effect: Finding) -> bool:
+    """Whether the cause has not ended."""
+    return cause.ended_ns is None
 
 
-def _standstill(hang: Finding, pauses: Finding) -> bool:
-    return hang.severity != "info" and hang.scenario in STANDSTILLS and pauses.scenario == "S26"
+def of_all_batches(cause: Finding, effect: Finding) -> bool:
+    """Whether the cause makes the loop wait for every batch."""
+    return cause.aspect == "steady"
 
 
-def _pauses(pauses: Finding, standstill: Finding) -> bool:
-    return standstill.severity == "info" and standstill.scenario in STANDSTILLS and pauses.scenario == "S26"
+def remark(cause: Finding, effect: Finding) -> bool:
+    """Whether the effect is only a remark."""
+    return effect.severity == "info"
 
 
-def _straggler(straggler: Finding, pauses: Finding) -> bool:
-    """Whether the other ranks' steps are long because they wait for the straggler's gradients."""
-    return straggler.scenario == "S43" and pauses.scenario == "S26" and straggler.rank != pauses.rank
+def single_batches(cause: Finding, effect: Finding) -> bool:
+    """Whether the effect is a wait for single batches."""
+    return effect.aspect == "spikes"
 
 
-def _slow_steps(cause: Finding, effect: Finding) -> bool:
-    """Whether two findings about slow steps have one cause: the rank's own work, or the compiler, which leaves garbage behind."""
-    collects = cause.scenario == "S27" and effect.scenario == "S25" and _same_rank(cause, effect)
-    return _own_work(cause, effect) or (collects and (cause.lost_s or 0.0) >= (effect.lost_s or 0.0))
+def across_ranks(cause: Finding, effect: Finding) -> bool:
+    """Whether the effect is that ranks seem to wait for each other."""
+    return effect.aspect == "collective"
 
 
-def _own_work(slow: Finding, rank: Finding) -> bool:
-    """Whether a rank works longer than the others for a reason that is found in it: what is seen of its loop says more."""
-    return (
-        slow.scenario in ("S25", "S26", "S27")
-        and slow.severity != "info"
-        and rank.scenario == "S48"
-        and _same_rank(slow, rank)
-    )
+def not_after_the_model(cause: Finding, effect: Finding) -> bool:
+    """Whether the GPU idles before the model or within it, where copies can be to blame."""
+    return effect.aspect not in ("other", "pauses", "optimizer")
 
 
-def _proven_cause(slow: Finding, swings: Finding) -> bool:
-    """Whether a GPU idles within its steps for a reason that is proven: its own, or that of the rank it waits for.
-
-    The reason must be able to take most of the time that the GPU idles. Copies are none of a place after the model.
-    """
-    if slow.scenario == "S17" and swings.key.endswith((":other", ":pauses", ":optimizer")):
-        return False
-    cost, idle = slow.gain_ceiling_ratio, swings.gain_ceiling_ratio
-    if cost is not None and idle is not None and cost < PROVEN_PART * idle:
-        return False
-    proven = (
-        slow.severity != "info" and slow.scenario != "S26"
-    )  # long steps are what the GPU sees, not why it does
-    return slow.scenario == "S48" or (proven and _same_rank(slow, swings))
+def later(cause: Finding, effect: Finding) -> bool:
+    """Whether the effect began after the cause."""
+    return effect.began_ns >= cause.began_ns
 
 
-def _swings(swings: Finding, pauses: Finding) -> bool:
-    """Whether steps are long, of whichever rank, and a GPU is known to idle in them."""
-    return pauses.scenario == "S26"
+def costs_as_much(cause: Finding, effect: Finding) -> bool:
+    """Whether the cause costs at least as much time as the effect."""
+    return (cause.lost_s or 0.0) >= (effect.lost_s or 0.0)
 
 
-def _waited_for(straggler: Finding, swings: Finding) -> bool:
-    """Whether the GPU idles because its rank waits for the straggler's gradients."""
-    return straggler.scenario == "S43" and straggler.rank != swings.rank
+def costs_half(cause: Finding, effect: Finding) -> bool:
+    """Whether the cause can take half of the effect's share of the time."""
+    cost, whole = cause.gain_ceiling_ratio, effect.gain_ceiling_ratio
+    return cost is None or whole is None or cost >= PROVEN_PART * whole
 
 
-def _memory_and_cache(memory: Finding, thrash: Finding) -> bool:
-    """Whether the page cache is too small because growing memory takes its place."""
-    return (
-        (memory.scenario, thrash.scenario) == ("S24", "S09")
-        and memory.severity != "info"
-        and _same_host(memory, thrash)
-    )
+OWN_CODE: Final = "S26 S52 S53"
+"""Standstills of a process in its own code."""
+IN_LOADER: Final = "S22 S35 S36 S37 S41 S44 S45 S46 S47"
+"""All other standstills."""
+OF_THE_HOST: Final = "S03 S04 S05 S06 S07 S09 S10 S14"
+"""Causes that lie in the machine or in the job's settings."""
 
+EXPLANATIONS: Final = (
+    # A forecast has come true.
+    Explains("crashed", "running-out", "S40", "S40", (same_rank,)),
+    Explains("crashed", "running-out", "S37", "S24", (same_host,)),
+    Explains("crashed", "running-out", "S39", "S39", (same_host,)),
+    Explains("crashed", "running-out", "S56", "S56", (same_host,)),
+    Explains("hung", "running-out", "S37", "S24 S39 S40", (critical, same_host)),  # pytorch#25691
+    Explains("hung", "running-out", "S41", "S39 S40", (critical, same_host)),
+    Explains("running-out", "input-bound", "S24", "S09", (alerts, same_host)),
+    # A rank has died, or fails again and again.
+    Explains("crashed", "hung", where=(same_rank,)),
+    Explains("crashed", "caught-error", where=(same_rank,)),
+    Explains("crashed", "input-bound", "S37", "", (single_batches, remark, same_rank)),
+    Explains("caught-error", "epoch-boundary", where=(same_rank,)),
+    Explains("caught-error", "slow-evaluation", where=(same_rank,)),
+    # A rank stands still.
+    Explains("hung", "input-bound", IN_LOADER, "", (as_grave, single_batches, same_rank)),
+    Explains("hung", "input-bound", IN_LOADER, "", (as_grave, critical, later)),
+    Explains("hung", "hung", IN_LOADER, "", (critical, across_ranks)),
+    Explains("hung", "slow-step", OWN_CODE, "S26", (alerts,)),
+    Explains("slow-step", "hung", "S26", OWN_CODE, (remark,)),
+    Explains("input-bound", "hung", "", IN_LOADER, (alerts, remark, same_rank)),
+    # A resumed run reads what it has seen already, and has not trained yet.
+    Explains("fast-forward", "input-bound", where=(same_loader,)),
+    Explains("fast-forward", "epoch-boundary", where=(goes_on,)),
+    Explains("fast-forward", "gpu-sawtooth", where=(goes_on,)),
+    Explains("fast-forward", "slow-evaluation", where=(goes_on,)),
+    Explains("fast-forward", "slow-step", where=(goes_on,)),
+    # Waits for data.
+    Explains("input-bound", "input-bound", OF_THE_HOST, OF_THE_HOST, (same_trouble, same_host)),
+    Explains("input-bound", "input-bound", "S33", "S23", (same_loader, same_rank)),
+    Explains(
+        "input-bound", "input-bound", "S33", "S02 S03 S07 S08 S14", (same_loader, same_rank, costs_as_much)
+    ),
+    Explains(
+        "input-bound", "input-bound", "S22 S23 S25 S49", "S20 S21", (of_all_batches, same_loader, same_rank)
+    ),
+    Explains("input-bound", "slow-step", "S43", "S26", (other_rank,)),
+    Explains("input-bound", "gpu-sawtooth", "S43", "", (other_rank,)),
+    # Long steps. A GPU that idles within steps is no reason for the idling, and long steps are what the GPU sees.
+    Explains("slow-step", "input-bound", "S14", "S14", (same_rank,)),
+    Explains("slow-step", "slow-step", "S25 S26 S27", "S48", (alerts, same_rank)),
+    Explains("slow-step", "slow-step", "S27", "S25", (same_rank, costs_as_much)),
+    Explains("slow-step", "gpu-sawtooth", "S48", "", (costs_half,)),
+    Explains("slow-step", "gpu-sawtooth", "S14 S25 S27", "", (alerts, same_rank, costs_half)),
+    Explains("slow-step", "gpu-sawtooth", "S17", "", (alerts, same_rank, costs_half, not_after_the_model)),
+    Explains("gpu-sawtooth", "slow-step", "", "S26"),
+)
 
-def _same_loader(resumed: Finding, wait: Finding) -> bool:
-    return wait.key.split(":")[1] == resumed.key.split(":")[1]
-
-
-def _before_training(resumed: Finding, effect: Finding) -> bool:
-    """Whether the run has not trained yet: what looks slow is the reading of what it throws away."""
-    return resumed.ended_ns is None
-
-
-def _one_stall(cause: Finding, effect: Finding) -> bool:
-    """Whether two findings about waits have one cause: the machine, or how a worker reads its part of a stream."""
-    return _one_machine(cause, effect) or _refilled(cause, effect) or _in_any_fetch(cause, effect)
-
-
-def _refilled(refills: Finding, wait: Finding) -> bool:
-    """Whether workers that stop to read a block at once cost as much as what looks like a steady lack of workers or CPUs."""
-    return (
-        refills.scenario == "S33"
-        and wait.scenario in AS_IF_SHORT
-        and _same_loader(refills, wait)
-        and _same_rank(refills, wait)
-        and (wait.scenario == "S23" or (refills.lost_s or 0.0) >= (wait.lost_s or 0.0))
-    )
-
-
-def _in_any_fetch(steady: Finding, spikes: Finding) -> bool:
-    """Whether the loop waits long for single batches because of what many of the loader's fetches suffer from."""
-    return (
-        steady.scenario in OF_MANY_FETCHES
-        and steady.key.endswith(":steady")
-        and spikes.scenario in ("S20", "S21")
-        and _same_loader(steady, spikes)
-        and _same_rank(steady, spikes)
-    )
-
-
-def _one_machine(one: Finding, other: Finding) -> bool:
-    same = one.scenario == other.scenario and one.scenario in OF_THE_HOST and _same_host(one, other)
-    return same and one.key < other.key  # the first loader speaks for all
-
-
-def _one_interpreter(steps: Finding, waits: Finding) -> bool:
-    """Whether the thread that slows down the steps makes the loop wait for batches that lie ready, too."""
-    return steps.scenario == waits.scenario == "S14" and _same_rank(steps, waits)
-
-
-_EXPLAINED_BY: Final[dict[tuple[str, str], Callable[[Finding, Finding], bool]]] = {
-    ("crashed", "running-out"): _crash_of_what_ran_out,
-    ("crashed", "hung"): _same_rank,
-    ("crashed", "caught-error"): _same_rank,  # the error that was caught so far, or one that came of it
-    ("crashed", "input-bound"): _crash_in_a_wait,
-    ("caught-error", "epoch-boundary"): _same_rank,
-    ("caught-error", "slow-evaluation"): _same_rank,
-    ("hung", "running-out"): _hang_of_what_ran_out,
-    ("hung", "input-bound"): _hang_of_a_wait,
-    ("hung", "hung"): _loader_that_holds_all,
-    ("hung", "slow-step"): _standstill,
-    ("slow-step", "hung"): _pauses,
-    ("slow-step", "slow-step"): _slow_steps,
-    ("slow-step", "gpu-sawtooth"): _proven_cause,
-    ("slow-step", "input-bound"): _one_interpreter,
-    ("gpu-sawtooth", "slow-step"): _swings,
-    ("input-bound", "gpu-sawtooth"): _waited_for,
-    ("input-bound", "hung"): _wait_that_may_hang,
-    ("input-bound", "slow-step"): _straggler,
-    ("input-bound", "input-bound"): _one_stall,
-    ("running-out", "input-bound"): _memory_and_cache,
-    ("fast-forward", "input-bound"): _same_loader,
-    ("fast-forward", "epoch-boundary"): _before_training,
-    ("fast-forward", "gpu-sawtooth"): _before_training,
-    ("fast-forward", "slow-evaluation"): _before_training,
-    ("fast-forward", "slow-step"): _before_training,
-}
+_ROWS: Final[dict[tuple[str, str], list[Explains]]] = {}
+for _row in EXPLANATIONS:
+    _ROWS.setdefault((_row.cause, _row.effect), []).append(_row)

@@ -16,7 +16,7 @@ from tests.unit.advise.comparison.test_compare import observed, process
 def finding(**more: Any) -> Finding:
     facts: dict[str, Any] = {
         "id": "a.1", "key": "input-bound:0:steady", "code": "input-bound", "scenario": "S02", "severity": "critical",
-        "state": "resolved", "confidence": 0.9, "rank": 0, "host": None, "worker": None, "pid": None, "sample_indices": [],
+        "state": "resolved", "confidence": 0.9, "rank": 0, "host": None, "loader": 0, "worker": None, "pid": None, "sample_indices": [],
         "began_at": 10.0, "ended_at": 300.0, "title": "t", "cause": "c", "advice": "Raise num_workers 2 → 8: reads are slow.",
         "evidence": [], "lost_s": 60.0, "gain_ceiling_ratio": 0.75, "stacks": [],
     }  # fmt: skip
@@ -39,13 +39,15 @@ def did(found: Finding, a: ProcessInfo, b: ProcessInfo) -> bool:
 def test_the_loader_of_the_finding_counts() -> None:
     assert did(finding(), two_loaders(2, 2), two_loaders(6, 2))
     assert not did(finding(), two_loaders(2, 2), two_loaders(2, 6)), "another loader"
-    assert did(finding(key="slow-evaluation:1"), two_loaders(2, 2), two_loaders(2, 6))
+    assert did(finding(key="slow-evaluation:1", loader=1), two_loaders(2, 2), two_loaders(2, 6))
     assert not did(finding(), two_loaders(2, 2), two_loaders(1, 2)), "the other way"
 
 
-def test_without_a_loader_in_its_key_any_of_its_rank_does() -> None:
-    assert did(finding(key="slow-step:S17"), two_loaders(2, 2), two_loaders(2, 6))
-    assert not did(finding(key="slow-step:S17", rank=3), two_loaders(2, 2), two_loaders(2, 6)), "no such rank"
+def test_without_a_loader_any_of_its_rank_does() -> None:
+    assert did(finding(key="slow-step:S17", loader=None), two_loaders(2, 2), two_loaders(2, 6))
+    assert not did(finding(key="slow-step:S17", loader=None, rank=3), two_loaders(2, 2), two_loaders(2, 6)), (
+        "no such rank"
+    )
 
 
 def test_a_variable_of_the_environment_is_followed_too() -> None:

@@ -8,8 +8,11 @@ import pytest
 
 from loaderwatch.core.facts import Call, FailedSample, PhaseName
 from loaderwatch.core.records import EndedBy, Outcome
+from loaderwatch.detect.crash import detector
 from loaderwatch.detect.detectors import detect
 from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.window import RunWindow
 from tests.unit.detect.build import RankBuilder, S, loader, run, verdict_now
 
 
@@ -20,6 +23,11 @@ def dead(text: str | None, *, steps: int = 50, phase: PhaseName = "wait", **fiel
     builder.open(phase, 0.1)
     builder.state, builder.exit = "crashed", text
     return builder
+
+
+def known_reason(window: RunWindow) -> list[Finding]:
+    """What the rules on loaders say of a death; the rule on any other death is left out."""
+    return detector.detect(RunEvidence(window))
 
 
 WORKER = "uncaught RuntimeError: DataLoader worker (pid 77) is killed by signal: "
@@ -181,7 +189,7 @@ def test_before_the_first_batch(text: str, method: str, says: str) -> None:
     ],
 )
 def test_errors_of_the_users_own_are_left_to_them(builder: RankBuilder) -> None:
-    assert detect(RunEvidence(run(builder))) == []
+    assert known_reason(run(builder)) == []
 
 
 def test_the_first_rank_that_died_speaks_for_all() -> None:
@@ -208,23 +216,21 @@ def started(text: str | None, *, worker_phase: PhaseName = "fetch", **fields: ob
 
 @pytest.mark.parametrize("text", [None, "uncaught KeyboardInterrupt", "exit code 143", CAUGHT])
 def test_an_end_in_a_slow_first_batch_is_no_failed_start(text: str | None) -> None:
-    assert detect(RunEvidence(run(started(text)))) == []
-    assert (
-        detect(RunEvidence(run(dead(text, steps=0, phase="wait")))) == []
-    )  # also when nobody saw its workers
+    assert known_reason(run(started(text))) == []
+    assert known_reason(run(dead(text, steps=0, phase="wait"))) == []  # also when nobody saw its workers
 
 
 def test_an_error_of_the_first_batch_is_the_datasets() -> None:
     builder = dead(CAUGHT, steps=0, phase="wait").epoch_left(EndedBy.ERROR).open("outside", 0.2)
-    assert detect(RunEvidence(run(builder))) == []
+    assert known_reason(run(builder)) == []
     unpickled = "uncaught UnpicklingError: Caught UnpicklingError in DataLoader worker process 1. pickle data was truncated"
     builder.exit = unpickled
-    assert detect(RunEvidence(run(builder))) == []
+    assert known_reason(run(builder)) == []
 
 
 @pytest.mark.parametrize("text", [None, "uncaught KeyboardInterrupt", "exit code 143"])
 def test_who_is_stopped_while_workers_start_has_not_failed_to_start_them(text: str | None) -> None:
-    assert detect(RunEvidence(run(dead(text, steps=0, phase="iter")))) == []
+    assert known_reason(run(dead(text, steps=0, phase="iter"))) == []
 
 
 def test_an_error_of_iter_is_a_failed_start_after_its_epoch_was_closed() -> None:
@@ -441,4 +447,4 @@ def test_what_a_process_ran_out_of_is_told_before_the_sample() -> None:
 
 
 def test_an_interrupt_of_a_fetch_is_no_failed_sample() -> None:
-    assert detect(RunEvidence(run(failed("uncaught KeyboardInterrupt")))) == []
+    assert known_reason(run(failed("uncaught KeyboardInterrupt"))) == []

@@ -10,7 +10,8 @@ import pytest
 
 from loaderwatch.core.answers import Verdict
 from loaderwatch.core.records import EndedBy
-from loaderwatch.detect.crash.unexplained import crash_verdict, ending, unexplained_death
+from loaderwatch.detect.crash.unexplained import crash_verdict, detect, ending
+from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, Texts
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.alert_book import Alert
@@ -290,6 +291,12 @@ def _alert(code: str, **more: Any) -> Alert:
     return Alert(f"run-1.{code}", finding, "firing", T0, T0)
 
 
+def unexplained(window: RunWindow, *reported: Alert) -> Finding | None:
+    """The finding of a death that no other rule explains."""
+    found = detect(RunEvidence(window, reported=lambda: reported))
+    return found[0] if found else None
+
+
 @pytest.mark.parametrize(
     "facts",
     [
@@ -302,7 +309,7 @@ def _alert(code: str, **more: Any) -> Alert:
 )
 def test_told(facts: dict[str, Any]) -> None:
     window = _window(**facts)
-    found = unexplained_death(window, [], [])
+    found = unexplained(window)
     assert found is not None
     verdict = crash_verdict(window, [])
     assert (found.code, found.severity, found.pid) == ("crashed", "critical", 1000)
@@ -323,7 +330,7 @@ def test_told(facts: dict[str, Any]) -> None:
     ],
 )
 def test_who_stops_a_job_is_not_told(facts: dict[str, Any]) -> None:
-    assert unexplained_death(_window(**facts), [], []) is None
+    assert unexplained(_window(**facts)) is None
 
 
 def test_the_rank_that_died_first_is_told_with_its_own_last_words() -> None:
@@ -336,7 +343,7 @@ def test_the_rank_that_died_first_is_told_with_its_own_last_words() -> None:
         process(1, 2, state="crashed", exit_code=-6),
     ]
     builder.add(envelope(31, processes=dead, spans=[], tables={"processes": samples}))
-    found = unexplained_death(builder.window(), [], [])
+    found = unexplained(builder.window())
     assert found is not None
     assert (found.rank, found.pid, found.key) == (1, 1001, "crashed:rank1")
     assert "pid 1001" in found.title
@@ -345,14 +352,14 @@ def test_the_rank_that_died_first_is_told_with_its_own_last_words() -> None:
 
 def test_who_knows_is_not_told_again() -> None:
     window = _window(exit_code=-9)
-    mine = unexplained_death(window, [], [])
+    mine = unexplained(window)
     assert mine is not None
-    assert unexplained_death(window, [_alert("crashed", scenario="S39").finding], []) is None
-    assert unexplained_death(window, [], [_alert("crashed", scenario="S39", key="crashed:rank1")]) is None
-    assert unexplained_death(window, [], [_alert("hung", key="hung:0")]) is None  # killed because it hung
+    assert unexplained(_window(exit="uncaught RuntimeError: Too many open files", exit_code=1)) is None
+    assert unexplained(window, _alert("crashed", scenario="S39", key="crashed:rank1")) is None
+    assert unexplained(window, _alert("hung", key="hung:0")) is None  # killed because it hung
     overcome = _alert("hung", key="hung:0")
     overcome.closed_ns = T0 - 60 * SECOND
-    assert unexplained_death(window, [], [overcome]) is not None
+    assert unexplained(window, overcome) is not None
 
 
 @pytest.mark.parametrize(
@@ -381,16 +388,16 @@ def test_a_process_killed_in_a_hang_is_told_as_that_hang(
     hang = _alert("hung", key="hung:0", began_ns=AT + int(min(since_s, opened_s - 20) * SECOND))
     hang.opened_ns = AT + int(opened_s * SECOND)
     hang.closed_ns = None if closed_s is None else AT + int(closed_s * SECOND)
-    assert (unexplained_death(builder.window(), [], [hang]) is not None) == told
+    assert (unexplained(builder.window(), hang) is not None) == told
 
 
 def test_its_own_alert_goes_on_and_a_second_death_of_the_run_is_no_second_message() -> None:
     window = _window(exit_code=-9)
-    mine = unexplained_death(window, [], [])
+    mine = unexplained(window)
     assert mine is not None
     told = Alert("run-1.x", mine, "firing", T0, T0)
-    assert unexplained_death(window, [], [told]) == mine
-    assert unexplained_death(_window(pid=1001, exit_code=-9), [], [told]) is None
+    assert unexplained(window, told) == mine
+    assert unexplained(_window(pid=1001, exit_code=-9), told) is None
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,12 @@ from tests.unit.detect.build import T0, S
 
 
 def finding(key: str, scenario: str, severity: str = "warning", **fields: Any) -> Finding:
+    code, *parts = key.split(":")
     base: dict[str, Any] = {
         "key": key,
-        "code": key.split(":")[0],
+        "code": code,
+        "loader": int(parts[0]) if parts and parts[0].isdecimal() else None,
+        "aspect": parts[-1] if parts and not parts[-1].isdecimal() else "",
         "scenario": scenario,
         "severity": severity,
         "confidence": 0.8,
