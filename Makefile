@@ -181,6 +181,7 @@ types: $(VENV)/dev.stamp
 # docs/configuration.md, from loaderwatch/core/environment_variables.py.
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m tests.docs.configuration
+	$(BIN)/python -m tests.docs.rules
 
 # web/vendor/plotly.min.js anew, after a change of vendor/plotly/: its version, or a trace that a chart needs.
 plotly:

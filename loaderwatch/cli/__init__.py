@@ -40,6 +40,7 @@ COMMANDS: Final = (
     Command("tune", "loaderwatch.cli.tune"),
     Command("notify", "loaderwatch.cli.notify"),
     Command("config", "loaderwatch.cli.config"),
+    Command("rules", "loaderwatch.cli.rules"),
     Command("token", "loaderwatch.cli.token"),
 )
 

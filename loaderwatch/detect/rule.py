@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding
@@ -33,6 +33,13 @@ class Family:
 
     code: str  # the heading in docs/detectors.md
     scope: Scope  # there is one finding for each of these
-    detectors: tuple[Detector, ...]  # in order of precedence: of two findings with one key the first counts
-    rules: tuple[Rule, ...]
+    rules: tuple[Rule, ...]  # in order of precedence: of two findings with one key the first counts
+    asked: tuple[
+        Detector, ...
+    ] = ()  # functions that apply the rules, where the rules' own do not take the evidence of a run
     judges_standstills: bool = False  # whether it judges spans that may stand still; speed is unknown there
+
+    @property
+    def detectors(self) -> tuple[Detector, ...]:
+        """Return the functions that look for findings, each once, in order of precedence."""
+        return self.asked or tuple(dict.fromkeys(cast("Detector", rule.find) for rule in self.rules))

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from loaderwatch.detect.families import all_rules
 from loaderwatch.server.recordings import recording
 from tests.scenarios.cases import CASES
 from tests.scenarios.judge import judge
@@ -18,6 +19,7 @@ from tests.scenarios.words import GOLDEN, RECORDINGS, golden, judged, words_of
 FOLDER = RECORDINGS[0].parent
 MOST_BYTES = 300_000
 BY_ID = {case.id: case for case in CASES}
+ROWS = {rule.id: (family.code, rule) for family, rule in all_rules()}
 KEPT = {spoken: golden(spoken) for spoken in GOLDEN}
 
 
@@ -29,6 +31,10 @@ def test_a_recorded_run_is_still_named(path: Path) -> None:
     judgement = judge(case, msgspec.to_builtins(findings))
     assert judgement.right, f"expected {case.scenarios or 'nothing'}, got {judgement.got}"
     assert judgement.culprit is not False, judgement.wrong
+    for finding in findings:
+        code, rule = ROWS[finding.rule]
+        assert finding.code == code
+        assert finding.scenario in rule.aliases.split() or not rule.aliases
     for spoken, kept in KEPT.items():
         assert words_of(path, spoken) == kept[path.stem], (
             "are the words meant to be new? python -m tests.scenarios.words"

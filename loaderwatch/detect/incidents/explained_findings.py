@@ -148,52 +148,52 @@ def same_trouble(cause: Finding, effect: Finding) -> bool:
     return cause.scenario == effect.scenario and cause.key < effect.key
 
 
-def alerts(cause: Finding, effect: Finding) -> bool:
+def cause_alerts(cause: Finding, effect: Finding) -> bool:
     """Whether the cause is an alert."""
     return cause.severity != "info"
 
 
-def critical(cause: Finding, effect: Finding) -> bool:
+def cause_is_critical(cause: Finding, effect: Finding) -> bool:
     """Whether the cause is critical."""
     return cause.severity == "critical"
 
 
-def as_grave(cause: Finding, effect: Finding) -> bool:
+def at_least_as_grave(cause: Finding, effect: Finding) -> bool:
     """Whether the cause is at least as grave as the effect."""
     return SEVERITIES[cause.severity] >= SEVERITIES[effect.severity]
 
 
-def goes_on(cause: Finding, effect: Finding) -> bool:
+def cause_goes_on(cause: Finding, effect: Finding) -> bool:
     """Whether the cause has not ended."""
     return cause.ended_ns is None
 
 
-def of_all_batches(cause: Finding, effect: Finding) -> bool:
+def cause_delays_every_batch(cause: Finding, effect: Finding) -> bool:
     """Whether the cause makes the loop wait for every batch."""
     return cause.aspect == "steady"
 
 
-def remark(cause: Finding, effect: Finding) -> bool:
+def effect_is_a_remark(cause: Finding, effect: Finding) -> bool:
     """Whether the effect is only a remark."""
     return effect.severity == "info"
 
 
-def single_batches(cause: Finding, effect: Finding) -> bool:
+def effect_delays_single_batches(cause: Finding, effect: Finding) -> bool:
     """Whether the effect is a wait for single batches."""
     return effect.aspect == "spikes"
 
 
-def across_ranks(cause: Finding, effect: Finding) -> bool:
+def effect_is_across_ranks(cause: Finding, effect: Finding) -> bool:
     """Whether the effect is that ranks seem to wait for each other."""
     return effect.aspect == "collective"
 
 
-def not_after_the_model(cause: Finding, effect: Finding) -> bool:
+def effect_is_not_after_the_model(cause: Finding, effect: Finding) -> bool:
     """Whether the GPU idles before the model or within it, where copies can be to blame."""
     return effect.aspect not in ("other", "pauses", "optimizer")
 
 
-def later(cause: Finding, effect: Finding) -> bool:
+def effect_is_later(cause: Finding, effect: Finding) -> bool:
     """Whether the effect began after the cause."""
     return effect.began_ns >= cause.began_ns
 
@@ -222,28 +222,32 @@ EXPLANATIONS: Final = (
     Explains("crashed", "running-out", "S37", "S24", (same_host,)),
     Explains("crashed", "running-out", "S39", "S39", (same_host,)),
     Explains("crashed", "running-out", "S56", "S56", (same_host,)),
-    Explains("hung", "running-out", "S37", "S24 S39 S40", (critical, same_host)),  # pytorch#25691
-    Explains("hung", "running-out", "S41", "S39 S40", (critical, same_host)),
-    Explains("running-out", "input-bound", "S24", "S09", (alerts, same_host)),
+    Explains("hung", "running-out", "S37", "S24 S39 S40", (cause_is_critical, same_host)),  # pytorch#25691
+    Explains("hung", "running-out", "S41", "S39 S40", (cause_is_critical, same_host)),
+    Explains("running-out", "input-bound", "S24", "S09", (cause_alerts, same_host)),
     # A rank has died, or fails again and again.
     Explains("crashed", "hung", where=(same_rank,)),
     Explains("crashed", "caught-error", where=(same_rank,)),
-    Explains("crashed", "input-bound", "S37", "", (single_batches, remark, same_rank)),
+    Explains(
+        "crashed", "input-bound", "S37", "", (effect_delays_single_batches, effect_is_a_remark, same_rank)
+    ),
     Explains("caught-error", "epoch-boundary", where=(same_rank,)),
     Explains("caught-error", "slow-evaluation", where=(same_rank,)),
     # A rank stands still.
-    Explains("hung", "input-bound", IN_LOADER, "", (as_grave, single_batches, same_rank)),
-    Explains("hung", "input-bound", IN_LOADER, "", (as_grave, critical, later)),
-    Explains("hung", "hung", IN_LOADER, "", (critical, across_ranks)),
-    Explains("hung", "slow-step", OWN_CODE, "S26", (alerts,)),
-    Explains("slow-step", "hung", "S26", OWN_CODE, (remark,)),
-    Explains("input-bound", "hung", "", IN_LOADER, (alerts, remark, same_rank)),
+    Explains(
+        "hung", "input-bound", IN_LOADER, "", (at_least_as_grave, effect_delays_single_batches, same_rank)
+    ),
+    Explains("hung", "input-bound", IN_LOADER, "", (at_least_as_grave, cause_is_critical, effect_is_later)),
+    Explains("hung", "hung", IN_LOADER, "", (cause_is_critical, effect_is_across_ranks)),
+    Explains("hung", "slow-step", OWN_CODE, "S26", (cause_alerts,)),
+    Explains("slow-step", "hung", "S26", OWN_CODE, (effect_is_a_remark,)),
+    Explains("input-bound", "hung", "", IN_LOADER, (cause_alerts, effect_is_a_remark, same_rank)),
     # A resumed run reads what it has seen already, and has not trained yet.
     Explains("fast-forward", "input-bound", where=(same_loader,)),
-    Explains("fast-forward", "epoch-boundary", where=(goes_on,)),
-    Explains("fast-forward", "gpu-sawtooth", where=(goes_on,)),
-    Explains("fast-forward", "slow-evaluation", where=(goes_on,)),
-    Explains("fast-forward", "slow-step", where=(goes_on,)),
+    Explains("fast-forward", "epoch-boundary", where=(cause_goes_on,)),
+    Explains("fast-forward", "gpu-sawtooth", where=(cause_goes_on,)),
+    Explains("fast-forward", "slow-evaluation", where=(cause_goes_on,)),
+    Explains("fast-forward", "slow-step", where=(cause_goes_on,)),
     # Waits for data.
     Explains("input-bound", "input-bound", OF_THE_HOST, OF_THE_HOST, (same_trouble, same_host)),
     Explains("input-bound", "input-bound", "S33", "S23", (same_loader, same_rank)),
@@ -251,17 +255,27 @@ EXPLANATIONS: Final = (
         "input-bound", "input-bound", "S33", "S02 S03 S07 S08 S14", (same_loader, same_rank, costs_as_much)
     ),
     Explains(
-        "input-bound", "input-bound", "S22 S23 S25 S49", "S20 S21", (of_all_batches, same_loader, same_rank)
+        "input-bound",
+        "input-bound",
+        "S22 S23 S25 S49",
+        "S20 S21",
+        (cause_delays_every_batch, same_loader, same_rank),
     ),
     Explains("input-bound", "slow-step", "S43", "S26", (other_rank,)),
     Explains("input-bound", "gpu-sawtooth", "S43", "", (other_rank,)),
     # Long steps. A GPU that idles within steps is no reason for the idling, and long steps are what the GPU sees.
     Explains("slow-step", "input-bound", "S14", "S14", (same_rank,)),
-    Explains("slow-step", "slow-step", "S25 S26 S27", "S48", (alerts, same_rank)),
+    Explains("slow-step", "slow-step", "S25 S26 S27", "S48", (cause_alerts, same_rank)),
     Explains("slow-step", "slow-step", "S27", "S25", (same_rank, costs_as_much)),
     Explains("slow-step", "gpu-sawtooth", "S48", "", (costs_half,)),
-    Explains("slow-step", "gpu-sawtooth", "S14 S25 S27", "", (alerts, same_rank, costs_half)),
-    Explains("slow-step", "gpu-sawtooth", "S17", "", (alerts, same_rank, costs_half, not_after_the_model)),
+    Explains("slow-step", "gpu-sawtooth", "S14 S25 S27", "", (cause_alerts, same_rank, costs_half)),
+    Explains(
+        "slow-step",
+        "gpu-sawtooth",
+        "S17",
+        "",
+        (cause_alerts, same_rank, costs_half, effect_is_not_after_the_model),
+    ),
     Explains("gpu-sawtooth", "slow-step", "", "S26"),
 )
 

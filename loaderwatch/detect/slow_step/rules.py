@@ -42,7 +42,6 @@ RULES: Final = (
     Rule("interpreter-held-in-steps", "S14", held_interpreter.detect, INTERPRETER_HELD),
     Rule("script-work-in-steps", "S26", script_work.detect, SCRIPT_WORK),
     Rule("code-beside-model", "S26", script_work.detect, SCRIPT_WORK),
-    Rule("data-made-in-loop", "S26", script_work.detect_data, SCRIPT_WORK),
     Rule("garbage-collector-in-steps", "S25", pauses.detect),
     Rule("new-batch-sizes", "S27", pauses.detect, LONG_STEP),
     Rule("last-batch-shorter", "S27", pauses.detect, LONG_STEP),
