@@ -26,9 +26,8 @@ from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import beside_model, in_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, STEADY_RISE, Floats, rising_fit, trend
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import Limits
-from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.slow_step.step_finding import if_it_costs_much, step_finding
 from loaderwatch.detect.window import RankWindow
 
 GROWN_STEP_FACTOR: Final = threshold(
@@ -192,16 +191,16 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
     dump = _stack(found)
     frame = user_frame(main_frames(dump))
     rule, now, before = RULES[found.part]
-    return Finding(
-        key=f"{CODE}:S26",
-        code=CODE,
-        scenario="S26",
-        severity="warning" if found.share >= limits.input_critical_ratio else "info",
+    return step_finding(
+        rule,
+        "S26",
+        rank,
+        severity=if_it_costs_much(found.share, limits),
         confidence=0.85,
         began_ns=rank.made_ns - int(found.span_s * 1e9),
-        rule=rule,
+        share=found.share,
+        lost_s=found.lost_s,
         params={
-            **who([rank.rank], rank.process.world_size),
             "share_ratio": found.share,
             "first_s": found.first_s,
             "last_s": found.last_s,
@@ -215,12 +214,7 @@ def _finding(found: GrownStep, limits: Limits) -> Finding:
             ("step", found.step_s if found.part != "step" else None, "s"),
             ("seen-for", found.span_s, "s"),
         ),
-        rank=rank.rank,
-        host=rank.host,
-        pid=rank.process.pid,
-        lost_s=found.lost_s,
-        gain_ceiling_ratio=found.share,
-        stacks=[] if dump is None else [dump],
+        dump=dump,
     )
 
 

@@ -27,7 +27,7 @@ from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total
 from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import Limits
-from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.slow_step.step_finding import CODE
 from loaderwatch.detect.window import RankWindow, seconds
 
 ROUGH_LOOK_STEPS: Final = threshold(

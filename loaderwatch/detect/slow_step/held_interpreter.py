@@ -12,8 +12,7 @@ import numpy as np
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.measures.other_work import Held
-from loaderwatch.detect.rank_lists import who
-from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.slow_step.step_finding import by_share, step_finding
 
 
 def detect(run: RunEvidence) -> list[Finding]:
@@ -38,16 +37,16 @@ def _lost_s(rank: RankEvidence, held: Held) -> float:
 
 def _finding(rank: RankEvidence, found: Held, share: float) -> Finding:
     lost_s = _lost_s(rank, found)
-    return Finding(
-        key=f"{CODE}:S14",
-        code=CODE,
-        scenario="S14",
-        severity="critical" if share >= rank.limits.input_critical_ratio else "warning",
+    return step_finding(
+        "interpreter-held-in-steps",
+        "S14",
+        rank,
+        severity=by_share(share, rank.limits),
         confidence=0.85,
         began_ns=rank.made_ns - int(found.looked_s * 1e9),
-        rule="interpreter-held-in-steps",
+        share=share,
+        lost_s=lost_s,
         params={
-            **who([rank.rank], rank.process.world_size),
             "lost_ratio": share,
             "elapsed_s": found.looked_s,
             "at": found.frame.text,
@@ -59,10 +58,5 @@ def _finding(rank: RankEvidence, found: Held, share: float) -> Finding:
             ("cpu-of-the-other-threads", found.others_ratio, "ratio"),
             ("training-thread-woken-per-second", found.woken_per_s, "count"),
         ),
-        rank=rank.rank,
-        host=rank.host,
-        pid=rank.process.pid,
-        lost_s=lost_s,
-        gain_ceiling_ratio=share,
-        stacks=[found.dump],
+        dump=found.dump,
     )

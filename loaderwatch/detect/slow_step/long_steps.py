@@ -17,8 +17,6 @@ from loaderwatch.detect.measures.stacks import Frame, loop_over_loader, main_fra
 from loaderwatch.detect.measures.statistics import Floats, mean, median
 from loaderwatch.detect.window import RankWindow
 
-CODE: Final = "slow-step"
-"""Of all findings about steps that take longer than they need."""
 STEPS_LOOK_BACK_S: Final = threshold(
     60.0, "s", "chosen: the last minute, in which pauses of every 20 s come three times"
 )

@@ -23,11 +23,9 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame, works_aside
 from loaderwatch.detect.measures.statistics import known, median
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import COLLECTOR_PART, Limits
 from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
-    CODE,
     FEW_LONG_STEPS,
     PAUSE_FACTOR,
     PAUSE_REMARK_RATIO,
@@ -38,6 +36,7 @@ from loaderwatch.detect.slow_step.long_steps import (
     long_from_s,
 )
 from loaderwatch.detect.slow_step.recompiling import recompiling
+from loaderwatch.detect.slow_step.step_finding import by_share, if_it_costs_much, step_finding
 from loaderwatch.detect.window import RankWindow, first_at
 
 ASLEEP_IN_PAUSE_RATIO: Final = threshold(
@@ -97,12 +96,6 @@ def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
     return [finding for finding in found if finding is not None]
 
 
-def _severity(share: float, limits: Limits) -> Severity:
-    if share >= limits.input_critical_ratio:
-        return "critical"
-    return "warning" if share >= limits.input_warning_ratio else "info"
-
-
 def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
     """Explain S25: the garbage collector makes steps long; None if it does so rarely or costs little."""
     lost_s = float(pauses.collector_s.sum())
@@ -113,7 +106,7 @@ def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
     return _finding(
         pauses,
         scenario="S25",
-        severity=_severity(share, limits),
+        severity=by_share(share, limits),
         confidence=0.95,
         share=share,
         lost_s=lost_s,
@@ -142,14 +135,14 @@ def _shapes(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding
     return _finding(
         pauses,
         scenario="S27",
-        severity=_severity(pauses.share, limits),
+        severity=by_share(pauses.share, limits),
         confidence=0.9 if dump is not None else 0.8,
         share=pauses.share,
         lost_s=pauses.lost_s,
         rule=of_size if fits else "compiling-in-steps",
         params={"seen_compiling": dump is not None, "at": None if frame is None else frame.text},
         evidence=proof,
-        stacks=[dump] if dump is not None else [],
+        dump=dump,
     )
 
 
@@ -163,7 +156,7 @@ def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding 
     return _finding(
         pauses,
         scenario="S27",
-        severity="warning" if pauses.share >= limits.input_critical_ratio else "info",
+        severity=if_it_costs_much(pauses.share, limits),
         confidence=0.8,
         share=pauses.share,
         lost_s=pauses.lost_s,
@@ -209,7 +202,7 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
             "at": None if frame is None else frame.text,
         },
         evidence=[],
-        stacks=[] if dump is None else [dump],
+        dump=dump,
     )
 
 
@@ -268,20 +261,19 @@ def _finding(
     rule: str,
     params: dict[str, Param],
     evidence: Sequence[Evidence],
-    stacks: Sequence[StackDump] = (),
+    dump: StackDump | None = None,
 ) -> Finding:
-    rank = pauses.rank
     waits = known(pauses.pace.wait_s[pauses.rows])
-    return Finding(
-        key=f"{CODE}:{scenario}",
-        code=CODE,
-        scenario=scenario,
+    return step_finding(
+        rule,
+        scenario,
+        pauses.rank,
         severity=severity,
         confidence=confidence,
         began_ns=int(pauses.pace.request_ns[pauses.rows[0]]),
-        rule=rule,
+        share=share,
+        lost_s=lost_s,
         params={
-            **who([rank.rank], rank.process.world_size),
             "share_ratio": share,
             "elapsed_s": pauses.elapsed_s,
             "lost_s": lost_s,
@@ -298,10 +290,5 @@ def _finding(
             observed("share-of-the-time", share, "ratio"),
             *([observed("data-wait-before-a-long-step", float(waits.mean()), "s")] if waits.size else []),
         ],
-        rank=rank.rank,
-        host=rank.host,
-        pid=rank.process.pid,
-        lost_s=lost_s,
-        gain_ceiling_ratio=share,
-        stacks=list(stacks),
+        dump=dump,
     )

@@ -15,9 +15,8 @@ from loaderwatch.detect.loader_history import Course
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import known, median
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import Limits
-from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.slow_step.step_finding import by_share, step_finding
 from loaderwatch.detect.window import RankWindow
 
 FEW_COMPILER_STACKS: Final = threshold(
@@ -57,16 +56,16 @@ def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
         return None
     frame = user_frame(main_frames(building[-1]))
     lasted_s = (rank.made_ns - building[0].taken_ns) / 1e9
-    return Finding(
-        key=f"{CODE}:S27",
-        code=CODE,
-        scenario="S27",
-        severity="critical" if share >= limits.input_critical_ratio else "warning",
+    return step_finding(
+        "recompiles-most-steps",
+        "S27",
+        rank,
+        severity=by_share(share, limits),
         confidence=0.9,
         began_ns=building[0].taken_ns,
-        rule="recompiles-most-steps",
+        share=share,
+        lost_s=share * lasted_s,
         params={
-            **who([rank.rank], rank.process.world_size),
             "compiling_ratio": share,
             "compiling": len(building),
             "looks": len(since),
@@ -76,12 +75,7 @@ def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
             ("looks-at-a-step", len(since), "count"),
             ("those-that-found-the-compiler", len(building), "count"),
         ),
-        rank=rank.rank,
-        host=rank.host,
-        pid=rank.process.pid,
-        lost_s=share * lasted_s,
-        gain_ceiling_ratio=share,
-        stacks=[building[-1]],
+        dump=building[-1],
     )
 
 

@@ -39,9 +39,9 @@ from loaderwatch.detect.measures.stacks import (
     works_aside,
 )
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import Limits
-from loaderwatch.detect.slow_step.long_steps import CODE, STEPS_LOOK_BACK_S
+from loaderwatch.detect.slow_step.long_steps import STEPS_LOOK_BACK_S
+from loaderwatch.detect.slow_step.step_finding import CODE, by_share, step_finding
 from loaderwatch.detect.window import RankWindow
 
 LEAST_SCRIPT_WORK_S: Final = threshold(
@@ -171,16 +171,16 @@ def _finding(found: ScriptWork, limits: Limits) -> Finding:
     rank, dump = found.pace.rank, usual_stack(found.dumps)
     # A remark has a key of its own, so that a pause that costs more is another incident.
     remark = found.kind == "other"
-    finding = Finding(
-        key=f"{CODE}:S26:other" if remark else f"{CODE}:S26",
-        code=CODE,
-        scenario="S26",
+    finding = step_finding(
+        _RULES[found.kind],
+        "S26",
+        rank,
         severity="info" if remark else "warning",
         confidence=0.5 if remark else 0.75,
         began_ns=rank.made_ns - int(found.elapsed_s * 1e9),
-        rule=_RULES[found.kind],
+        share=found.share,
+        lost_s=found.share * found.elapsed_s,
         params={
-            **who([rank.rank], rank.process.world_size),
             "lost_ratio": found.share,
             "elapsed_s": found.elapsed_s,
             "line": code_line(user_frame(main_frames(dump))),
@@ -192,12 +192,7 @@ def _finding(found: ScriptWork, limits: Limits) -> Finding:
             ("iteration", found.step_s, "s"),
             ("share-of-the-time", found.share, "ratio"),
         ),
-        rank=rank.rank,
-        host=rank.host,
-        pid=rank.process.pid,
-        lost_s=found.share * found.elapsed_s,
-        gain_ceiling_ratio=found.share,
-        stacks=[] if dump is None else [dump],
+        dump=dump,
     )
     loader = found.pace.loader
     if found.kind == "data" and loader.between_steps:  # as where the script makes data between two steps
@@ -208,6 +203,6 @@ def _finding(found: ScriptWork, limits: Limits) -> Finding:
             key=f"{INPUT_BOUND}:{loader.loader}:steady",
             loader=loader.loader,
             aspect="steady",
-            severity="critical" if found.share >= limits.input_critical_ratio else "warning",
+            severity=by_share(found.share, limits),
         )
-    return finding
+    return msgspec.structs.replace(finding, key=f"{CODE}:S26:other") if remark else finding

@@ -22,9 +22,8 @@ from loaderwatch.detect.loader_history import Course
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, known, median
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import Limits
-from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.slow_step.step_finding import if_it_costs_much, step_finding
 from loaderwatch.detect.window import RankWindow
 
 SLOWED_FACTOR: Final = threshold(
@@ -120,16 +119,16 @@ def _measured(rank: RankWindow, pace: Pace, course: Course) -> SlowOptimizer:
 
 def _finding(found: SlowOptimizer, limits: Limits) -> Finding:
     rank, dump = found.rank, found.dump
-    return Finding(
-        key=f"{CODE}:S26",
-        code=CODE,
-        scenario="S26",
-        severity="warning" if found.share >= limits.input_critical_ratio else "info",
+    return step_finding(
+        "optimizer-slowed-down",
+        "S26",
+        rank,
+        severity=if_it_costs_much(found.share, limits),
         confidence=0.8,
         began_ns=rank.made_ns - int(found.since_s * 1e9),
-        rule="optimizer-slowed-down",
+        share=found.share,
+        lost_s=found.share * found.since_s,
         params={
-            **who([rank.rank], rank.process.world_size),
             "lost_ratio": found.share,
             "line": code_line(user_frame(main_frames(dump))),
             "quick_s": found.quick_s,
@@ -143,10 +142,5 @@ def _finding(found: SlowOptimizer, limits: Limits) -> Finding:
             ("step", found.step_s, "s"),
             ("seen-for", found.since_s, "s"),
         ),
-        rank=rank.rank,
-        host=rank.host,
-        pid=rank.process.pid,
-        lost_s=found.share * found.since_s,
-        gain_ceiling_ratio=found.share,
-        stacks=[] if dump is None else [dump],
+        dump=dump,
     )

@@ -19,7 +19,7 @@ from loaderwatch.detect.finding import Finding, observed
 from loaderwatch.detect.measures.coupling import MOST_ITERATIONS
 from loaderwatch.detect.measures.stacks import beside_model, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import mean, median
-from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.slow_step.step_finding import CODE
 from loaderwatch.detect.window import RankWindow
 
 LARGER_BATCHES_FACTOR: Final = threshold(

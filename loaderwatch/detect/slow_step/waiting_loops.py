@@ -21,9 +21,9 @@ from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.message_names import code_line, giver
 from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import Limits
-from loaderwatch.detect.slow_step.long_steps import CODE, STEPS_LOOK_BACK_S
+from loaderwatch.detect.slow_step.long_steps import STEPS_LOOK_BACK_S
+from loaderwatch.detect.slow_step.step_finding import if_it_costs_much, step_finding
 from loaderwatch.detect.window import RankWindow, first_at
 
 FEW_STEP_LOOKS: Final = threshold(
@@ -113,16 +113,16 @@ def _steps_at(rank: RankWindow, t_ns: NDArray[np.int64]) -> NDArray[np.int64]:
 def _finding(found: Waits, limits: Limits) -> Finding:
     rank, dump = found.rank, usual_stack(found.dumps)
     frames, wchan = main_frames(dump), dump.wchan if dump is not None else None
-    return Finding(
-        key=f"{CODE}:S26",
-        code=CODE,
-        scenario="S26",
-        severity="warning" if found.share >= limits.input_critical_ratio else "info",
+    return step_finding(
+        "answers-awaited-in-steps",
+        "S26",
+        rank,
+        severity=if_it_costs_much(found.share, limits),
         confidence=0.8,
         began_ns=found.since_ns,
-        rule="answers-awaited-in-steps",
+        share=found.share,
+        lost_s=found.share * found.elapsed_s,
         params={
-            **who([rank.rank], rank.process.world_size),
             "lost_ratio": found.share,
             "elapsed_s": found.elapsed_s,
             "awaited": giver(frames, wchan or ""),
@@ -138,10 +138,5 @@ def _finding(found: Waits, limits: Limits) -> Finding:
             ("different-steps-seen-waiting", found.steps, "count"),
             ("waits-in-kernel-function", wchan, "text"),
         ),
-        rank=rank.rank,
-        host=rank.host,
-        pid=rank.process.pid,
-        lost_s=found.share * found.elapsed_s,
-        gain_ceiling_ratio=found.share,
-        stacks=[dump] if dump else [],
+        dump=dump,
     )

@@ -18,7 +18,7 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.measures.gpu import device_phase_s
 from loaderwatch.detect.measures.statistics import mean, median, quantile
-from loaderwatch.detect.slow_step.long_steps import CODE
+from loaderwatch.detect.slow_step.step_finding import CODE
 from loaderwatch.detect.window import RankWindow, first_at, seconds
 
 WEAK_LOOK_BACK_NS: Final = threshold(

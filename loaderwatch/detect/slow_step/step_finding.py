@@ -1,0 +1,65 @@
+"""The finding of a rank whose steps are long: what all rules of the family share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from loaderwatch.core.answers import Evidence, Param, Severity
+from loaderwatch.core.facts import StackDump
+from loaderwatch.detect.evidence import RankEvidence
+from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.shared_thresholds import Limits
+from loaderwatch.detect.window import RankWindow
+
+CODE: Final = "slow-step"
+
+
+def step_finding(
+    rule: str,
+    scenario: str,
+    rank: RankWindow | RankEvidence,
+    *,
+    severity: Severity,
+    confidence: float,
+    began_ns: int,
+    share: float,
+    lost_s: float,
+    params: Mapping[str, Param],
+    evidence: Sequence[Evidence],
+    dump: StackDump | None = None,
+) -> Finding:
+    """Return the finding of a rank that loses ``share`` (0 to 1) of its time in its steps, ``lost_s`` in all.
+
+    Findings of one scenario have one key: the rank that loses most changes, and the alert goes on.
+    """
+    return Finding(
+        key=f"{CODE}:{scenario}",
+        code=CODE,
+        scenario=scenario,
+        severity=severity,
+        confidence=confidence,
+        began_ns=began_ns,
+        rule=rule,
+        params={**who([rank.rank], rank.process.world_size), **params},
+        evidence=list(evidence),
+        rank=rank.rank,
+        host=rank.host,
+        pid=rank.process.pid,
+        lost_s=lost_s,
+        gain_ceiling_ratio=share,
+        stacks=[] if dump is None else [dump],
+    )
+
+
+def by_share(share: float, limits: Limits) -> Severity:
+    """Return the severity of a share of the time that nobody intends to spend."""
+    if share >= limits.input_critical_ratio:
+        return "critical"
+    return "warning" if share >= limits.input_warning_ratio else "info"
+
+
+def if_it_costs_much(share: float, limits: Limits) -> Severity:
+    """Return the severity of what may be intended: a warning where it costs as much as what is critical elsewhere."""
+    return "warning" if share >= limits.input_critical_ratio else "info"
