@@ -1,16 +1,18 @@
 """What the early warnings of a loader share: one finding for each loader, of the rank that is nearest to running out.
 
-Looking closely at a loader costs, and most of a thousand ranks are well. So each warning sorts the ranks by a cheap measure,
-and only the first of them are looked at.
+A close look at a loader costs, and most of a thousand ranks are well. So each warning sorts the ranks by a cheap measure
+and looks at the first ones only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from loaderwatch.core.answers import Evidence, Param
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
+from loaderwatch.detect.finding import Finding
 from loaderwatch.detect.measures.pace import Pace
 
 CODE: Final = "headroom"
@@ -52,3 +54,30 @@ def foremost(
             if found is not None and (known is None or left(found) < left(known)):
                 worst[pace.loader.loader] = found
     return list(worst.values())
+
+
+def early_warning(
+    rule: str,
+    scenario: str,
+    pace: Pace,
+    *,
+    began_ns: int,
+    params: Mapping[str, Param],
+    evidence: Sequence[Evidence],
+) -> Finding:
+    """Return the remark that a loader will soon make its rank wait."""
+    rank = pace.rank
+    return Finding(
+        key=f"{CODE}:{pace.loader.loader}",
+        loader=pace.loader.loader,
+        code=CODE,
+        scenario=scenario,
+        severity="info",
+        confidence=0.7,
+        began_ns=began_ns,
+        rule=rule,
+        params={"rank": rank.rank if rank.process.world_size > 1 else None, **params},
+        evidence=list(evidence),
+        rank=rank.rank,
+        host=rank.host,
+    )

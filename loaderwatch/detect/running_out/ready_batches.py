@@ -18,7 +18,7 @@ from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.measures.pace import Pace, recent, warm_batches
 from loaderwatch.detect.measures.statistics import Floats, known, mean, median, trend
-from loaderwatch.detect.running_out.nearest_rank import CODE, HALVED_RATIO, SOON_S, foremost
+from loaderwatch.detect.running_out.nearest_rank import HALVED_RATIO, SOON_S, early_warning, foremost
 from loaderwatch.detect.shared_thresholds import QUIET_RATIO, Limits
 from loaderwatch.detect.window import RankWindow
 
@@ -55,7 +55,7 @@ def detect(run: RunEvidence) -> list[Finding]:
         (part, rank.rank) for rank in run.live_ranks if 0 < (part := _ready_part(rank.rows)) <= HALVED_RATIO
     ]
     worst = foremost(run, near, lambda pace: _cushion(pace, run.limits), lambda found: found.left_s)
-    return [_finding(found, run.world_size) for found in worst]
+    return [_finding(found) for found in worst]
 
 
 def _ready_part(rank: RankWindow) -> float:
@@ -113,20 +113,15 @@ def _is_longer(times_s: Floats, than_s: float) -> bool:
     return mean(times_s) - than_s > SURELY_LONGER_ERRORS * float(times_s.std()) / math.sqrt(times_s.size)
 
 
-def _finding(found: Cushion, world: int) -> Finding:
-    pace, rank = found.pace, found.pace.rank
-    return Finding(
-        key=f"{CODE}:{pace.loader.loader}",
-        loader=pace.loader.loader,
-        code=CODE,
-        scenario="",
-        severity="info",
-        confidence=0.7,
+def _finding(found: Cushion) -> Finding:
+    pace = found.pace
+    return early_warning(
+        "read-ahead-used-up",
+        "",
+        pace,
         began_ns=int(pace.request_ns[0]),
-        rule="read-ahead-used-up",
         params={
             "loader": pace.loader.name,
-            "rank": rank.rank if world > 1 else None,
             "ready": found.now,
             "ago_s": found.ago_s,
             "before": found.before,
@@ -143,6 +138,4 @@ def _finding(found: Cushion, world: int) -> Finding:
             ("fetch-of-a-batch", median(pace.fetches.fetch_s[-2 * NEWEST_REQUESTS :]), "s"),
             ("until-the-loop-waits", found.left_s, "s"),
         ),
-        rank=rank.rank,
-        host=rank.host,
     )

@@ -17,7 +17,7 @@ from loaderwatch.detect.loader_history import FIRST_SLICE_NS, Course
 from loaderwatch.detect.measures.history_slices import parts, slices_of
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Growth, drift
-from loaderwatch.detect.running_out.nearest_rank import CODE, LATER_S, foremost
+from loaderwatch.detect.running_out.nearest_rank import LATER_S, early_warning, foremost
 from loaderwatch.detect.shared_thresholds import QUIET_RATIO, Limits
 from loaderwatch.detect.window import WINDOW_S, RankWindow
 
@@ -52,7 +52,7 @@ def detect(run: RunEvidence) -> list[Finding]:
     loads = ((_load(rank.rows), rank.rank) for rank in run.live_ranks)
     near = [(-load, rank) for load, rank in loads if load >= NEAR_LOAD_RATIO]
     worst = foremost(run, near, lambda pace: _drift(pace, run.limits), lambda found: found.left_s)
-    return [_finding(found, run.world_size) for found in worst]
+    return [_finding(found) for found in worst]
 
 
 def _load(rank: RankWindow) -> float:
@@ -112,22 +112,17 @@ def _epoch_left_s(now: Pace) -> float:
     return (batches - 1 - int(now.batch[-1])) * now.iteration_s
 
 
-def _finding(found: Drift, world: int) -> Finding:
-    pace, rank = found.pace, found.pace.rank
+def _finding(found: Drift) -> Finding:
+    pace = found.pace
     assert pace.workers
     each_s = found.fetch.last / pace.workers
-    return Finding(
-        key=f"{CODE}:{pace.loader.loader}",
-        loader=pace.loader.loader,
-        code=CODE,
-        scenario="S58",
-        severity="info",
-        confidence=0.7,
-        began_ns=rank.made_ns - int(found.fetch.span_s * 1e9),
-        rule="fetches-get-slower",
+    return early_warning(
+        "fetches-get-slower",
+        "S58",
+        pace,
+        began_ns=pace.rank.made_ns - int(found.fetch.span_s * 1e9),
         params={
             "loader": pace.loader.name,
-            "rank": rank.rank if world > 1 else None,
             "fetch_s": found.fetch.last,
             "ago_s": found.fetch.span_s,
             "before_s": found.fetch.first,
@@ -145,6 +140,4 @@ def _finding(found: Drift, world: int) -> Finding:
             ("step", each_s / found.load.last, "s"),
             ("until-the-loop-waits", found.left_s, "s"),
         ),
-        rank=rank.rank,
-        host=rank.host,
     )

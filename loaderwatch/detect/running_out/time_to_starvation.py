@@ -23,10 +23,10 @@ from loaderwatch.detect.measures.history_slices import parts
 from loaderwatch.detect.measures.pace import Pace, recent
 from loaderwatch.detect.measures.statistics import drift, mean, median, trend
 from loaderwatch.detect.running_out.nearest_rank import (
-    CODE,
     HALVED_RATIO,
     LATER_S,
     SOON_S,
+    early_warning,
     foremost,
 )
 from loaderwatch.detect.shared_thresholds import QUIET_RATIO, Limits
@@ -71,7 +71,7 @@ def detect(run: RunEvidence) -> list[Finding]:
         if (left := _steps_left(rank.rows, run.limits)) < LOW_HEADROOM_STEPS
     ]
     worst = foremost(run, near, lambda pace: _headroom(pace, run.limits), lambda found: found.now_s)
-    return [_finding(found, run.world_size) for found in worst]
+    return [_finding(found) for found in worst]
 
 
 def _steps_left(rank: RankWindow, limits: Limits) -> float:
@@ -138,23 +138,17 @@ def _slowly(recently: Headroom) -> Headroom | None:
     return None
 
 
-def _finding(found: Headroom, world: int) -> Finding:
-    pace, rank = found.pace, found.pace.rank
+def _finding(found: Headroom) -> Finding:
+    pace = found.pace
     rows = pace.fetches.fetch_s
     before_s, now_s = median(rows[: rows.size // 3]), median(rows[-rows.size // 3 :])
-    return Finding(
-        key=f"{CODE}:{pace.loader.loader}",
-        loader=pace.loader.loader,
-        code=CODE,
-        scenario="",
-        severity="info",
-        confidence=0.7,
-        began_ns=rank.made_ns - int(found.ago_s * 1e9)
-        if found.shrinks
-        else int(pace.request_ns[-NEWEST_BATCHES]),
-        rule="gpu-work-used-up" if found.shrinks else "loader-barely-keeps-up",
+    since_ns = pace.rank.made_ns - int(found.ago_s * 1e9)
+    return early_warning(
+        "gpu-work-used-up" if found.shrinks else "loader-barely-keeps-up",
+        "",
+        pace,
+        began_ns=since_ns if found.shrinks else int(pace.request_ns[-NEWEST_BATCHES]),
         params={
-            "rank": rank.rank if world > 1 else None,
             "left_s": found.now_s,
             "ago_s": found.ago_s,
             "before_s": found.before_s,
@@ -173,6 +167,4 @@ def _finding(found: Headroom, world: int) -> Finding:
             ("iteration", pace.iteration_s, "s"),
             ("fetch-of-a-batch", mean(rows), "s"),
         ),
-        rank=rank.rank,
-        host=rank.host,
     )
