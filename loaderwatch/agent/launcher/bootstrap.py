@@ -1,7 +1,8 @@
-"""The process that runs a script for the doctor: ``python -m loaderwatch.agent.launcher.bootstrap [-m] SCRIPT ARGS``.
+"""Runs a script for the doctor: ``python -m loaderwatch.agent.launcher.bootstrap [-m] SCRIPT ARGS``.
 
-LOADERWATCH_DOCTOR in the environment is ``FOLDER:FD``. The script runs up to the first batch of its training, and a report of
-its loaders goes to the folder. With LOADERWATCH_TUNE its training loader is tried with several settings there.
+The environment variable LOADERWATCH_DOCTOR is ``FOLDER:FD``. The script runs up to its first training batch.
+A report of its loaders then goes to the folder. With LOADERWATCH_TUNE, the training loader is tried with
+several settings.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ except ImportError:  # Windows, which writes no core files
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run the script; its exceptions and its exit pass untouched."""
+    """Run the script; its exceptions and its exit code are unchanged."""
     as_module = argv[0] == "-m"
     target, arguments = (argv[1], argv[2:]) if as_module else (argv[0], argv[1:])
     sys.argv = [target, *arguments]
@@ -46,7 +47,7 @@ def main(argv: Sequence[str]) -> None:
     except SystemExit as ended:
         inspection.ended(f"exit code {ended.code}" if ended.code else "")
         raise
-    except BaseException as error:  # noqa: BLE001 - however it ends, that is the answer
+    except BaseException as error:  # noqa: BLE001 - any end of the script is the answer
         inspection.ended(f"{type(error).__name__}: {error}")
         _print_from_script(error)
         raise SystemExit(1) from None
@@ -76,7 +77,10 @@ def _run(target: str, as_module: bool) -> None:
 
 
 def _run_source(target: str) -> None:
-    """Run a file as Python does: ``__file__`` is absolute with links kept, ``sys.argv[0]`` as given; runpy makes both the same."""
+    """Run a file as Python does: ``__file__`` absolute with links kept, ``sys.argv[0]`` as given.
+
+    runpy would make both the same.
+    """
     path = os.path.abspath(target)  # noqa: PTH100 - the same
     loader = SourceFileLoader("__main__", path)
     code = loader.source_to_code(loader.get_data(path), path)
@@ -92,7 +96,7 @@ def _check_module(name: str) -> None:
         found = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # its package exists and lacks another module
+            raise  # the package exists, but imports a missing module
         what = f"Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
         sys.stderr.write(f"{sys.executable}: {what}\n")
         raise SystemExit(1) from None
