@@ -16,10 +16,7 @@ from loaderwatch.core.ring import RingWriter
 
 
 class _ElsewhereClock(DeviceClock):
-    """Clock for a device that is not the current one.
-
-    Events on the current device would open a context there and time nothing.
-    """
+    """Clock for a device that is not current: events on the current one would only open a context there."""
 
     def __init__(self, ring: RingWriter, accelerator: Accelerator, device: int) -> None:
         super().__init__(ring, accelerator.make_event, accelerator.is_capturing, parts_ns)
@@ -61,8 +58,7 @@ class Accelerator:
 def accelerator_in_use() -> Accelerator | None:
     """Return the accelerator that this process has initialized; None if there is none or it is unknown.
 
-    The look-up never initializes an accelerator. PyTorch does not say whether Apple's (MPS) is initialized,
-    so data waits are then measured in the loop only.
+    It initializes nothing. PyTorch does not say whether Apple's (MPS) is in use: then only loops are timed.
     """
     cuda: Any = sys.modules.get("torch.cuda")
     if cuda is not None and cuda.is_initialized():

@@ -1,7 +1,6 @@
 """Writes the notification addresses of this run into a file for the server of the same data directory.
 
-Addresses hold secrets. They enter no envelope, no process argument and no log; only this user can read the
-file.
+Addresses hold secrets: they enter no envelope, process argument or log, and only this user can read the file.
 """
 
 from __future__ import annotations
@@ -16,8 +15,7 @@ from loaderwatch.core.files import check_own, private_folder, write_atomically
 def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
     """Write the addresses ``given`` to ``attach``, else those of LOADERWATCH_NOTIFY.
 
-    Without addresses, the file of an earlier run is removed. Only rank 0 writes. A later call without
-    addresses changes nothing.
+    Without any, an earlier run's file is removed. Only rank 0 writes. Later calls without any do nothing.
     """
     if session.info.rank != 0 or (given is None and session.addresses is not None):
         return

@@ -29,12 +29,7 @@ def check_arguments(
     on_timeout: object,
     autotune: object,
 ) -> None:
-    """Raise for the first unusable argument.
-
-    Raises:
-        TypeError: an argument has the wrong type.
-        ValueError: an argument has an unusable value.
-    """
+    """Raise TypeError or ValueError for the first argument with a wrong type or an unusable value."""
     if loader is not None and (not hasattr(type(loader), "__iter__") or isinstance(loader, (str, bytes))):
         raise TypeError(f"loader is {_shown(loader)}; pass a DataLoader or another iterable over batches")
     if isinstance(loader, type):
@@ -73,9 +68,7 @@ def check_arguments(
 
 
 def given_addresses(notify: object) -> tuple[str, ...] | None:
-    """Return the addresses of ``attach(notify=)``; None if it was not given.
-
-    Error messages do not show an address, which may be a secret.
+    """Return the addresses of ``attach(notify=)``, None if not given. Messages hide them as secrets.
 
     Raises:
         TypeError: ``notify`` is neither a string nor a sequence of strings.

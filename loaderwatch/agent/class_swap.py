@@ -27,8 +27,7 @@ def hidden_subclass(base: Any, namespace: dict[str, Any]) -> Any:
     metaclass: Any = type(base)
     make = ABCMeta.__new__ if issubclass(metaclass, ABCMeta) else type.__new__
     if any("__init_subclass__" in vars(kind) and kind.__module__ not in _SILENT for kind in base.__mro__):
-        # type.__new__ calls the first __init_subclass__ in the MRO. Only a metaclass can change the MRO
-        # before.
+        # type.__new__ calls the first __init_subclass__ in the MRO. Only a metaclass can change that MRO.
         def mro(cls: type) -> list[type]:
             return [cls, _Unheard, *base.__mro__]
 
@@ -41,10 +40,10 @@ def hidden_subclass(base: Any, namespace: dict[str, Any]) -> Any:
 def keep_fields_quick(one: object) -> None:
     """Give an object whose class was swapped an ordinary dict, so that its attributes are read quickly.
 
-    Since Python 3.11 attributes are stored inline in the object, and a class swap moves them into a dict with
-    shared keys. CPython cannot specialize reads from such a dict. Each read, in the user's code and
-    PyTorch's, then costs 270 more instructions; from an ordinary dict it costs 20 more. A dict that others
-    also hold is left unchanged.
+    Since Python 3.11 attributes lie in the object itself, and a class swap moves them into a dict with shared
+    keys. CPython cannot specialize reads from such a dict: each costs 270 more instructions, in the user's
+    code and in PyTorch's. From an ordinary dict it costs 20 more. A dict with other holders is left
+    unchanged.
     """
     fields = one.__dict__
     if type(fields) is dict and sys.getrefcount(fields) <= _HELD_HERE:

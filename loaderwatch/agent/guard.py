@@ -103,8 +103,7 @@ guard: Final = Guard()
 def say(line: str) -> None:
     """Write one line to the job's stderr, without characters that move a cursor or change the text direction.
 
-    ``core.printable`` does the same, but it imports ``logging``: that takes milliseconds in each Python
-    process that a script starts.
+    ``core.printable`` does the same but imports ``logging``, which costs each Python process milliseconds.
     """
     try:
         line = "".join(filter(str.isprintable, line.replace("\n", " ")))
@@ -145,8 +144,5 @@ def ask(question: Callable[[], T]) -> T | None:
 
 
 def weakly(one: Any) -> Callable[[], Any]:
-    """Return a function that gives the object while it lives, then None.
-
-    It always gives None for an object without weak references, such as a list.
-    """
+    """Return a function that gives the object while it lives, else None; a list (say) gives always None."""
     return ask(lambda: weakref.ref(one)) or (lambda: None)

@@ -1,7 +1,7 @@
 """Whether an iterable dataset splits its rows among its workers. The dataset's code is read, never run.
 
-Each worker iterates a copy of the dataset. If the code ignores the worker's number, every worker gives every
-row.
+Each worker iterates a copy of the dataset. Code that ignores the worker's number gives all rows in each
+worker.
 """
 
 from __future__ import annotations
@@ -65,9 +65,8 @@ SPLITTING_INIT: Final = frozenset(("get_worker_info", "dataset"))
 def splits_by_worker(dataset: object, worker_init_fn: object = None) -> bool | None:
     """Whether an iterable dataset splits its rows among the workers of a loader.
 
-    True: the dataset's code names workers, or ``worker_init_fn`` accesses the dataset. False: the code was
-    read, and each worker gives all rows. None: unknown, for example for a library's stream, random rows or a
-    queue.
+    True: the dataset's code names workers, or ``worker_init_fn`` accesses the dataset. False: each worker
+    gives all rows, by the dataset's code. None: unknown, as for a library's stream, random rows or a queue.
     """
     if SPLITTING_INIT & _names_in(worker_init_fn):
         return True
@@ -168,10 +167,7 @@ def _may_split_itself(part: object) -> bool:
 
 
 def _stream_packages() -> frozenset[str]:
-    """Return the loaded packages with stream classes: those may split by worker.
-
-    Hugging Face's streams become subclasses of PyTorch's only when they are iterated.
-    """
+    """Return the loaded packages with streams. Hugging Face's become PyTorch's only during iteration."""
     packages, waiting = {"datasets"}, [_stream_class()]
     while waiting:
         stream: type

@@ -13,8 +13,8 @@ from loaderwatch.core.facts import LoaderInfo, LoaderRole
 def describe_loader(loader: Any, number: int, name: str, role: LoaderRole, class_name: str) -> LoaderInfo:
     """Return the loader's configuration, with None for each setting that the loader does not have.
 
-    ``class_name`` is the class of the object that the script iterates. It may be a framework's loader around
-    this one.
+    ``class_name`` is the class of the object that the script iterates, perhaps a framework's loader around
+    it.
     """
     dataset = getattr(loader, "dataset", None)
     iterable = is_iterable_dataset(loader)
@@ -94,8 +94,7 @@ def shards_of(dataset: object) -> int | None:
 
     ``num_shards`` counts when the dataset splits by this number. Hugging Face's datasets do so, with
     ``shard(num_shards, index)``. Their older streams lack that method, but give each worker whole shards,
-    too. Elsewhere ``num_shards`` may count files of which each worker reads any part, as in
-    mosaicml-streaming.
+    too. Elsewhere ``num_shards`` may count files that each worker reads in part, as in mosaicml-streaming.
     """
     if not callable(ask(lambda: getattr(dataset, "shard", None))) and not _is_hugging_face(dataset):
         return None

@@ -1,9 +1,9 @@
 """Measures how long the training loop waits for a thread that reads its loader ahead (prefetching).
 
-Such a thread passes its batches through its own queue, future or event. The loop then waits there and not in
+Such a thread passes its batches through its own queue, future or event. The loop waits there, not in
 ``next(loader)``. Python's ``threading``, ``queue`` and ``concurrent.futures`` all wait in
-``threading.Condition.wait``. ``asyncio`` waits in its selector. Both are timed once a thread has asked a
-watched loader for a batch.
+``threading.Condition.wait``, and ``asyncio`` waits in its selector. Both are timed after a thread's first
+request.
 
 A loop that polls (``while not batches: time.sleep(0.001)``) repeats one short sleep, and no batch comes
 between two sleeps. Two equal sleeps in a row also happen when a batch is a little late. Three short ones in a
@@ -14,8 +14,7 @@ queue. It is not if the thread gets batch after batch and the loop does not wake
 a bare lock wait in C, where we cannot time them. Then the loop's waits are unknown.
 
 If a thread ends with an uncaught error, only ``threading.excepthook`` hears of it. If the error is caught, no
-hook runs. In both cases the loop waits forever. Python always drops a thread's local storage when the thread
-ends, so we notice the end there.
+hook runs. In both cases the loop waits forever. Python drops the thread's local storage at any end.
 """
 
 from __future__ import annotations
@@ -66,8 +65,7 @@ class Reader(Protocol):
     def note_end(self) -> Callable[[str, str | None], None]:
         """Publishes the name of the thread that read the loader and the type of the error that ended it.
 
-        The type is "" if a thread ended before its pass and no error was seen. This function keeps no pass
-        alive.
+        The type is "" if a thread ended before its pass and no error was seen. It keeps no pass alive.
         """
 
 
@@ -245,8 +243,8 @@ class _End:
     def __del__(
         self, getpid: Callable[[], int] = os.getpid, is_over: Callable[[], bool] = sys.is_finalizing
     ) -> None:
-        # # A forked child also drops the storage of the parent's threads. At its exit Python drops the
-        # storage of daemon threads; modules may be gone by then.
+        # A forked child also drops the storage of the parent's threads. At its exit Python drops the storage
+        # of daemon threads; modules may be gone by then.
         if getpid() == self._pid and not is_over():
             self._told()
 

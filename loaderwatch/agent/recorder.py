@@ -81,9 +81,9 @@ class Recorder:
 
     The training thread writes. Iterators that run in other threads also write, under the GIL.
 
-    At most one pass is *live*: the pass that last published the open span's place. Usually the live pass is
-    on the hot path. Its counts are then added to the totals only when the totals are read (``settle``) or
-    something else is published (``cool``).
+    At most one pass is *live*: the pass that last published the open span's place. Usually it is on the hot
+    path. Then its counts enter the totals only when these are read (``settle``) or at a publication
+    (``cool``).
     """
 
     __slots__ = (
@@ -203,8 +203,7 @@ class Recorder:
     ) -> None:
         """Publish the process's current activity and its begin.
 
-        ``step_follows`` means that the step is a number of batches, ``steps_follow`` that batches are
-        training steps.
+        ``step_follows``: the step is a number of batches; ``steps_follow``: batches are training steps.
         """
         self.ring.set_span(
             phase,
@@ -238,8 +237,7 @@ class Recorder:
             asking: the pass whose step ends now; None if no step ends.
 
         Returns:
-            how long the loop has just worked with the batch of ``asking``; None if it worked with another
-            batch.
+            how long the loop has just worked with the batch of ``asking``; None if with another batch.
         """
         latest = self.latest
         since_ns = self.since_ns

@@ -400,7 +400,7 @@ def _register_exit() -> None:
         return
     _exit_registered = True
     atexit.register(_exit)
-    # # Functions of atexit run only after Python has joined its threads, and that may take forever.
+    # Functions of atexit run only after Python has joined its threads, and that may take forever.
     register_before = getattr(threading, "_register_atexit", None)
     if register_before is not None:
         with suppress(RuntimeError):  # Python is about to end

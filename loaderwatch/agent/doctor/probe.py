@@ -221,10 +221,7 @@ def _cpu_wait_s() -> float:
 
 
 def _read_chars() -> int | None:
-    """Return the bytes from all read(2) calls, including page cache and sockets; None if unknown.
-
-    See ``rchar`` in proc_pid_io(5).
-    """
+    """Return the bytes of all read(2) calls, also from page cache and sockets (proc_pid_io(5)), or None."""
     try:
         return int(Path("/proc/self/io").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

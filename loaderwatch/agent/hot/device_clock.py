@@ -1,11 +1,9 @@
 """The device's own clock, in Python: events around each data wait show how long the GPU itself starved.
 
-Events are read later and never waited for. The events are CUDA's or another accelerator's; the page calls
-every accelerator a GPU.
+Events are read later and never waited for. They are CUDA's or another accelerator's; the page calls all GPU.
 
 The event recorded at the request completes when the GPU has finished all earlier work. The event recorded at
-delivery completes at once if the GPU is idle by then. The time between the two is the GPU's idle time for
-this batch.
+delivery completes at once if the GPU is idle by then. The time between the two is the GPU's idle time.
 
 The same events show how far the loop runs ahead of the GPU, its *slack*: the time from the request until the
 GPU reaches the request's event. The slack needs the offset between the two clocks. No API gives the offset,
@@ -77,9 +75,8 @@ class Offset:
     """Bounds for the loop's clock minus the device's clock, in ns.
 
     The device reaches an event after the loop recorded it and after every query that found it pending. It
-    reaches the event before the first query that found it complete. Each of these times gives a bound. The
-    bounds nearly meet where the device idles or where a query comes close to the event. Clocks drift, so
-    bounds loosen with time.
+    reaches the event before the first query that found it complete. Each of these times is a bound. The
+    bounds nearly meet if the device idles or a query comes close to the event. Bounds loosen as clocks drift.
     """
 
     def __init__(self) -> None:
@@ -124,8 +121,7 @@ class DeviceClock:
     def request(self) -> None:
         """Note that ``next(loader)`` was entered.
 
-        A device that is lost or whose events have no time is not queried again. Then only the loop's waits
-        count.
+        A device that is lost or whose events have no time is not queried again. Then only loop waits count.
         """
         self._unless_given_up(self._request)
 
@@ -249,8 +245,7 @@ class DeviceClock:
 def parts_ns(delivered: Event, left: Event, marks: Marks) -> tuple[int, ...]:
     """Return the device time of a batch's h2d, forward, backward and optimizer in ns; UNKNOWN if not marked.
 
-    All are UNKNOWN if the device has not reached a mark yet: then the marks are on another stream than the
-    requests.
+    All are UNKNOWN if the device has not reached a mark: marks are then on another stream than requests.
 
     If the first mark is the model's call, the work before it is the copy of the batch. Otherwise that work is
     part of the forward pass, whose input came from the host.

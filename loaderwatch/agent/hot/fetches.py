@@ -20,10 +20,9 @@ def timed_fetch(call: Callable[..., Any], guard: Tripwire, caught: Seam) -> Call
     """Make a ``fetch`` that reports calls of the fetcher's own one to the clock in ``_loaderwatch``.
 
     Args:
-        call: the fetcher's own ``fetch``.
-        guard: once it has tripped, fetches are no longer reported.
-        caught: receives the clock and an error of our code. If it does not re-raise the error, it is
-            swallowed.
+        call: The fetcher's own ``fetch``.
+        guard: After it has tripped, fetches are no longer reported.
+        caught: Receives the clock and an error of our code. The error is swallowed unless it re-raises it.
     """
 
     def fetch(self: Any, *arguments: Any, **named: Any) -> Any:

@@ -43,10 +43,7 @@ MAX_PENDING: Final = 256
 """Most batches with events that the device has not reached yet; beyond this the oldest batch is dropped."""
 READ_TOGETHER: Final = 8
 READ_WITHIN_NS: Final = 100_000_000
-"""In short steps, the events of this many batches, or of this much time, are read together.
-
-After a step, the processor's caches hold none of the reading code. Loading it for one batch costs too much.
-"""
+"""In short steps, events of this many batches or of this much time are read together: it keeps caches warm."""
 MAX_MARKS: Final = 32
 """Most marks in one step. A closure that calls the model again and again would set more."""
 

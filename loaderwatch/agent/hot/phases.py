@@ -204,8 +204,7 @@ class PhaseClock(InSpan):
             if self.exchanges:
                 if not self.computed_at:
                     self.computed_at = now
-                    # Callbacks run in order: this one runs after DDP's, which waits for the other ranks'
-                    # gradients.
+                    # Callbacks run in order: this one follows DDP's, which waits for other ranks' gradients.
                     self._queue_callback(self.backward_ended)
                     self._tell(Part.OTHER)
                     return

@@ -1,8 +1,7 @@
 """Runs a script for the doctor: ``python -m loaderwatch.agent.launcher.bootstrap [-m] SCRIPT ARGS``.
 
-The environment variable LOADERWATCH_DOCTOR is ``FOLDER:FD``. The script runs up to its first training batch.
-A report of its loaders then goes to the folder. With LOADERWATCH_TUNE, the training loader is tried with
-several settings.
+The variable LOADERWATCH_DOCTOR is ``FOLDER:FD``. The script runs up to its first training batch. Then a
+report of its loaders goes to the folder. With LOADERWATCH_TUNE, several settings of the loader are tried.
 """
 
 from __future__ import annotations
@@ -77,10 +76,7 @@ def _run(target: str, as_module: bool) -> None:
 
 
 def _run_source(target: str) -> None:
-    """Run a file as Python does: ``__file__`` absolute with links kept, ``sys.argv[0]`` as given.
-
-    runpy would make both the same.
-    """
+    """Run a file as Python does: absolute ``__file__`` with links, given ``sys.argv[0]`` (unlike runpy)."""
     path = os.path.abspath(target)  # noqa: PTH100 - the same
     loader = SourceFileLoader("__main__", path)
     code = loader.source_to_code(loader.get_data(path), path)

@@ -1,7 +1,6 @@
 """Prints the last line of an unwatched script under ``loaderwatch run``: no DataLoader and no optimizer ran.
 
-If the script starts a watched process, such as a spawned rank, that process leaves a mark in shared memory.
-Then the script does not print the line.
+If the script started a watched process (a spawned rank), its mark in shared memory suppresses the line.
 """
 
 from __future__ import annotations

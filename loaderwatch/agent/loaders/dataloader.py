@@ -165,8 +165,8 @@ def _begun(loader: Any, started: Any, iterator: Any) -> Any:
         if ask(lambda: hasattr(iterator, "_workers") or hasattr(iterator, "_dataset_fetcher")):
             _note_kind(watch, epoch, iterator)  # PyTorch's own, whose base has another name in this version
         else:
-            # A subclass's iterator, e.g. a generator. PyTorch's was made here, is made in the first next(),
-            # or was kept.
+            # A subclass's iterator, e.g. a generator. PyTorch's was kept, or is made here or in a later
+            # next().
             if epoch.kind is IterKind.WRAPPED and epoch.workers:
                 epoch.kind = IterKind.RESET
             watch.outers.append(epoch)
@@ -312,9 +312,8 @@ def _timed_sampler(own: Callable[[Any], Any]) -> property:
 class TimedSampler:
     """Times a sampler's first index; replaces a loader's index sampler while its iterator is built.
 
-    A ``randperm`` of a hundred million takes seconds in every epoch. The sampler receives the same calls in
-    the same order as without us: ``iter()`` at once, each index when it is needed. So random numbers are
-    drawn as before.
+    A ``randperm`` of a hundred million takes seconds in every epoch. Calls to the sampler and their order are
+    those without us, and so are random numbers: ``iter()`` comes at once, each index when it is needed.
     """
 
     def __init__(self, sampler: Any, watch: Watch) -> None:

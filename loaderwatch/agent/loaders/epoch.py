@@ -1,7 +1,6 @@
 """An epoch: one pass over a loader. It records ``iter``, each ``next`` and the end of the pass.
 
-``request`` and ``deliver`` handle every case. In the usual case ``Pass.enter`` and ``Pass.leave`` do the same
-faster. They leave the totals to ``settle``.
+``request`` and ``deliver`` handle every case. ``Pass.enter`` and ``Pass.leave`` do the usual case faster.
 """
 
 from __future__ import annotations
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
 class Epoch(Pass):
     """One pass over one watched loader.
 
-    It gets its number with the first ``next``: an iterator that is never read is no epoch. If a subclass of
-    DataLoader reads PyTorch's iterator inside its own, only the outer pass records and the inner pass is
-    silent.
+    It gets its number with the first ``next``: an iterator that is never read is no epoch. If a DataLoader
+    subclass reads PyTorch's iterator inside its own, only the outer pass records; the inner one is silent.
     """
 
     __slots__ = (

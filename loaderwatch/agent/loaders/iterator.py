@@ -1,7 +1,4 @@
-"""The watched iterator: PyTorch's own gets its class swapped, any other gets a thin wrapper.
-
-This module also begins passes and makes the readers of an iterator's state.
-"""
+"""The watched iterator: PyTorch's own gets its class swapped, any other a wrapper. Passes begin here, too."""
 
 from __future__ import annotations
 
@@ -47,8 +44,7 @@ def watch_iterator(iterator: Any, epoch: Epoch) -> None:
 def _read_in_one_frame(iterator: Any, epoch: Epoch) -> None:
     """Let the hot path read the usual iterator itself: worker processes, map-style dataset, batches in order.
 
-    Iterators with pinned memory are excluded: with them a GPU is timed, too, and the hot path does not do
-    that.
+    Iterators with pinned memory are excluded: with them a GPU is timed, which the hot path does not do.
     """
     if epoch.read is nothing_to_read or _awaited_reader(iterator) is not _awaited_in_order:
         return
@@ -231,9 +227,8 @@ def _queue_of(iterator: Any) -> tuple[int, Callable[[], int], Sized]:
     """Return the result queue's capacity, a function for its free places, and the batches already pinned."""
     results = iterator._worker_result_queue
     pinned = getattr(iterator, "_data_queue", results)
-    # qsize() of a multiprocessing queue is capacity minus free places, from a semaphore without a lock (not
-    # on macOS). The pin-memory thread fills a queue.Queue. Its qsize() takes a lock; the length of its deque
-    # does not.
+    # A multiprocessing queue's qsize() is this difference, read from a semaphore without a lock (not on
+    # macOS). The pin-memory thread fills a queue.Queue. Its qsize() takes a lock, the deque's len() does not.
     return results._maxsize, results._sem._semlock._get_value, () if pinned is results else pinned.queue
 
 

@@ -1,7 +1,7 @@
 """The lineage of loaders: which earlier loader a new one continues, in scripts that keep recreating a loader.
 
-Two loaders that can be iterated at the same time are always different. So the earlier loader must be gone, or
-its pass must have ended before the new loader was made.
+Loaders that can be iterated at the same time are always different. So the earlier loader must be gone, or its
+pass must have ended before the new loader was made.
 """
 
 from __future__ import annotations

@@ -25,9 +25,8 @@ _EVALUATES: Final = re.compile(r"val(?!ue)|test|eval|dev(?!ic)")
 def name_of(loader: Any) -> str:
     """Return the variable that holds the loader in the script, else the class of its dataset.
 
-    Of several variables (and attributes of self) the outermost counts, not a function's parameter. Use this
-    only in a process that does not train afterwards: up to Python 3.12, reading a frame's variables keeps
-    them alive.
+    Of several variables (and attributes of self) the outermost counts, not a function's parameter. Only for
+    processes that do not train afterwards: up to Python 3.12, reading a frame's variables keeps them alive.
     """
     holder = None
     for frame in frames_outside():

@@ -1,8 +1,7 @@
 """Corrects guessed roles: an "eval" loader trains if an optimizer steps with its batches.
 
-A second loader that is not shuffled usually evaluates. Gradients may still be enabled when its pass begins,
-because a Trainer disables them for each batch. But it may also train: unlabelled data in a ``zip``, a
-curriculum, another phase.
+A second loader that is not shuffled usually evaluates. Gradients may be enabled when its pass begins: a
+Trainer disables them per batch. It may also train: unlabelled data in a ``zip``, a curriculum, another phase.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """``sample_timeout`` in the training process: a loader's limit, and the iterator that reads under the limit.
 
-The iterator drops batches in which all samples were left out. It reports the sample for which a worker was
-ended.
+It drops batches whose samples were all left out. It reports a sample for which a worker was ended.
 """
 
 from __future__ import annotations

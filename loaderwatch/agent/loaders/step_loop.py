@@ -1,9 +1,8 @@
 """A training loop without a known loader: one batch for each step of the optimizer.
 
-With a generator, a replay buffer or tensors sliced by hand, there is no object whose ``next`` could be timed.
+With a generator, a replay buffer or tensors sliced by hand, no object has a ``next`` that could be timed.
 Only the optimizer's steps and the model's calls are visible. From the end of a step to the next call, the
-model has nothing to do. This time is the loop's wait, usually for a batch. A stack shows what the script does
-then.
+model has nothing to do. This time is the loop's wait, usually for a batch. A stack shows the script's place.
 
 The end of such a loop is not visible. So between two steps the process counts as outside of any loop: there a
 script may also serve, save or be over. Stacks decide how that time is judged.
@@ -93,8 +92,7 @@ class StepLoop:
     def goes_on(self) -> None:
         """Note that the script does something other than waiting for a batch, such as an evaluation.
 
-        An activity in most gaps does not count: an acting agent calls the model, too, to produce its next
-        batch.
+        An activity in most gaps does not count: an acting agent also calls the model, for its next batch.
         """
         if self._between and not self._came_ns and get_ident() == self._pass.recorder.thread:
             self._came_ns = monotonic_ns()

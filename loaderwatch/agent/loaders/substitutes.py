@@ -141,9 +141,8 @@ def _sources(loader: Any) -> list[Any]:
 def guess_role(loader: Any, known: list[LoaderInfo]) -> LoaderRole:
     """Guess "train" or "eval" for a loader that nobody attached by hand.
 
-    A loader that is iterated without gradients evaluates, shuffled or not. With gradients, a shuffled loader
-    trains. So does the first loader, even if it is rebuilt for every epoch. Others evaluate until an
-    optimizer steps with their batches.
+    Without gradients a loader evaluates, shuffled or not. With gradients, a shuffled loader trains. So does
+    the first loader, even if rebuilt for every epoch. Others evaluate until an optimizer uses their batches.
     """
     if not torch.is_grad_enabled():
         return "eval"

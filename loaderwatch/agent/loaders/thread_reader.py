@@ -15,7 +15,7 @@ from loaderwatch.core.records import UNKNOWN, Phase, ReadBy
 CALLS_AT: Final = (8, 64, 512)
 """Batches of a pass at which the loop's place in the script is noted, until the loop is seen to wait.
 
-By then the place is usually in the loop's body: the thread soon reads only as fast as the loop takes batches.
+The place is usually in the loop's body, because the thread soon reads only as fast as the loop takes batches.
 """
 
 
@@ -118,6 +118,6 @@ class ThreadReader:
         waited_before_ns, self._waited_ns = self._waited_ns, self._ahead.waited_ns(now)
         if not self._ahead.knows:
             return ReadBy.THREAD, wait_ns, whole_ns - wait_ns
-        # A negative difference means that the wait was not for a batch.
+        # Below 0 if the wait was not for a batch after all.
         waited_ns = min(max(0, self._waited_ns - waited_before_ns), whole_ns)
         return ReadBy.AHEAD, waited_ns, whole_ns - waited_ns
