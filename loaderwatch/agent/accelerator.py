@@ -58,7 +58,7 @@ class Accelerator:
 def accelerator_in_use() -> Accelerator | None:
     """Return the accelerator that this process has initialized; None if there is none or it is unknown.
 
-    It initializes nothing. PyTorch does not say whether Apple's (MPS) is in use: then only loops are timed.
+    This initializes nothing. For Apple's (MPS), PyTorch does not tell: the loop's waits are used instead.
     """
     cuda: Any = sys.modules.get("torch.cuda")
     if cuda is not None and cuda.is_initialized():

@@ -42,9 +42,9 @@ def check_arguments(
         raise ValueError(f"name is {name[:120]!r}; use 1 to 100 characters")
     if role not in ROLES:
         raise ValueError(f"role is {_shown(role)}; use 'train' or 'eval'")
-    for what, value in (("model", model), ("optimizer", optimizer)):
+    for argument, value in (("model", model), ("optimizer", optimizer)):
         if isinstance(value, type):
-            raise TypeError(f"{what} is the class {value.__name__}; pass an object made of it")
+            raise TypeError(f"{argument} is the class {value.__name__}; pass an object made of it")
     if model is not None and not _is_module(model):
         raise TypeError(f"model is {_shown(model)}; pass the torch.nn.Module that the loop calls")
     if optimizer is not None and not callable(getattr(optimizer, "step", None)):
@@ -68,7 +68,7 @@ def check_arguments(
 
 
 def given_addresses(notify: object) -> tuple[str, ...] | None:
-    """Return the addresses of ``attach(notify=)``, None if not given. Messages hide them as secrets.
+    """Return the addresses of ``attach(notify=)``, None if not given. Errors do not show them: secrets.
 
     Raises:
         TypeError: ``notify`` is neither a string nor a sequence of strings.

@@ -42,8 +42,7 @@ def keep_fields_quick(one: object) -> None:
 
     Since Python 3.11 attributes lie in the object itself, and a class swap moves them into a dict with shared
     keys. CPython cannot specialize reads from such a dict: each costs 270 more instructions, in the user's
-    code and in PyTorch's. From an ordinary dict it costs 20 more. A dict with other holders is left
-    unchanged.
+    code and in PyTorch's. From an ordinary dict it costs 20 more. A dict with other holders stays as it is.
     """
     fields = one.__dict__
     if type(fields) is dict and sys.getrefcount(fields) <= _HELD_HERE:

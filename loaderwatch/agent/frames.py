@@ -1,7 +1,4 @@
-"""Removes our frames from the tracebacks of the user's errors.
-
-People compare tracebacks with and without loaderwatch, and tools match their text.
-"""
+"""Removes our frames from the tracebacks of the user's errors: people compare them, and tools match them."""
 
 from __future__ import annotations
 

@@ -144,5 +144,5 @@ def ask(question: Callable[[], T]) -> T | None:
 
 
 def weakly(one: Any) -> Callable[[], Any]:
-    """Return a function that gives the object while it lives, else None; a list (say) gives always None."""
+    """Return a function that gives the object while it lives, else None; for a list, it always gives None."""
     return ask(lambda: weakref.ref(one)) or (lambda: None)

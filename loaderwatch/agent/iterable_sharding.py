@@ -1,7 +1,6 @@
 """Whether an iterable dataset splits its rows among its workers. The dataset's code is read, never run.
 
-Each worker iterates a copy of the dataset. Code that ignores the worker's number gives all rows in each
-worker.
+Each worker iterates a copy of the dataset. Code that ignores the worker's number gives all rows in each.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ SPLITTING_INIT: Final = frozenset(("get_worker_info", "dataset"))
 def splits_by_worker(dataset: object, worker_init_fn: object = None) -> bool | None:
     """Whether an iterable dataset splits its rows among the workers of a loader.
 
-    True: the dataset's code names workers, or ``worker_init_fn`` accesses the dataset. False: each worker
-    gives all rows, by the dataset's code. None: unknown, as for a library's stream, random rows or a queue.
+    True: the dataset's code names workers, or ``worker_init_fn`` accesses the dataset. False: the code gives
+    all rows in each worker. None: unknown, as for a library's stream, random rows or a queue.
     """
     if SPLITTING_INIT & _names_in(worker_init_fn):
         return True

@@ -13,8 +13,7 @@ from loaderwatch.core.facts import LoaderInfo, LoaderRole
 def describe_loader(loader: Any, number: int, name: str, role: LoaderRole, class_name: str) -> LoaderInfo:
     """Return the loader's configuration, with None for each setting that the loader does not have.
 
-    ``class_name`` is the class of the object that the script iterates, perhaps a framework's loader around
-    it.
+    ``class_name`` is the class of the iterated object, which may be a framework's loader around this one.
     """
     dataset = getattr(loader, "dataset", None)
     iterable = is_iterable_dataset(loader)

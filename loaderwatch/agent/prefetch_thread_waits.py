@@ -2,19 +2,20 @@
 
 Such a thread passes its batches through its own queue, future or event. The loop waits there, not in
 ``next(loader)``. Python's ``threading``, ``queue`` and ``concurrent.futures`` all wait in
-``threading.Condition.wait``, and ``asyncio`` waits in its selector. Both are timed after a thread's first
-request.
+``threading.Condition.wait``, and ``asyncio`` waits in its selector. Both are timed once a thread reads a
+watched loader.
 
 A loop that polls (``while not batches: time.sleep(0.001)``) repeats one short sleep, and no batch comes
 between two sleeps. Two equal sleeps in a row also happen when a batch is a little late. Three short ones in a
 row mean that the loop polls, so the third and later sleeps count as its wait.
 
-Not every such wait is for a batch. It is not if the thread itself waits, for example for a place in a full
-queue. It is not if the thread gets batch after batch and the loop does not wake up. ``queue.SimpleQueue`` and
-a bare lock wait in C, where we cannot time them. Then the loop's waits are unknown.
+Not every such wait is for a batch. The thread itself may wait, for example for a place in a full queue. Or it
+gets batch after batch, and the loop does not wake up. ``queue.SimpleQueue`` and a bare lock wait in C, where
+we cannot time them. Then the loop's waits are unknown.
 
 If a thread ends with an uncaught error, only ``threading.excepthook`` hears of it. If the error is caught, no
-hook runs. In both cases the loop waits forever. Python drops the thread's local storage at any end.
+hook runs. In both cases the loop waits forever. But an object in the thread's local storage always reports
+the end.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from loaderwatch.core.clock import monotonic_ns
 MOST_BATCHES: Final = 2
 """Most batches that a thread gets during one wait of the loop: the awaited batch and the following one."""
 LONGEST_POLL_S: Final = 0.015
-"""Longest sleep that counts as a poll, in s. Polls are rarely longer, and sleeps as a step rarely shorter."""
+"""Longest sleep that counts as a poll, in s: polls are rarely longer, sleeps as a step rarely shorter."""
 FIRST_POLL: Final = 3
-"""The number of the sleep, in a row of equal sleeps, from which on the loop polls."""
+"""In a row of equal sleeps, the number of the first sleep that counts as a poll."""
 POLLS_APART_NS: Final = 2_000_000
 """Longest time between two sleeps of a loop that polls, in ns: it only checks whether a batch has come."""
 SELECTORS: Final = tuple(getattr(selectors, name, None) for name in ("EpollSelector", "KqueueSelector"))
@@ -84,7 +85,7 @@ class ReadAhead:
         self.since_ns = 0  # when the loop's current wait for a batch began; 0: no wait
         self._waited_ns = 0
         self.readers: dict[int, Reader] = {}  # by thread, the newest last
-        # Kept after the thread's pass. The key is no identifier, because a later thread may get the same one.
+        # Kept after the thread's pass. The key is no thread identifier: a later thread may get the same one.
         self._note_end: WeakKeyDictionary[threading.Thread, Callable[[str, str | None], None]] = (
             WeakKeyDictionary()
         )

@@ -81,9 +81,8 @@ class Recorder:
 
     The training thread writes. Iterators that run in other threads also write, under the GIL.
 
-    At most one pass is *live*: the pass that last published the open span's place. Usually it is on the hot
-    path. Then its counts enter the totals only when these are read (``settle``) or at a publication
-    (``cool``).
+    At most one pass is *live*: the last one to publish the open span's place. It is usually on the hot path.
+    Then its counts enter the totals when these are read (``settle``) or on another publication (``cool``).
     """
 
     __slots__ = (

@@ -354,7 +354,7 @@ def open_session(
 
 
 def _way_out(settings: Settings, error: OSError) -> str:
-    """Return advice for a process that cannot create its files; rings ignore LOADERWATCH_DIR on Linux."""
+    """Return advice for a failed creation of files. Rings stay in /dev/shm whatever LOADERWATCH_DIR is."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT) and settings.rings_dir.is_relative_to(SHM):
         return (
             f"Free some space in {SHM}, or give the container more: docker run --shm-size=8g or --ipc=host,"

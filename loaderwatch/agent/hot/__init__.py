@@ -9,8 +9,7 @@ explain ``_hot.c`` and replace it where there was no compiler.
 After a step of the user's model, the processor's caches hold none of our code or data. Each function call and
 each object then costs several times as much as in a tight loop. The usual case (training thread, nothing
 nested) therefore reads two clocks and writes one record of the ended step and five words of the open span.
-Totals follow in ``Epoch.settle`` and in the ring's reader. Unusual cases use ``Epoch.request`` and
-``deliver``.
+Totals are left to ``Epoch.settle`` and the ring's reader, unusual cases to ``Epoch.request`` and ``deliver``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The device's own clock, in Python: events around each data wait show how long the GPU itself starved.
 
-Events are read later and never waited for. They are CUDA's or another accelerator's; the page calls all GPU.
+Events are read later and never waited for. They are CUDA's or another accelerator's (the page says GPU).
 
 The event recorded at the request completes when the GPU has finished all earlier work. The event recorded at
 delivery completes at once if the GPU is idle by then. The time between the two is the GPU's idle time.
@@ -119,10 +119,7 @@ class DeviceClock:
         self._reached: Event | None = None  # the newest event that the device is known to have reached
 
     def request(self) -> None:
-        """Note that ``next(loader)`` was entered.
-
-        A device that is lost or whose events have no time is not queried again. Then only loop waits count.
-        """
+        """Note that ``next(loader)`` was entered. A lost device, or one without times, is not used again."""
         self._unless_given_up(self._request)
 
     def read(self) -> None:

@@ -20,9 +20,9 @@ def timed_fetch(call: Callable[..., Any], guard: Tripwire, caught: Seam) -> Call
     """Make a ``fetch`` that reports calls of the fetcher's own one to the clock in ``_loaderwatch``.
 
     Args:
-        call: The fetcher's own ``fetch``.
-        guard: After it has tripped, fetches are no longer reported.
-        caught: Receives the clock and an error of our code. The error is swallowed unless it re-raises it.
+        call: the fetcher's own ``fetch``.
+        guard: after it has tripped, fetches are not reported.
+        caught: receives the clock and an error of our code, and re-raises the error or swallows it.
     """
 
     def fetch(self: Any, *arguments: Any, **named: Any) -> Any:

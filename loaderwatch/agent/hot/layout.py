@@ -43,16 +43,13 @@ MAX_PENDING: Final = 256
 """Most batches with events that the device has not reached yet; beyond this the oldest batch is dropped."""
 READ_TOGETHER: Final = 8
 READ_WITHIN_NS: Final = 100_000_000
-"""In short steps, events of this many batches or of this much time are read together: it keeps caches warm."""
+"""In short steps, events of so many batches or so much time are read at once: a step leaves caches cold."""
 MAX_MARKS: Final = 32
 """Most marks in one step. A closure that calls the model again and again would set more."""
 
 
 class Part(enum.IntEnum):
-    """The part of a step that the loop launches between two marks, in the order of the record's columns.
-
-    Only the first ``PARTS`` have a column.
-    """
+    """The part of a step that the loop launches between two marks; the first ``PARTS`` are record columns."""
 
     H2D = 0
     FORWARD = 1

@@ -16,7 +16,7 @@ def timed_next(call: Callable[[Any], Any], caught: Seam, failed: Seam) -> Callab
 
     Args:
         call: the iterator's own ``__next__``.
-        caught: receives an error of our code. If it does not re-raise the error, the error is swallowed.
+        caught: receives an error of our code, and re-raises the error or swallows it.
         failed: receives an error of the iterator's ``__next__``, also StopIteration, which is then re-raised.
     """
 

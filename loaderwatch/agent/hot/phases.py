@@ -30,8 +30,8 @@ NO_STEP: Final[Phases] = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, UNKNOWN)
 def add_phases(one: Phases, other: Phases) -> Phases:
     """Add two sets of phases. If only one set knows a number, the sum is that number."""
     h2d, forward, backward, optimizer, steps, collective = (
-        max(mine, more) if UNKNOWN in (mine, more) else mine + more
-        for mine, more in zip(one, other, strict=True)
+        max(value, addend) if UNKNOWN in (value, addend) else value + addend
+        for value, addend in zip(one, other, strict=True)
     )
     return h2d, forward, backward, optimizer, steps, collective
 

@@ -89,17 +89,17 @@ def _run_source(target: str) -> None:
 def _check_module(name: str) -> None:
     """Print what ``python -m`` prints for a module that does not exist, and exit as it does."""
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the package exists, but imports a missing module
-        what = f"Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
-        sys.stderr.write(f"{sys.executable}: {what}\n")
+        text = f"Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
+        sys.stderr.write(f"{sys.executable}: {text}\n")
         raise SystemExit(1) from None
     missing = ""
-    if found is None:
+    if spec is None:
         missing = name
-    elif found.submodule_search_locations is not None and not importlib.util.find_spec(f"{name}.__main__"):
+    elif spec.submodule_search_locations is not None and not importlib.util.find_spec(f"{name}.__main__"):
         missing = f"{name}.__main__; {name!r} is a package and cannot be directly executed"
     if missing:
         sys.stderr.write(f"{sys.executable}: No module named {missing}\n")

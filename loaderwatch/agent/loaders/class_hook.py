@@ -85,13 +85,13 @@ class IterHook:
         return put is not None and put[0] is self and put[2] is function
 
 
-def _restore(kind: Any, name: str, ours: Any, before: Any) -> None:
+def _restore(kind: Any, name: str, ours: Any, original: Any) -> None:
     if vars(kind).get(name) is not ours:
         return  # another hook is on top of ours
-    if before is None:
+    if original is None:
         delattr(kind, name)
     else:
-        setattr(kind, name, before)
+        setattr(kind, name, original)
 
 
 def _is_swap(kind: Any) -> bool:

@@ -165,8 +165,7 @@ def _begun(loader: Any, started: Any, iterator: Any) -> Any:
         if ask(lambda: hasattr(iterator, "_workers") or hasattr(iterator, "_dataset_fetcher")):
             _note_kind(watch, epoch, iterator)  # PyTorch's own, whose base has another name in this version
         else:
-            # A subclass's iterator, e.g. a generator. PyTorch's was kept, or is made here or in a later
-            # next().
+            # A subclass's iterator, e.g. a generator. PyTorch's was kept, or is made here or in next().
             if epoch.kind is IterKind.WRAPPED and epoch.workers:
                 epoch.kind = IterKind.RESET
             watch.outers.append(epoch)
@@ -234,14 +233,14 @@ def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if watch is None:
             return call(self)
         started = begin(watch)
-        before, watch.building = watch.building, True
+        was_building, watch.building = watch.building, True
         try:
             iterator = call(self)
         except BaseException as error:
             failed(started, error)
             raise
         finally:
-            watch.building = before
+            watch.building = was_building
         if is_torch_iterator(iterator):
             limit(iterator, watch)
         built(watch, started, iterator)
@@ -312,8 +311,8 @@ def _timed_sampler(own: Callable[[Any], Any]) -> property:
 class TimedSampler:
     """Times a sampler's first index; replaces a loader's index sampler while its iterator is built.
 
-    A ``randperm`` of a hundred million takes seconds in every epoch. Calls to the sampler and their order are
-    those without us, and so are random numbers: ``iter()`` comes at once, each index when it is needed.
+    A ``randperm`` of a hundred million takes seconds in every epoch. The sampler gets the loader's calls in
+    the same order: ``iter()`` at once, each index when needed. So random numbers are drawn as before.
     """
 
     def __init__(self, sampler: Any, watch: Watch) -> None:

@@ -1,6 +1,7 @@
 """An epoch: one pass over a loader. It records ``iter``, each ``next`` and the end of the pass.
 
-``request`` and ``deliver`` handle every case. ``Pass.enter`` and ``Pass.leave`` do the usual case faster.
+``request`` and ``deliver`` handle every case. In the usual case ``Pass.enter`` and ``Pass.leave`` do the same
+faster. They leave the totals to ``settle``.
 """
 
 from __future__ import annotations

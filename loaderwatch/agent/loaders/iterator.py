@@ -20,7 +20,7 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
 
 _classes: Final[dict[type, type]] = {}
 _TORCH: Final[type | tuple[()]] = getattr(dataloader, "_BaseDataLoaderIter", ())
-"""The base class of PyTorch's own iterators. Empty if its name has changed; then they are only wrapped."""
+"""The base class of PyTorch's iterators; empty if its name has changed. Then they are wrapped like others."""
 
 
 def is_torch_iterator(iterator: object) -> bool:

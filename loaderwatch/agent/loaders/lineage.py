@@ -21,7 +21,7 @@ from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 MOST_VARIANTS: Final = 8
-"""Most loaders of one role with different data or options from one line; more continue one of these."""
+"""Most loaders with different data or options per line and role; further ones continue one of these."""
 MOST_LOADERS: Final = 256
 """Most loaders in a session; after that, a new loader continues any free one."""
 

@@ -25,8 +25,8 @@ _EVALUATES: Final = re.compile(r"val(?!ue)|test|eval|dev(?!ic)")
 def name_of(loader: Any) -> str:
     """Return the variable that holds the loader in the script, else the class of its dataset.
 
-    Of several variables (and attributes of self) the outermost counts, not a function's parameter. Only for
-    processes that do not train afterwards: up to Python 3.12, reading a frame's variables keeps them alive.
+    Of several variables (and attributes of self) the outermost counts, not a function's parameter. Only for a
+    process that does not train afterwards: up to Python 3.12, reading a frame's variables keeps them alive.
     """
     holder = None
     for frame in frames_outside():
@@ -47,10 +47,7 @@ def name_of(loader: Any) -> str:
 
 
 def name_made(made: Made | None, loader: Any, role: str) -> str:
-    """Return the name under which the code stores the new loader, else a name from its role and dataset.
-
-    Only bytecode is read, no variable.
-    """
+    """Return the name under which the bytecode stores the new loader, else one from its role and dataset."""
     returned_by = None
     for code, at in made.calls if made is not None else ():
         stored_as = ask(lambda code=code, at=at: _stored_as(code, at))  # type: ignore[misc]

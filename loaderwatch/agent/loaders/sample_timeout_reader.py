@@ -1,6 +1,6 @@
 """``sample_timeout`` in the training process: a loader's limit, and the iterator that reads under the limit.
 
-It drops batches whose samples were all left out. It reports a sample for which a worker was ended.
+The iterator drops batches whose samples were all left out, and names the sample for which a worker was ended.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 With a generator, a replay buffer or tensors sliced by hand, no object has a ``next`` that could be timed.
 Only the optimizer's steps and the model's calls are visible. From the end of a step to the next call, the
-model has nothing to do. This time is the loop's wait, usually for a batch. A stack shows the script's place.
+model has nothing to do. This time is the loop's wait, usually for a batch. A stack shows the code that runs.
 
 The end of such a loop is not visible. So between two steps the process counts as outside of any loop: there a
 script may also serve, save or be over. Stacks decide how that time is judged.
@@ -36,7 +36,7 @@ class StepLoop:
     """Times the loop between the optimizer's steps and the model's calls."""
 
     def __init__(self, watch: Watch, note_acting: Callable[[], None] = lambda: None) -> None:
-        """Begin with an unshared watch; ``note_acting`` is called once, when the model is seen to act."""
+        """Begin with a watch of its own; ``note_acting`` is called once, when the model is seen to act."""
         watch.refresh()
         if watch.gpu is None:
             watch.gpu = device_clock(watch.recorder.ring)
@@ -56,25 +56,25 @@ class StepLoop:
 
     def step_ended(self) -> None:
         """Note that the leading optimizer has stepped."""
-        one, recorder = self._pass, self._pass.recorder
+        loop_pass, recorder = self._pass, self._pass.recorder
         if get_ident() != recorder.thread or recorder.outer_waits(own=0):
             return
-        steps = one.phases.steps_finished if one.phases is not None else UNKNOWN
+        steps = loop_pass.phases.steps_finished if loop_pass.phases is not None else UNKNOWN
         if steps == self._steps != UNKNOWN:  # a subclass's step that called its parent's step
             self.other_step_ended()
             return
         self._steps = steps
         if self._between:
             self._blind = True
-            self._begin(one.wait_since_ns)
+            self._begin(loop_pass.wait_since_ns)
         self._acted = self._acted + 1 if self._calls >= SOME_CALLS else 0
         if self._acted >= MEMORY:
             self._acts()
-        one.request(None, monotonic_ns())
+        loop_pass.request(None, monotonic_ns())
         recorder.depth = 0  # no ``next`` is on the stack
         self._between, self._paused, self._came_ns, self._calls = True, False, 0, 0
         if self._blind:
-            self._begin(one.wait_since_ns)
+            self._begin(loop_pass.wait_since_ns)
 
     def other_step_ended(self) -> None:
         """Note that another optimizer has stepped: the script has not begun the next batch yet."""
@@ -120,29 +120,29 @@ class StepLoop:
 
     def _take_micro_batch(self) -> None:
         """With gradient accumulation, add the time since the last backward pass to the step's wait."""
-        one = self._pass
-        clock = one.phases
+        loop_pass = self._pass
+        clock = loop_pass.phases
         if self._paused:
             self._paused = False
-            one.publish(Phase.STEP, one.delivered_ns, one.batch)
-        if clock is None or not one.delivered_ns or clock.backward_ns <= self._backward_ns:
+            loop_pass.publish(Phase.STEP, loop_pass.delivered_ns, loop_pass.batch)
+        if clock is None or not loop_pass.delivered_ns or clock.backward_ns <= self._backward_ns:
             return
         self._backward_ns = clock.backward_ns
         gap_ns = max(0, monotonic_ns() - max(clock.model_ended_at, self._other_ns))
-        one.wait_ns += gap_ns
-        one.delivered_ns += gap_ns
-        one.recorder.since_ns += gap_ns
+        loop_pass.wait_ns += gap_ns
+        loop_pass.delivered_ns += gap_ns
+        loop_pass.recorder.since_ns += gap_ns
 
     def _begin(self, at_ns: int) -> None:
         """Begin a step at this past moment; 0: now."""
-        one, recorder = self._pass, self._pass.recorder
+        loop_pass, recorder = self._pass, self._pass.recorder
         since_ns = recorder.since_ns
-        one.deliver()
+        loop_pass.deliver()
         self._between, self._backward_ns = False, 0
         self._aside_ratio += (bool(self._came_ns) - self._aside_ratio) / MEMORY
         if at_ns:
-            one.wait_ns, one.wait_cpu_ns = at_ns - one.wait_since_ns, UNKNOWN
-            one.delivered_ns = at_ns
+            loop_pass.wait_ns, loop_pass.wait_cpu_ns = at_ns - loop_pass.wait_since_ns, UNKNOWN
+            loop_pass.delivered_ns = at_ns
             recorder.since_ns = max(at_ns, since_ns)  # since_ns is later if another loader was read meanwhile
 
     def close(self) -> None:

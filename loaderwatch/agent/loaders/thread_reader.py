@@ -104,7 +104,7 @@ class ThreadReader:
         )
         if threading.get_ident() == read_pass.recorder.thread:
             self.loop_works()
-            # Here the loop is between two steps. The thread has no such moment.
+            # The loop is between two steps here; the thread's own reads never are.
             read_pass.work(0, read_pass.phases)
 
     def loop_goes_on(self, now: int) -> None:

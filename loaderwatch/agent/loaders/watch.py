@@ -44,7 +44,7 @@ def _reads_nothing(iterator: Any) -> Reader:
 
 
 class WorkerProbeMaker(Protocol):
-    """A function that makes a ``worker_init_fn`` that watches a worker."""
+    """A function that makes the ``worker_init_fn`` of watched workers."""
 
     def __call__(
         self, loader: int, init: Callable[[int], None] | None, limit: SampleLimit | None
@@ -68,7 +68,7 @@ class WatchedPass(Protocol):
 
 
 class PassSource(Protocol):
-    """Replaces a loader's passes."""
+    """A replacement for a loader's own passes."""
 
     def passing(self, loader: Any, begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         """Return a pass over the loader; ``begin`` begins a real pass."""
