@@ -271,12 +271,12 @@ class Session:
         if self.pid != os.getpid() or not self.info.has_stderr or (self.info.rank and not self._failure):
             return
         took_s, steps = max(0.0, (wall_ns() - self.info.started_ns) / 1e9), self.recorder.steps
-        who = f" on rank {self.info.rank}" if self.info.world_size > 1 else ""
+        on_rank = f" on rank {self.info.rank}" if self.info.world_size > 1 else ""
         sample = "" if self.info.failed is None else told(self.info.failed)
         ended = (
             None
             if self._failure is None
-            else how_ended(self._failure, steps, who, sample, of_sample=self._died_of_sample)
+            else how_ended(self._failure, steps, on_rank, sample, of_sample=self._died_of_sample)
         )
         say_closing(self.folder, self.run.name, steps, took_s, ended)
 
@@ -365,10 +365,10 @@ def _way_out(settings: Settings, error: OSError) -> str:
 
 def _check_same(session: Session, settings: Settings, run: str | None) -> None:
     """Raise if ``run`` is not the open run. If `loaderwatch run` opened that run, only print a line."""
-    other = run is not None and find_run(run).run_id != session.run.run_id
-    if other and not session.unasked:
+    is_other_run = run is not None and find_run(run).run_id != session.run.run_id
+    if is_other_run and not session.unasked:
         raise ConfigError(f"run is {run!r}, but this process already records run {session.run.run_id!r}")
-    if other:
+    if is_other_run:
         say_once(
             f"this rank is recorded as {session.run.run_id!r} since it began, not as {run!r};"
             f" use --name {run}"

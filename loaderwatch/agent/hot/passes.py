@@ -189,15 +189,15 @@ class Pass(InSpan):
         if not self.thread:
             self.deliver()
             return
-        cpu = UNKNOWN
+        cpu_ns = UNKNOWN
         if self.cpu_ns:
-            cpu = thread_time_ns() - self.cpu_ns
+            cpu_ns = thread_time_ns() - self.cpu_ns
             self.cpu_ns = 0
-        arrived = monotonic_ns()
-        self._words[STEP] = self.delivered_ns = arrived
-        self.wait_ns = wait = arrived - self.wait_since_ns
-        self.wait_cpu_ns = cpu
-        self.armed = wait > CPU_CLOCK_ABOVE_NS
+        now = monotonic_ns()
+        self._words[STEP] = self.delivered_ns = now
+        self.wait_ns = wait_ns = now - self.wait_since_ns
+        self.wait_cpu_ns = cpu_ns
+        self.armed = wait_ns > CPU_CLOCK_ABOVE_NS
         self.batch += 1
         if self.gpu is not None:
             self.gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)

@@ -114,7 +114,7 @@ class SampleClock:
     def end(self, batch: Any) -> None:
         """Note that the fetch ended with a batch."""
         now = monotonic_ns()
-        cpu = thread_time_ns() - self._began_cpu_ns if self._began_cpu_ns else UNKNOWN
+        cpu_ns = thread_time_ns() - self._began_cpu_ns if self._began_cpu_ns else UNKNOWN
         self._armed = now - self._began_ns > CPU_CLOCK_ABOVE_NS
         self._ring.append(
             RecordKind.FETCH,
@@ -124,7 +124,7 @@ class SampleClock:
             request_ns=self._began_ns,
             fetch_ns=now - self._began_ns,
             collate_ns=now - self._collate_since_ns if self._collate_since_ns != UNKNOWN else UNKNOWN,
-            cpu_ns=cpu,
+            cpu_ns=cpu_ns,
             idle_ns=self._began_ns - self._ended_ns,
             samples=self.count if self.count else UNKNOWN,
             slow_index=self.slow_index,

@@ -209,18 +209,18 @@ class Epoch(Pass):
         if self.silent or self.ended is not None or not self.opened:
             self.silent = False
             return  # another pass records this batch, or this pass was detached during the wait
-        cpu = thread_time_ns() if self.cpu_ns else 0
+        cpu_ns = thread_time_ns() if self.cpu_ns else 0
         now = monotonic_ns()
         recorder = self.recorder
         recorder.cool()
-        wait = now - self.wait_since_ns
-        self.wait_ns = wait
-        self.wait_cpu_ns = cpu - self.cpu_ns if cpu else UNKNOWN
-        self.armed = wait > CPU_CLOCK_ABOVE_NS
+        wait_ns = now - self.wait_since_ns
+        self.wait_ns = wait_ns
+        self.wait_cpu_ns = cpu_ns - self.cpu_ns if cpu_ns else UNKNOWN
+        self.armed = wait_ns > CPU_CLOCK_ABOVE_NS
         self.batch += 1
         self.delivered_ns = now
         if not self._begun:
-            self._write_begin(wait)
+            self._write_begin(wait_ns)
         self.settle()
         if self.reader is not None:
             self.in_loop = False
@@ -336,12 +336,12 @@ class Epoch(Pass):
                 If it is not None, the phases that the clock counted belong to this step.
         """
         recorder = self.recorder
-        whole = now - self.delivered_ns
-        work = self.work_ns + (worked_ns or 0) if self.in_loop else 0
-        read_by, wait, wait_cpu = ReadBy.LOOP, self.wait_ns, self.wait_cpu_ns
+        whole_ns = now - self.delivered_ns
+        work_ns = self.work_ns + (worked_ns or 0) if self.in_loop else 0
+        read_by, wait_ns, wait_cpu_ns = ReadBy.LOOP, self.wait_ns, self.wait_cpu_ns
         if self.reader is not None and now != UNKNOWN:
-            read_by, wait, work = self.reader.told(now, wait)
-            whole, wait_cpu = work, min(wait_cpu, wait)
+            read_by, wait_ns, work_ns = self.reader.told(now, wait_ns)
+            whole_ns, wait_cpu_ns = work_ns, min(wait_cpu_ns, wait_ns)
         self.delivered_ns = 0
         phases = self.phases
         if phases is not None and read_by is not ReadBy.AHEAD and (worked_ns is not None or not self.in_loop):
@@ -361,17 +361,17 @@ class Epoch(Pass):
             batch=self.batch,
             step=self.step(),
             request_ns=self.wait_since_ns,
-            wait_ns=wait,
-            wait_cpu_ns=wait_cpu,
+            wait_ns=wait_ns,
+            wait_cpu_ns=wait_cpu_ns,
             ready=self.ready,
             cached=self.cached,
             awaited_worker=self.awaited,
-            step_ns=work if now != UNKNOWN else UNKNOWN,
+            step_ns=work_ns if now != UNKNOWN else UNKNOWN,
             h2d_ns=h2d,
             forward_ns=forward,
             backward_ns=backward,
             optimizer_ns=optimizer,
-            nested_ns=whole - work if now != UNKNOWN else UNKNOWN,
+            nested_ns=whole_ns - work_ns if now != UNKNOWN else UNKNOWN,
             off_main_thread=read_by,
             optimizer_steps=optimizer_steps,
             collective_ns=collective,

@@ -47,7 +47,7 @@ def name_of(loader: Any) -> str:
 
 
 def name_made(made: Made | None, loader: Any, role: str) -> str:
-    """Return the name under which the bytecode stores the new loader, else one from its role and dataset."""
+    """Return the loader's name in the bytecode, else the function that returns it, else role and dataset."""
     returned_by = None
     for code, at in made.calls if made is not None else ():
         stored_as = ask(lambda code=code, at=at: _stored_as(code, at))  # type: ignore[misc]
