@@ -2,8 +2,7 @@
 
 Such a thread passes its batches through its own queue, future or event. The loop waits there, not in
 ``next(loader)``. Python's ``threading``, ``queue`` and ``concurrent.futures`` all wait in
-``threading.Condition.wait``, and ``asyncio`` waits in its selector. Both are timed once a thread reads a
-watched loader.
+``threading.Condition.wait``, and ``asyncio`` in its selector. Both are timed while threads read loaders.
 
 A loop that polls (``while not batches: time.sleep(0.001)``) repeats one short sleep, and no batch comes
 between two sleeps. Two equal sleeps in a row also happen when a batch is a little late. Three short ones in a
@@ -14,8 +13,7 @@ gets batch after batch, and the loop does not wake up. ``queue.SimpleQueue`` and
 we cannot time them. Then the loop's waits are unknown.
 
 If a thread ends with an uncaught error, only ``threading.excepthook`` hears of it. If the error is caught, no
-hook runs. In both cases the loop waits forever. But an object in the thread's local storage always reports
-the end.
+hook runs. Either way the loop waits forever. But an object in the thread's local storage reports the end.
 """
 
 from __future__ import annotations

@@ -119,7 +119,10 @@ class DeviceClock:
         self._reached: Event | None = None  # the newest event that the device is known to have reached
 
     def request(self) -> None:
-        """Note that ``next(loader)`` was entered. A lost device, or one without times, is not used again."""
+        """Note that ``next(loader)`` was entered.
+
+        If the device is lost or its events have no times, it is not queried again: only loop waits count.
+        """
         self._unless_given_up(self._request)
 
     def read(self) -> None:

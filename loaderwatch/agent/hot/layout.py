@@ -49,7 +49,7 @@ MAX_MARKS: Final = 32
 
 
 class Part(enum.IntEnum):
-    """The part of a step that the loop launches between two marks; the first ``PARTS`` are record columns."""
+    """A part of a step, launched between two marks. The first ``PARTS`` are record columns, in this order."""
 
     H2D = 0
     FORWARD = 1

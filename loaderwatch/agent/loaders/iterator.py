@@ -227,8 +227,8 @@ def _queue_of(iterator: Any) -> tuple[int, Callable[[], int], Sized]:
     """Return the result queue's capacity, a function for its free places, and the batches already pinned."""
     results = iterator._worker_result_queue
     pinned = getattr(iterator, "_data_queue", results)
-    # A multiprocessing queue's qsize() is this difference, read from a semaphore without a lock (not on
-    # macOS). The pin-memory thread fills a queue.Queue. Its qsize() takes a lock, the deque's len() does not.
+    # A multiprocessing queue's qsize() is capacity minus free places: a semaphore, no lock (not on macOS).
+    # The pin-memory thread fills a queue.Queue. Its qsize() takes a lock, the deque's len() does not.
     return results._maxsize, results._sem._semlock._get_value, () if pinned is results else pinned.queue
 
 
