@@ -12,8 +12,8 @@ class TimedCollections:
     """Reports the notable pauses.
 
     Python prints and drops the errors of such a callback. The first bytecode of the callback runs the
-    handlers of signals that arrived during the collection, so a Ctrl-C can be lost here. ``_hot.c`` runs no
-    bytecode and reports the pause right afterwards.
+    handlers of signals that arrived during the collection, so a Ctrl-C can be lost here. The compiled version
+    runs no bytecode and reports the pause right afterwards.
     """
 
     def __init__(self, tell: Callable[[int, int, int, int], object]) -> None:

@@ -30,11 +30,8 @@ class SampleClock:
     A worker's open span is written word by word, and its reader takes the phase that began last. So a new
     phase's word is written before the word of the ended phase.
 
-    Args:
-        ring: the ring of this process.
-        loader: the loader's number.
-        worker: the worker's number; -1 for the training thread, which writes its own open span.
-        weigh: returns a batch's size in bytes.
+    ``worker`` is the worker's number; -1 means the training thread, which writes its own open span. ``weigh``
+    returns a batch's size in bytes.
     """
 
     def __init__(self, ring: RingWriter, loader: int, worker: int, weigh: Callable[[Any], int]) -> None:
