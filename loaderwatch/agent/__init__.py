@@ -1,1 +1,1 @@
-"""What runs in the training process: hooks that time loader, model and optimizer and write records into shared memory."""
+"""The part in the training process: hooks that time loader, model and optimizer; records in shared memory."""

@@ -1,4 +1,4 @@
-"""Which accelerator this process computes on, and the clock for it: CUDA's, or that of another one that PyTorch offers."""
+"""The accelerator that this process computes on (CUDA or another one of PyTorch), and its clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loaderwatch.core.ring import RingWriter
 
 
 class _ElsewhereClock(DeviceClock):
-    """A clock for a device that is not the current one: events on the current one would open a context and time nothing."""
+    """Clock for a device that is not current: events on the current one would only open a context there."""
 
     def __init__(self, ring: RingWriter, accelerator: Accelerator, device: int) -> None:
         super().__init__(ring, accelerator.make_event, accelerator.is_capturing, parts_ns)
@@ -43,30 +43,29 @@ class _ElsewhereClock(DeviceClock):
 
 @dataclass(frozen=True)
 class Accelerator:
-    """The kind of device that this process computes on: ``torch.cuda``, or what ``torch.accelerator`` names."""
+    """The kind of device that this process computes on: CUDA, or another kind from ``torch.accelerator``."""
 
     module: Any
     make_event: Callable[[], Event]
 
     @property
     def is_capturing(self) -> Callable[[], bool]:
-        """Return the test whether what is launched now becomes part of a graph; not every kind has graphs."""
-        found: Callable[[], bool] = getattr(self.module, "is_current_stream_capturing", _never)
-        return found
+        """Return the check whether the current stream captures a graph; devices without graphs never do."""
+        capturing: Callable[[], bool] = getattr(self.module, "is_current_stream_capturing", _never)
+        return capturing
 
 
 def accelerator_in_use() -> Accelerator | None:
-    """Return the accelerator that this process has initialized; None where it has none, or that cannot be told.
+    """Return the accelerator that this process has initialized; None if there is none or it is unknown.
 
-    Nothing is asked that would initialize one. Of Apple's nobody can tell, so that its waits are the loop's.
+    This initializes nothing. For Apple's (MPS), PyTorch does not tell: the loop's waits are used instead.
     """
     cuda: Any = sys.modules.get("torch.cuda")
     if cuda is not None and cuda.is_initialized():
         return Accelerator(cuda, lambda: cuda.Event(enable_timing=True))
     torch: Any = sys.modules.get("torch")
-    kind = ask(
-        lambda: torch.accelerator.current_accelerator().type
-    )  # from PyTorch 2.6 on; None in a build for CPUs
+    # Exists since PyTorch 2.6; it gives None in a CPU build.
+    kind = ask(lambda: torch.accelerator.current_accelerator().type)
     module: Any = None if kind is None else getattr(torch, kind, None)
     if not getattr(module, "is_initialized", _never)():
         return None
@@ -78,7 +77,7 @@ def _never() -> bool:
 
 
 def device_clock(ring: RingWriter) -> DeviceClock | None:
-    """Return a clock for the device that computes; None while this process uses no accelerator or the device is not known."""
+    """Return a clock for the computing device; None while no accelerator or no certain device is known."""
     accelerator = accelerator_in_use()
     device = None if accelerator is None else computing_device(accelerator.module, os.environ)
     if accelerator is None or device is None:
@@ -89,19 +88,19 @@ def device_clock(ring: RingWriter) -> DeviceClock | None:
 
 
 def computing_device(module: Any, environ: Mapping[str, str]) -> int | None:
-    """Return the device that holds this process's tensors, else the one it chose; None in doubt.
+    """Return the device that holds this process's tensors, else the one it selected; None in doubt.
 
-    The current device does not tell: ``.to(rank)`` leaves it at 0. ``module`` is ``torch.cuda`` or that of another
-    accelerator, initialized.
+    The current device alone proves nothing: ``.to(rank)`` leaves it at 0. ``module`` is ``torch.cuda`` or
+    another accelerator's module, already initialized.
     """
     count: int = module.device_count()
     current: int = module.current_device()
-    held: dict[int, int] = {}
+    held_bytes: dict[int, int] = {}
     reserved = getattr(module, "memory_reserved", None)
     backend = getattr(module, "get_allocator_backend", None)
     if reserved is not None and (backend is None or backend() == "native"):
-        # asking another allocator may open a context on each device
-        held = {device: reserved(device) for device in range(count)}
-    if any(held.values()) and not (current and held[current]):
-        return max(held, key=lambda device: (held[device], device == current))
+        # Other allocators may open a context on each device that is queried.
+        held_bytes = {device: reserved(device) for device in range(count)}
+    if any(held_bytes.values()) and not (current and held_bytes[current]):
+        return max(held_bytes, key=lambda device: (held_bytes[device], device == current))
     return current if current or count == 1 or environ.get("LOCAL_RANK") == "0" else None

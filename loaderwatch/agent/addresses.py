@@ -1,6 +1,6 @@
-"""Leaves the addresses that this run gave to be told, in a file for the server of the same data directory.
+"""Writes the notification addresses of this run into a file for the server of the same data directory.
 
-They hold secrets: they go into no envelope, no argument of a process and no log, and the file is this user's alone.
+Addresses hold secrets: they enter no envelope, process argument or log, and only this user can read the file.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from loaderwatch.core.files import check_own, private_folder, write_atomically
 
 
 def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
-    """Write the addresses that were ``given`` to ``attach``, else those of LOADERWATCH_NOTIFY; without any, remove an earlier run's.
+    """Write the addresses ``given`` to ``attach``, else those of LOADERWATCH_NOTIFY.
 
-    Rank 0 does it for all; a later call without addresses changes nothing.
+    Without any, an earlier run's file is removed. Only rank 0 writes. Later calls without any do nothing.
     """
     if session.info.rank != 0 or (given is None and session.addresses is not None):
         return
@@ -30,13 +30,13 @@ def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
             path.unlink(missing_ok=True)
     except OSError as error:
         say_once(
-            f"cannot write to {path.parent} ({error.strerror}), so nobody is told at the addresses of this run;"
-            " the page and this terminal show its alerts all the same"
+            f"cannot write to {path.parent} ({error.strerror}), so nobody is told at the addresses of this"
+            " run; the page and this terminal show its alerts all the same"
         )
 
 
 def _hide_in_arguments(session: Session, addresses: tuple[str, ...]) -> None:
-    """Take the addresses out of the arguments that the page shows: a script may well have got them there."""
+    """Remove the addresses from the arguments that the page shows: scripts may receive them there."""
     argv = session.info.argv
     for address in addresses:
         argv = [argument.replace(address, f"{address.partition('://')[0]}://…") for argument in argv]

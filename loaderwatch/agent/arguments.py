@@ -1,4 +1,4 @@
-"""Checks the arguments of ``attach``: a wrong one raises at once and is named."""
+"""Checks the arguments of ``attach``: a wrong argument raises at once, and the message names it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,7 @@ def check_arguments(
     on_timeout: object,
     autotune: object,
 ) -> None:
-    """Raise for the first argument that cannot be used.
-
-    Raises:
-        TypeError: an argument is of the wrong type.
-        ValueError: an argument has a value that cannot be used.
-    """
+    """Raise TypeError or ValueError for the first argument with a wrong type or an unusable value."""
     if loader is not None and (not hasattr(type(loader), "__iter__") or isinstance(loader, (str, bytes))):
         raise TypeError(f"loader is {_shown(loader)}; pass a DataLoader or another iterable over batches")
     if isinstance(loader, type):
@@ -47,9 +42,9 @@ def check_arguments(
         raise ValueError(f"name is {name[:120]!r}; use 1 to 100 characters")
     if role not in ROLES:
         raise ValueError(f"role is {_shown(role)}; use 'train' or 'eval'")
-    for what, value in (("model", model), ("optimizer", optimizer)):
+    for argument, value in (("model", model), ("optimizer", optimizer)):
         if isinstance(value, type):
-            raise TypeError(f"{what} is the class {value.__name__}; pass an object made of it")
+            raise TypeError(f"{argument} is the class {value.__name__}; pass an object made of it")
     if model is not None and not _is_module(model):
         raise TypeError(f"model is {_shown(model)}; pass the torch.nn.Module that the loop calls")
     if optimizer is not None and not callable(getattr(optimizer, "step", None)):
@@ -73,11 +68,11 @@ def check_arguments(
 
 
 def given_addresses(notify: object) -> tuple[str, ...] | None:
-    """Return the addresses of ``attach(notify=)``, None if it was not given. Their text is not shown: it may be a secret.
+    """Return the addresses of ``attach(notify=)``, None if not given. Errors do not show them: secrets.
 
     Raises:
-        TypeError: it is neither a string nor a sequence of them.
-        ConfigError: an address is not of the form ``scheme://…``.
+        TypeError: ``notify`` is neither a string nor a sequence of strings.
+        ConfigError: an address does not have the form ``scheme://…``.
     """
     if notify is None:
         return None
@@ -85,13 +80,14 @@ def given_addresses(notify: object) -> tuple[str, ...] | None:
         return ADDRESSES.parse(notify, "notify")
     if not isinstance(notify, Sequence) or isinstance(notify, (bytes, bytearray)):
         raise TypeError(
-            f"notify is a {type(notify).__name__}; use an Apprise address such as 'slack://…', or a list of them"
+            f"notify is a {type(notify).__name__};"
+            " use an Apprise address such as 'slack://…', or a list of them"
         )
     addresses: list[str] = []
-    for number, one in enumerate(notify):
-        if not isinstance(one, str):
-            raise TypeError(f"notify[{number}] is a {type(one).__name__}; use an Apprise address")
-        addresses += ADDRESSES.parse(one, f"notify[{number}]")
+    for number, address in enumerate(notify):
+        if not isinstance(address, str):
+            raise TypeError(f"notify[{number}] is a {type(address).__name__}; use an Apprise address")
+        addresses += ADDRESSES.parse(address, f"notify[{number}]")
     return tuple(addresses)
 
 
@@ -108,16 +104,18 @@ def _check_limit(loader: Any, seconds: object, on_timeout: object) -> None:
         raise ValueError(f"sample_timeout is {seconds!r}; use a number of seconds above 0, such as 60")
     if not _is_loader(loader):
         raise ValueError(
-            f"sample_timeout needs a PyTorch DataLoader, whose samples it can tell apart; loader is {_shown(loader)}."
-            " Attach the DataLoader itself"
+            "sample_timeout needs a PyTorch DataLoader, whose samples it can tell apart;"
+            f" loader is {_shown(loader)}. Attach the DataLoader itself"
         )
-    why = _why_not_skipped(loader) if on_timeout == "skip" else None
-    if why is not None:
-        raise ValueError(f"on_timeout='skip' cannot leave a sample out here: {why}; use on_timeout='raise'")
+    reason = _why_not_skipped(loader) if on_timeout == "skip" else None
+    if reason is not None:
+        raise ValueError(
+            f"on_timeout='skip' cannot leave a sample out here: {reason}; use on_timeout='raise'"
+        )
 
 
 def _why_not_skipped(loader: Any) -> str | None:
-    """Say why no single sample of this loader can be left out of its batch; None where it can."""
+    """Return why no single sample can be left out of a batch of this loader; None if one can."""
     dataset = loader.dataset
     if isinstance(dataset, IterableDataset):
         return f"{type(dataset).__name__} is an IterableDataset, whose iterator an interruption may end"

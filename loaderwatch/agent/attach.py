@@ -1,4 +1,4 @@
-"""``attach``, ``detach`` and ``url``, which ``import loaderwatch`` imports only when they are called."""
+"""``attach``, ``detach`` and ``url``: ``import loaderwatch`` loads this module when one of them is called."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from loaderwatch.core.server_trust import is_there
 
 URL_WAIT_S: Final = 5.0
 _ANSWERS_WITHIN_S: Final = 1.0
-"""How long one try of ``url`` waits for a server that is there, in s: short, as ``URL_WAIT_S`` allows for several."""
+"""Longest wait for the server in one attempt of ``url``, in s: several attempts fit in ``URL_WAIT_S``."""
 
 _wrappers: Final[list[Any]] = []
-_everywhere: Final[list[StepHooks | None]] = []  # the hooks of each attach() without a loader
+_everywhere: Final[list[StepHooks | None]] = []  # the hooks of each attach(None)
 _hooks: StepHooks | None = None
 _scout: Scout | None = None  # finds models and optimizers that attach() was not given
 _server: str | None = None  # attach(server=)
@@ -90,7 +90,8 @@ def attach(
         shield(_tune)(session, loader)
     if guard.faults > faults:
         say_once(
-            f"cannot watch all that attach was given, for a fault of its own ({guard.last}); training is not affected"
+            f"cannot watch all that attach was given, for a fault of its own ({guard.last});"
+            " training is not affected"
         )
     return loader if watched is None else watched
 
@@ -104,7 +105,7 @@ def _settings(server: str | None) -> Settings:
 
 
 def is_being_spawned() -> bool:
-    """Whether this spawned process is importing the main script and has not begun its own work yet."""
+    """Whether this spawned process still imports the main script, before its own work."""
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
@@ -150,7 +151,7 @@ def _tune(session: Session, loader: Any) -> None:
         say_once("cannot tune this loader, which is not watched; see the line before")
         return
     if watch.tuner is not None:
-        return  # it goes on, with a loader that the script made anew
+        return  # the script recreated the loader, and its tuning continues
     number = watch.loader
     watch.tuner = autotuned(
         watch,
@@ -165,7 +166,7 @@ def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> S
     global _hooks, _scout
     given = model is not None or optimizer is not None
     if not given and (not trains or (_hooks is not None and _hooks.given)):
-        return None  # the model and optimizer belong to the loader that they were given with
+        return None  # model and optimizer belong to the loader that was attached with them
     if _hooks is None:
         _hooks = StepHooks(session.recorder, session.note_model_call)
     if model is not None:
@@ -177,7 +178,7 @@ def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> S
         session.change(has_model=_hooks.has_model, has_optimizer=_hooks.has_optimizer)
     if model is not None:
         session.change(synced_buffers=synced_buffers(model))
-    if _scout is not None and _scout.is_over:  # what is given now may be searched for again
+    if _scout is not None and _scout.is_over:  # a new call of attach starts a new search
         _scout.remove()
         _scout = None
     if trains and _scout is None:
@@ -186,8 +187,8 @@ def _step_hooks(session: Session, model: Any, optimizer: Any, trains: bool) -> S
 
 
 def _train_alone(session: Session, hooks: StepHooks) -> None:
-    """Watch a training that has no loader, between the optimizer's steps and the model's calls."""
-    if session.recorder.step_loop is not None or any(one.role == "train" for one in session.info.loaders):
+    """Watch a training without a loader: measure from the optimizer's step to the next model call."""
+    if session.recorder.step_loop is not None or any(known.role == "train" for known in session.info.loaders):
         return
     info = session.add_loader(
         LoaderInfo(
@@ -202,7 +203,7 @@ def _train_alone(session: Session, hooks: StepHooks) -> None:
 
 
 def _trains_from_loader(session: Session) -> None:
-    """End the loop without a loader, if there is one: the script trains from a loader after all."""
+    """End the watch of the loop without a loader, if any: the script does train from a loader."""
     loop, session.recorder.step_loop = session.recorder.step_loop, None
     if loop is not None:
         loop.close()
@@ -266,12 +267,12 @@ def _watch(
 
 
 def _cache(session: Session, watch: Watch) -> None:
-    """Give a loader's first batches again and again, where ``loaderwatch run --cached-batches`` asked for that."""
-    most = session.settings.cached_batches
-    if most:
+    """Let the loader repeat its first batches if ``loaderwatch run --cached-batches`` asked for that."""
+    most_batches = session.settings.cached_batches
+    if most_batches:
         number = watch.loader
         watch.cached = cached = cached_batches(
-            watch, most, lambda kept: session.change_loader(number, cached_batches=kept)
+            watch, most_batches, lambda kept: session.change_loader(number, cached_batches=kept)
         )
         session.on_end.append(lambda: _say_speeds(session, watch, cached))
 
@@ -282,7 +283,7 @@ def _say_speeds(session: Session, watch: Watch, cached: CachedBatches) -> None:
 
 
 def _trains_after_all(session: Session, watch: Watch, hooks: StepHooks | None) -> None:
-    """Correct the role of a loader that was taken for an evaluation's; from its next pass on it has the step's phases."""
+    """Change a loader's role from eval to train; its passes time the step's phases from the next pass on."""
     watch.role, watch.phases = "train", hooks
     session.change_loader(watch.loader, role="train")
     _trains_from_loader(session)
@@ -305,11 +306,11 @@ def _new_watch(session: Session, info: LoaderInfo) -> Watch:
 def _taken_up(
     session: Session, loader: Any, info: LoaderInfo, made: construction.Made | None
 ) -> Watch | None:
-    """Return the watch of an earlier loader that this one continues, None if it continues none."""
-    found = session.lineage.taken_up(loader, info, made)
-    if found is None:
+    """Return the watch of the earlier loader that this loader continues; None if there is none."""
+    continued = session.lineage.taken_up(loader, info, made)
+    if continued is None:
         return None
-    watch, changed = found
+    watch, changed = continued
     dataloader.release(watch)
     if changed:
         kept = {"loader": watch.loader, "name": watch.name, "role": watch.role}
@@ -319,7 +320,7 @@ def _taken_up(
 
 
 def _describe_anew(session: Session, loader: Any, watch: Watch) -> None:
-    """Describe a loader that takes the place of an attached one: it may have another sampler or batch size."""
+    """Describe a substitute of an attached loader: its sampler or batch size may differ."""
     info = describe_loader(loader, watch.loader, watch.name, watch.role, type(loader).__name__)
     session.change_loader(watch.loader, **msgspec.structs.asdict(info))
     _check_epochs(session, loader, watch)
@@ -348,15 +349,15 @@ def detach(loader: Any) -> Any:
         end_limit(watch)
         dataloader.unwatch_iterators(watch)
         substitutes.forget(watch)
-        for one in dataloader.watched_loaders():
-            if dataloader.watch_of(one) is watch:  # the loader itself, and loaders that took its place
-                dataloader.unwatch_loader(one)
+        for other in dataloader.watched_loaders():
+            if dataloader.watch_of(other) is watch:  # the loader itself and its substitutes
+                dataloader.unwatch_loader(other)
     dataloader.unwatch_loader(watched)  # a copy of a watched loader may have our class without a watch
     return loader
 
 
 def _close() -> None:
-    """Take every hook out."""
+    """Remove every hook."""
     global _hooks, _scout, _server
     _server = None
     session = current_session()
@@ -389,7 +390,7 @@ def url() -> str:
     give_up_at = time.monotonic() + URL_WAIT_S
     while True:
         server = own_server(settings, "owner")
-        # The address carries a token, which must not get to another process that listens there now.
+        # The address carries a token. Another process that now listens there must not receive it.
         if server is not None and is_there(server, _ANSWERS_WITHIN_S):
             return server.page_url or server.url
         if current_session() is None or time.monotonic() > give_up_at:
@@ -397,4 +398,4 @@ def url() -> str:
         time.sleep(0.05)
 
 
-shield(hide_from_compile)()  # whoever loads this to attach may be inside a compiled function
+shield(hide_from_compile)()  # this import may happen inside a compiled function that calls attach()

@@ -1,4 +1,4 @@
-"""Swapping an object's class: makes the subclasses that take the place of the object's own class."""
+"""Makes the subclasses that replace the class of a watched object."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from abc import ABCMeta
 from typing import Any, Final
 
 _SILENT: Final = ("builtins", "typing", "torch.utils.data.dataloader")
-"""Modules whose ``__init_subclass__`` may be called: it changes nothing, and DataLoader's is our hook, which skips our classes."""
+"""Modules whose ``__init_subclass__`` has no effect: DataLoader's is our own hook; it skips our classes."""
 _HELD_HERE: Final = 3
-"""How many references there are to an object's dict that nobody else holds: the object's, ours, and the counting call's."""
+"""References to a dict that only its object holds: the object's, ours, and that of ``getrefcount``."""
 
 
 class _Unheard:
-    """Precedes a base class, so that the base's ``__init_subclass__`` is not called."""
+    """Precedes a base class in the MRO, so that the base's ``__init_subclass__`` is not called."""
 
     def __init_subclass__(cls) -> None:
         pass
@@ -22,12 +22,12 @@ class _Unheard:
 def hidden_subclass(base: Any, namespace: dict[str, Any]) -> Any:
     """Make a subclass with the base's name, without calling the base's metaclass and ``__init_subclass__``.
 
-    Those keep registries and set class attributes, and nobody but us shall know of this subclass.
+    Both may register the subclass or set class attributes, but only loaderwatch should know this subclass.
     """
     metaclass: Any = type(base)
     make = ABCMeta.__new__ if issubclass(metaclass, ABCMeta) else type.__new__
-    if any("__init_subclass__" in vars(one) and one.__module__ not in _SILENT for one in base.__mro__):
-        # type.__new__ calls the first __init_subclass__ in the order of bases, which only a metaclass can change beforehand.
+    if any("__init_subclass__" in vars(kind) and kind.__module__ not in _SILENT for kind in base.__mro__):
+        # type.__new__ calls the first __init_subclass__ in the MRO. Only a metaclass can change that MRO.
         def mro(cls: type) -> list[type]:
             return [cls, _Unheard, *base.__mro__]
 
@@ -38,11 +38,11 @@ def hidden_subclass(base: Any, namespace: dict[str, Any]) -> Any:
 
 
 def keep_fields_quick(one: object) -> None:
-    """Give an object whose class was swapped a dict of its own.
+    """Give an object whose class was swapped an ordinary dict, so that its attributes are read quickly.
 
-    From Python 3.11 on, attributes lie in the object itself, and the swap moves them into a dict that shares its keys with
-    others. CPython cannot specialize reads from such a dict: each costs 270 instructions more, in the user's code and
-    PyTorch's, against 20 from an ordinary dict. A dict that somebody else holds as well is left as it is.
+    Since Python 3.11 attributes lie in the object itself, and a class swap moves them into a dict with shared
+    keys. CPython cannot specialize reads from such a dict: each costs 270 more instructions, in the user's
+    code and in PyTorch's. From an ordinary dict it costs 20 more. A dict with other holders stays as it is.
     """
     fields = one.__dict__
     if type(fields) is dict and sys.getrefcount(fields) <= _HELD_HERE:

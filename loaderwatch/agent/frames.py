@@ -1,7 +1,4 @@
-"""Removes our frames from the tracebacks of the user's errors.
-
-People compare that text with and without loaderwatch, and tools match on it.
-"""
+"""Removes our frames from the tracebacks of the user's errors: people compare them, and tools match them."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ _OURS: Final = str(Path(__file__).parent)
 def leave_out_ours(error: BaseException) -> None:
     """Remove the frames of this package from an error's traceback, in place.
 
-    That includes the frame that catches the error, since a ``raise`` without arguments adds none. Before Python 3.11
-    such a ``raise`` restores the traceback as it was caught, so there this one frame stays.
+    The frame that catches the error is removed, too, because a bare ``raise`` does not add it again. Before
+    Python 3.11 a bare ``raise`` restores the traceback as it was caught, so this one frame stays.
     """
     trace = error.__traceback__
     while trace is not None and is_ours(trace.tb_frame.f_code):
@@ -26,7 +23,7 @@ def leave_out_ours(error: BaseException) -> None:
 
 
 def trim_frames(traceback: TracebackType | None) -> None:
-    """Remove the frames of this package from a traceback, except its first, in place."""
+    """Remove the frames of this package from a traceback, except the first frame, in place."""
     while traceback is not None:
         inner = traceback.tb_next
         while inner is not None and is_ours(inner.tb_frame.f_code):

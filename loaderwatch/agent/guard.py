@@ -1,9 +1,9 @@
-"""The guard between our code and the user's: a fault of ours never reaches training, and the user's errors pass untouched.
+"""The guard between our code and the user's: our faults never reach training, the user's errors always do.
 
-Only this module catches ``Exception``, and the hot path, which does the same in a single frame.
+Only this module and the hot path catch ``Exception``. The hot path does so in a single frame.
 """
 
-# ruff: noqa: BLE001 - catching everything of ours is what this module is for; the user's calls stand outside
+# ruff: noqa: BLE001 - this module exists to catch all of our faults; the user's calls are outside the guard
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 TRIP_AFTER: Final = 5
-"""Faults after which the hooks step aside for good: a fault that repeats would cost every iteration."""
+"""Faults after which all hooks are removed permanently: a repeating fault would slow every iteration."""
 
 
 class Guard:
-    """Counts the faults of ours that it swallowed, and trips open when there are too many."""
+    """Counts our faults that were swallowed, and trips when there are too many."""
 
     def __init__(self) -> None:
         self.faults = 0
         self.tripped = False
         self.on_fault: Callable[[], None] | None = None  # publishes the count
-        self.on_trip: Callable[[], None] | None = None  # takes the hooks out
-        self.tell: Callable[[str], None] | None = None  # says the last line; None: this process alone does
+        self.on_trip: Callable[[], None] | None = None  # removes the hooks
+        self.tell: Callable[[str], None] | None = None  # prints the last line; None: ``say`` does
         self._last: deque[Exception] = deque(maxlen=16)
 
     def note(self, fault: Exception) -> None:
-        """Count a fault; at the limit, say so once and take the hooks out.
+        """Count a fault; at the limit, remove the hooks and print one line.
 
         Raises:
-            Exception: the fault itself, if a signal handler of the user's raised it in the middle of our lines.
+            Exception: the fault itself, if the user's signal handler raised it while our code ran.
         """
         if _of_signal_handler(fault):
             raise fault
@@ -60,27 +60,27 @@ class Guard:
 
     @property
     def last(self) -> str:
-        """The fault noted last."""
+        """The newest fault."""
         return repr(self._last[-1]) if self._last else ""
 
     def reset(self) -> list[Exception]:
-        """Start afresh; return the last faults."""
+        """Reset all counts; return the newest faults."""
         last = list(self._last)
         self.__init__()  # type: ignore[misc]
         return last
 
 
 def _of_signal_handler(fault: Exception) -> bool:
-    """Whether a signal handler raised this: that of an alarm, or PyTorch's for SIGCHLD when a worker dies."""
+    """Whether a signal handler raised this error: an alarm's, or PyTorch's for SIGCHLD when a worker dies."""
     trace = fault.__traceback__
     if trace is None or trace.tb_next is None:
         return False
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     codes = {
-        getattr(getattr(one, "__func__", one), "__code__", None)
-        or getattr(type(one).__call__, "__code__", None)
-        for one in handlers
-        if callable(one)
+        getattr(getattr(handler, "__func__", handler), "__code__", None)
+        or getattr(type(handler).__call__, "__code__", None)
+        for handler in handlers
+        if callable(handler)
     }
     while trace is not None:
         if trace.tb_frame.f_code in codes:
@@ -90,7 +90,7 @@ def _of_signal_handler(fault: Exception) -> bool:
 
 
 def _let_go(fault: Exception) -> Exception:
-    """Return the fault without its frames, which would keep the batch and the iterator with its workers alive."""
+    """Return the fault without its frames. They would keep the batch, the iterator and its workers alive."""
     if hasattr(fault, "add_note"):  # Python >= 3.11
         fault.add_note("".join(traceback.format_exception(type(fault), fault, fault.__traceback__)))
     fault.__traceback__ = fault.__context__ = fault.__cause__ = None
@@ -101,9 +101,9 @@ guard: Final = Guard()
 
 
 def say(line: str) -> None:
-    """Write one line to the job's stderr, without what moves a cursor or turns the direction of text (see ``core.printable``).
+    """Write one line to the job's stderr, without characters that move a cursor or change the text direction.
 
-    ``core.printable`` itself imports ``logging``, which takes each Python that a script starts milliseconds.
+    ``core.printable`` does the same but imports ``logging``, which costs each Python process milliseconds.
     """
     try:
         line = "".join(filter(str.isprintable, line.replace("\n", " ")))
@@ -114,12 +114,12 @@ def say(line: str) -> None:
 
 
 def has_stderr() -> bool:
-    """Whether descriptor 2 was open when Python started; if not, the next opened file got that number."""
+    """Whether descriptor 2 was open when Python started; otherwise the next opened file got that number."""
     return sys.__stderr__ is not None
 
 
 def shield(function: Callable[P, T], *, passing: type[Exception] | tuple[()] = ()) -> Callable[P, T | None]:
-    """Wrap a function so that it returns None instead of raising, except for ``passing``, errors that the user has to see."""
+    """Wrap a function to return None instead of raising. Errors of type ``passing`` still reach the user."""
 
     def shielded(*args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
@@ -127,7 +127,7 @@ def shield(function: Callable[P, T], *, passing: type[Exception] | tuple[()] = (
         except passing:
             raise
         except Exception as fault:
-            note = getattr(guard, "note", None)  # Python sets a module's names to None as it ends
+            note = getattr(guard, "note", None)  # Python sets module names to None at its exit
             if note is not None:
                 note(fault)
             return None
@@ -136,7 +136,7 @@ def shield(function: Callable[P, T], *, passing: type[Exception] | tuple[()] = (
 
 
 def ask(question: Callable[[], T]) -> T | None:
-    """Ask an object that is not ours; return None when it raises, which does not count as our fault."""
+    """Call code that is not ours; return None if it raises. Such an error does not count as our fault."""
     try:
         return question()
     except Exception:
@@ -144,5 +144,5 @@ def ask(question: Callable[[], T]) -> T | None:
 
 
 def weakly(one: Any) -> Callable[[], Any]:
-    """Return a function that gives the object while it lives; it gives None if the object (a list, say) allows no weak reference."""
+    """Return a function that gives the object while it lives, else None; for a list, it always gives None."""
     return ask(lambda: weakref.ref(one)) or (lambda: None)

@@ -1,6 +1,6 @@
-"""Whether an iterable dataset deals its rows out among its workers: its code is read for that, and never run.
+"""Whether an iterable dataset splits its rows among its workers. The dataset's code is read, never run.
 
-Each worker iterates a copy of the dataset. One whose code does not ask in which worker it is gives every row once per worker.
+Each worker iterates a copy of the dataset. Code that ignores the worker's number gives all rows in each.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from loaderwatch.agent.source import is_script
 
-MOST_LOOKED_AT: Final = 200  # objects of a dataset; of a larger one nothing is said
+MOST_LOOKED_AT: Final = 200  # objects of a dataset; a larger dataset gets no answer
 DRAWS: Final = frozenset(
     [
         "rand",
@@ -34,9 +34,9 @@ DRAWS: Final = frozenset(
         "uuid4",
     ]
 )
-"""Names by which rows are made up: every worker draws other ones."""
+"""Names of functions that generate rows at random: every worker draws other rows."""
 ORDERS: Final = frozenset(("shuffle", "randperm", "permutation", "permuted", "sample"))
-"""Names by which rows only change their order."""
+"""Names of functions that only change the order of rows."""
 TAKES: Final = frozenset(
     [
         "get",
@@ -56,26 +56,26 @@ TAKES: Final = frozenset(
         "urlopen",
     ]
 )
-"""Names by which rows may come from something that gives each away once: a queue, a socket, a counter that workers share."""
+"""Names that read a source which gives each row only once: a queue, a socket, a counter shared by workers."""
 SPLITTING_INIT: Final = frozenset(("get_worker_info", "dataset"))
-"""Names by which a ``worker_init_fn`` reaches for its worker's copy of the dataset."""
+"""Names with which a ``worker_init_fn`` accesses its worker's copy of the dataset."""
 
 
 def splits_by_worker(dataset: object, worker_init_fn: object = None) -> bool | None:
-    """Whether an iterable dataset deals its rows out among the workers of a loader.
+    """Whether an iterable dataset splits its rows among the workers of a loader.
 
-    True: its code names workers, or ``worker_init_fn`` reaches for the dataset. False: its code was read, and each worker
-    gives all rows. None: it cannot be told, as of a library's stream, of rows that are drawn at random, or of a queue.
+    True: the dataset's code names workers, or ``worker_init_fn`` accesses the dataset. False: the code gives
+    all rows in each worker. None: unknown, as for a library's stream, random rows or a queue.
     """
     if SPLITTING_INIT & _names_in(worker_init_fn):
         return True
     if not is_script(_file_of(getattr(type(dataset), "__iter__", None))):
         return None
     names: set[str] = set()
-    for number, one in enumerate(_parts(dataset)):
-        if number == MOST_LOOKED_AT or _may_split_itself(one):
+    for number, part in enumerate(_parts(dataset)):
+        if number == MOST_LOOKED_AT or _may_split_itself(part):
             return None
-        names |= _names_in(one)
+        names |= _names_in(part)
     if any("worker" in name.lower() for name in names):
         return True
     if names & (DRAWS | TAKES | _stream_packages()) or ("random" in names and not names & ORDERS):
@@ -84,60 +84,60 @@ def splits_by_worker(dataset: object, worker_init_fn: object = None) -> bool | N
 
 
 def _parts(dataset: object) -> Iterator[object]:
-    """The dataset, and what somebody's own code in it leads to: attributes, methods, functions, classes; each once."""
+    """The dataset and all objects that the user's code in it reaches (attributes, functions, classes)."""
     waiting, seen = [dataset], set()
     while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
+        part = waiting.pop()
+        if id(part) in seen:
             continue
-        seen.add(id(one))
-        yield one
-        waiting += _next_to(one)
+        seen.add(id(part))
+        yield part
+        waiting += _next_to(part)
 
 
-def _next_to(one: object) -> list[Any]:
-    if type(one) is functools.partial:
-        return [one.func, *one.args, *one.keywords.values()]
-    if type(one) is MethodType:
-        return [one.__func__, one.__self__]
-    if type(one) is FunctionType:
-        return _reached_by(one)
-    if type(one) in (list, tuple):
-        return [*one[:16]]  # type: ignore[index]
-    if isinstance(one, type):
-        bases = (base for base in one.__mro__ if is_script(_file_of_class(base)))
+def _next_to(part: object) -> list[Any]:
+    if type(part) is functools.partial:
+        return [part.func, *part.args, *part.keywords.values()]
+    if type(part) is MethodType:
+        return [part.__func__, part.__self__]
+    if type(part) is FunctionType:
+        return _reached_by(part)
+    if type(part) in (list, tuple):
+        return [*part[:16]]  # type: ignore[index]
+    if isinstance(part, type):
+        bases = (base for base in part.__mro__ if is_script(_file_of_class(base)))
         return [
             getattr(value, "__func__", value)
             for base in bases
             for value in vars(base).values()
             if _is_code(value)
         ]
-    if type(one) is ModuleType:
+    if type(part) is ModuleType:
         return []
-    return [*_attributes(one), type(one)]
+    return [*_attributes(part), type(part)]
 
 
-def _attributes(one: object) -> list[Any]:
+def _attributes(part: object) -> list[Any]:
     try:
-        return list(object.__getattribute__(one, "__dict__").values())
+        return list(object.__getattribute__(part, "__dict__").values())
     except AttributeError:
         return []
 
 
 def _reached_by(function: FunctionType) -> list[Any]:
-    """Return what a function of somebody's own names: in its module, in modules that it names, and in its closure."""
+    """Return what a function of the script names: globals, contents of its modules, closure values."""
     if not is_script(function.__code__.co_filename):
         return []
     names = _names_in(function)
-    found = [function.__globals__[name] for name in names if name in function.__globals__]
+    reached = [function.__globals__[name] for name in names if name in function.__globals__]
     modules = [
-        one
-        for one in found
-        if isinstance(one, ModuleType) and is_script(getattr(one, "__file__", None) or "")
+        value
+        for value in reached
+        if isinstance(value, ModuleType) and is_script(getattr(value, "__file__", None) or "")
     ]
-    found += [vars(module)[name] for module in modules for name in names if name in vars(module)]
+    reached += [vars(module)[name] for module in modules for name in names if name in vars(module)]
     cells = [cell.cell_contents for cell in function.__closure__ or () if _is_full(cell)]
-    return [*found, *cells]
+    return [*reached, *cells]
 
 
 def _is_full(cell: Any) -> bool:
@@ -152,33 +152,33 @@ def _is_code(value: object) -> bool:
     return isinstance(value, (FunctionType, staticmethod, classmethod))
 
 
-def _may_split_itself(one: object) -> bool:
-    """Whether it is a library's stream, or comes from a package that has streams."""
-    if type(one) is ModuleType:
-        return str(vars(one).get("__name__")).partition(".")[0] in _stream_packages()
-    kind = one if isinstance(one, type) else type(one)
+def _may_split_itself(part: object) -> bool:
+    """Whether this object is a library's stream or comes from a package that has streams."""
+    if type(part) is ModuleType:
+        return str(vars(part).get("__name__")).partition(".")[0] in _stream_packages()
+    kind = part if isinstance(part, type) else type(part)
     if is_script(_file_of_class(kind)) or kind.__module__.partition(".")[0] in sys.stdlib_module_names:
         return False
     if kind.__module__.partition(".")[0] in _stream_packages():
         return True
     iterated_only = hasattr(kind, "__iter__") and not hasattr(kind, "__getitem__")
-    return kind is not one and (iterated_only or _stream_class() in kind.__mro__)
+    return kind is not part and (iterated_only or _stream_class() in kind.__mro__)
 
 
 def _stream_packages() -> frozenset[str]:
-    """Return the packages whose own streams are loaded; they know of workers. Hugging Face's become PyTorch's only when iterated."""
-    found, waiting = {"datasets"}, [_stream_class()]
+    """Return the loaded packages with streams. Hugging Face's become PyTorch's only during iteration."""
+    packages, waiting = {"datasets"}, [_stream_class()]
     while waiting:
-        one: type
-        for one in type.__subclasses__(waiting.pop()):
-            waiting.append(one)
-            if not is_script(_file_of_class(one)):
-                found.add(one.__module__.partition(".")[0])
-    return frozenset(found - {"torch"})
+        stream: type
+        for stream in type.__subclasses__(waiting.pop()):
+            waiting.append(stream)
+            if not is_script(_file_of_class(stream)):
+                packages.add(stream.__module__.partition(".")[0])
+    return frozenset(packages - {"torch"})
 
 
 def _stream_class() -> type:
-    """Return PyTorch's IterableDataset; where nobody has loaded it, a class that nothing is made from."""
+    """Return PyTorch's IterableDataset; if it is not loaded, a class without instances."""
     known: type = getattr(sys.modules.get("torch.utils.data"), "IterableDataset", _NoStream)
     return known
 
@@ -187,11 +187,11 @@ class _NoStream:
     pass
 
 
-def _names_in(one: object) -> set[str]:
-    """Return the names in the code of a function, and in that of functions inside it; none of anything else."""
-    if type(one) is functools.partial:
-        one = one.func
-    return set(_names_of(one.__code__)) if type(one) is FunctionType else set()
+def _names_in(function: object) -> set[str]:
+    """Return the names in the code of a function and its inner functions; none for other objects."""
+    if type(function) is functools.partial:
+        function = function.func
+    return set(_names_of(function.__code__)) if type(function) is FunctionType else set()
 
 
 def _names_of(code: CodeType) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Description of a loader's configuration, read without changing the loader and with as little of the user's code as possible."""
+"""Describes a loader's configuration without changing the loader; runs as little user code as possible."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 
 def describe_loader(loader: Any, number: int, name: str, role: LoaderRole, class_name: str) -> LoaderInfo:
-    """Return the loader's configuration, with None for each setting that it does not have.
+    """Return the loader's configuration, with None for each setting that the loader does not have.
 
-    ``class_name`` is the class of the object that people iterate, which may be a framework's loader around this one.
+    ``class_name`` is the class of the iterated object, which may be a framework's loader around this one.
     """
     dataset = getattr(loader, "dataset", None)
     iterable = is_iterable_dataset(loader)
@@ -52,18 +52,18 @@ def is_iterable_dataset(loader: Any) -> bool | None:
 
 
 def is_shuffled(loader: Any) -> bool:
-    """Whether a loader's samples come in random order, as far as its sampler tells."""
+    """Whether a loader's samples come in random order, as far as its sampler shows."""
     sampler = getattr(loader, "sampler", None)
     inner = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
     return any(
-        getattr(one, "shuffle", False) is True or "Random" in type(one).__name__
-        for one in (sampler, inner)
-        if one is not None
+        getattr(source, "shuffle", False) is True or "Random" in type(source).__name__
+        for source in (sampler, inner)
+        if source is not None
     )
 
 
 def synced_buffers(model: Any) -> int | None:
-    """Return how many buffers a DDP model sends around in each forward; None for other models.
+    """Return how many buffers a DDP model broadcasts in each forward; None for other models.
 
     The switch is ``forward_sync_buffers`` since torch 2.13, which deprecates ``broadcast_buffers``.
     """
@@ -74,12 +74,12 @@ def synced_buffers(model: Any) -> int | None:
 
 
 def is_distributed(sampler: object) -> bool:
-    """Whether a sampler gives each rank its own part: PyTorch's DistributedSampler, and others with its attributes."""
+    """Whether a sampler gives each rank its own part: DistributedSampler, or any with ``num_replicas``."""
     return _integer(getattr(sampler, "num_replicas", None)) is not None
 
 
 def shuffles_by_epoch(sampler: object) -> bool:
-    """Whether a sampler's order depends on an epoch that the script must set, as for PyTorch's DistributedSampler."""
+    """Whether a sampler's order depends on an epoch that the script must set, like DistributedSampler's."""
     return (
         is_distributed(sampler)
         and hasattr(sampler, "set_epoch")
@@ -89,11 +89,11 @@ def shuffles_by_epoch(sampler: object) -> bool:
 
 
 def shards_of(dataset: object) -> int | None:
-    """Return into how many parts an iterable dataset can be divided among its workers; None if it does not say.
+    """Return how many parts an iterable dataset can split into for its workers; None if it does not say.
 
-    ``num_shards`` may also be a number of files of which any worker reads any part, as in mosaicml-streaming. It is the
-    number of parts where the dataset divides itself by it, as Hugging Face's do with ``shard(num_shards, index)``. (Before
-    they had that method, their streams had only the number, and gave each worker whole shards.)
+    ``num_shards`` counts when the dataset splits by this number. Hugging Face's datasets do so, with
+    ``shard(num_shards, index)``. Their older streams lack that method, but give each worker whole shards,
+    too. Elsewhere ``num_shards`` may count files that each worker reads in part, as in mosaicml-streaming.
     """
     if not callable(ask(lambda: getattr(dataset, "shard", None))) and not _is_hugging_face(dataset):
         return None
@@ -105,7 +105,7 @@ def shards_of(dataset: object) -> int | None:
 
 
 def splits(loader: Any) -> bool | None:
-    """Whether an iterable dataset deals its rows out among its workers; None where it cannot be told."""
+    """Whether an iterable dataset splits its rows among its workers; None if unknown."""
     dataset = loader.dataset
     if shards_of(dataset) is not None:
         return True
@@ -113,7 +113,7 @@ def splits(loader: Any) -> bool | None:
 
 
 def _is_hugging_face(dataset: object) -> bool:
-    return any(one.__module__.partition(".")[0] == "datasets" for one in type(dataset).__mro__)
+    return any(base.__module__.partition(".")[0] == "datasets" for base in type(dataset).__mro__)
 
 
 def _class_name(value: object) -> str | None:
@@ -124,7 +124,7 @@ def _batches(loader: Any, iterable: bool | None) -> int | None:
     if iterable:
         return None  # len() of an iterable loader switches on PyTorch's warnings about lengths
     if not _is_known(getattr(type(loader), "__len__", None)):
-        return None  # a subclass's __len__ may draw batches, or need what its constructor has not made yet
+        return None  # a subclass's __len__ may draw batches or need attributes that are not set yet
     sampler = getattr(loader, "_index_sampler", None)
     if sampler is not None and not type(sampler).__module__.startswith("torch."):
         return None  # some batch samplers draw random numbers to count their batches
@@ -146,7 +146,7 @@ def _start_method(context: Any) -> str | None:
     if context is not None:
         method = ask(context.get_start_method)
         return method if isinstance(method, str) else None
-    # Without allow_none the question itself would fix the default for the whole process.
+    # Without allow_none this query would fix the default for the whole process.
     return multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
 
 

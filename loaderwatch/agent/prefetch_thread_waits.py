@@ -1,18 +1,19 @@
-"""How long the training loop waits for a thread that reads its loader ahead.
+"""Measures how long the training loop waits for a thread that reads its loader ahead (prefetching).
 
-Such a thread hands its batches on through a queue, a future or an event of its own, so the loop does not wait in
-``next(loader)`` but there. All of Python's ``threading``, ``queue`` and ``concurrent.futures`` wait in
-``threading.Condition.wait``, and ``asyncio`` in its selector; both are timed from the first batch on that a thread asks a watched
-loader for. A loop that polls (``while not batches: time.sleep(0.001)``) sleeps again and again for the same short time, and
-no batch comes between two such sleeps: from the third on they are its wait. A step that is a sleep may follow another one so, too,
-where a batch comes a little late; hardly a third one, and hardly one so short.
+Such a thread passes its batches through its own queue, future or event. The loop waits there, not in
+``next(loader)``. Python's ``threading``, ``queue`` and ``concurrent.futures`` all wait in
+``threading.Condition.wait``, and ``asyncio`` in its selector. Both are timed while threads read loaders.
 
-Not every such wait is for a batch. It is not while the thread itself waits, as for a place in a full queue; nor while the
-thread goes on to get one batch after the other, and the loop does not wake up. ``queue.SimpleQueue`` and a bare lock wait in C,
-where we cannot see it: then nothing is known of the loop's waits.
+A loop that polls (``while not batches: time.sleep(0.001)``) repeats one short sleep, and no batch comes
+between two sleeps. Two equal sleeps in a row also happen when a batch is a little late. Three short ones in a
+row mean that the loop polls, so the third and later sleeps count as its wait.
 
-A thread that dies of an error of its own tells nobody but ``threading.excepthook``, and one whose error is caught tells nobody at
-all; the loop waits for either for ever. What lies in a thread's own storage is dropped as the thread ends, however that is.
+Not every such wait is for a batch. The thread itself may wait, for example for a place in a full queue. Or it
+gets batch after batch, and the loop does not wake up. ``queue.SimpleQueue`` and a bare lock wait in C, where
+we cannot time them. Then the loop's waits are unknown.
+
+If a thread ends with an uncaught error, only ``threading.excepthook`` hears of it. If the error is caught, no
+hook runs. Either way the loop waits forever. But an object in the thread's local storage reports the end.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from loaderwatch.agent.guard import shield
 from loaderwatch.core.clock import monotonic_ns
 
 MOST_BATCHES: Final = 2
-"""Batches that a thread may get while the loop waits for one of them: the awaited one, and the next that it asks for at once."""
+"""Most batches that a thread gets during one wait of the loop: the awaited batch and the following one."""
 LONGEST_POLL_S: Final = 0.015
-"""A loop that sleeps for longer is taken to work: steps that are sleeps are rarely so short, polls rarely longer."""
+"""Longest sleep that counts as a poll, in s: polls are rarely longer, sleeps as a step rarely shorter."""
 FIRST_POLL: Final = 3
-"""The first of so many equal sleeps in a row that counts."""
+"""In a row of equal sleeps, the number of the first sleep that counts as a poll."""
 POLLS_APART_NS: Final = 2_000_000
-"""Between two sleeps of a loop that polls; it only looks whether there is something."""
+"""Longest time between two sleeps of a loop that polls, in ns: it only checks whether a batch has come."""
 SELECTORS: Final = tuple(getattr(selectors, name, None) for name in ("EpollSelector", "KqueueSelector"))
-"""The selectors that ``asyncio`` takes by itself. ``subprocess`` and ``multiprocessing`` take others."""
+"""The default selectors of ``asyncio``. ``subprocess`` and ``multiprocessing`` use others."""
 
 
 class Reader(Protocol):
@@ -51,19 +52,19 @@ class Reader(Protocol):
         """Whether the thread is inside ``next`` of this pass."""
 
     def loop_works(self) -> None:
-        """Note that the loop works on what a thread reads; called from the loop's thread, not at each step."""
+        """Note that the loop works on a thread's batches; called in the loop's thread, not in each step."""
 
     def loop_waits(self, now: int) -> None:
-        """Note that the loop waits for the thread from now on."""
+        """Note that the loop begins to wait for the thread."""
 
     def loop_goes_on(self, now: int) -> None:
-        """Note that the loop waits no longer."""
+        """Note that the loop's wait has ended."""
 
     @property
     def note_end(self) -> Callable[[str, str | None], None]:
-        """Publishes which thread read the loader, by its name, and the type of the error that ended it; keeps no pass alive.
+        """Publishes the name of the thread that read the loader and the type of the error that ended it.
 
-        The type is "" where a thread ended before its pass did and no error was seen.
+        The type is "" if a thread ended before its pass and no error was seen. It keeps no pass alive.
         """
 
 
@@ -71,36 +72,36 @@ class ReadAhead:
     """The clock of the loop's waits for threads that read loaders ahead. Times are monotonic nanoseconds.
 
     Args:
-        loop: the identifier of the thread that trains.
-        in_next: tells whether that thread is inside ``next`` of a loader that it reads itself.
+        loop: the identifier of the training thread.
+        in_next: returns whether the training thread is inside ``next`` of a loader that it reads itself.
     """
 
     def __init__(self, loop: int, in_next: Callable[[], bool]) -> None:
         self.loop = loop
         self._in_next = in_next
-        self.knows = False  # the loop was seen to be woken by a batch, so its waits are known from here on
-        self.since_ns = 0  # when the loop's present wait for a batch began; 0: it waits for none
+        self.knows = False  # a batch has woken the loop before, so the loop's waits are known from then on
+        self.since_ns = 0  # when the loop's current wait for a batch began; 0: no wait
         self._waited_ns = 0
         self.readers: dict[int, Reader] = {}  # by thread, the newest last
-        # by thread, also after its pass; not by identifier, which the next thread may get
+        # Kept after the thread's pass. The key is no thread identifier: a later thread may get the same one.
         self._note_end: WeakKeyDictionary[threading.Thread, Callable[[str, str | None], None]] = (
             WeakKeyDictionary()
         )
-        self._whole: WeakSet[threading.Thread] = WeakSet()  # those that came to the end of their newest pass
-        self._blocked: set[int] = set()  # those of the threads that wait themselves
-        self._stands = False  # the loop is in a wait of whatever kind
-        self._got = 0  # batches that the threads got in that wait
-        self._came = 0  # batches that they got in all
+        self._whole: WeakSet[threading.Thread] = WeakSet()  # threads that read their newest pass to its end
+        self._blocked: set[int] = set()  # threads that wait themselves
+        self._stands = False  # the loop is in a wait of any kind
+        self._got = 0  # batches that the threads got during the loop's wait
+        self._came = 0  # batches that the threads got in total
         self._row = 0  # equal sleeps of the loop in a row
         self._came_before_sleep = 0
-        self._slept = (0.0, 0, 0)  # the loop's last sleep: seconds, when it ended, and ``_came`` before it
+        self._slept = (0.0, 0, 0)  # the loop's last sleep: seconds, its end, and ``_came`` before it
 
     def waited_ns(self, now: int) -> int:
         """Return how long the loop has waited for batches so far."""
         return self._waited_ns + (max(0, now - self.since_ns) if self.since_ns else 0)
 
     def reads(self, reader: Reader) -> bool:
-        """Note that this thread asks for a batch; return whether it is the first time that it reads this pass."""
+        """Note that this thread asks for a batch; return whether it had not read this pass before."""
         thread = get_ident()
         known = self.readers.pop(thread, None)
         self.readers[thread] = reader
@@ -134,17 +135,17 @@ class ReadAhead:
             note_end(thread.name, "")
 
     def left(self, reader: Reader, *, whole: bool = False) -> None:
-        """Note that a pass ended, or that the loop reads it itself; ``whole``: this thread came to the pass's end."""
+        """Note that a pass ended or that the loop now reads it. ``whole``: this thread read it to the end."""
         if whole:
             self._whole.add(threading.current_thread())
-        for thread in [thread for thread, one in self.readers.items() if one is reader]:
+        for thread in [thread for thread, known in self.readers.items() if known is reader]:
             self._blocked.discard(thread)
             if len(self.readers) == 1:
                 self._goes_on(monotonic_ns())
             del self.readers[thread]
 
     def dies(self, error: BaseException) -> None:
-        """Note that this thread ends with an error that nobody catches; its pass was closed on the way out, as a rule."""
+        """Note that this thread ends with an uncaught error. Usually the error has closed its pass before."""
         reader = self.readers.get(get_ident())
         if reader is not None:
             self.left(reader)
@@ -154,7 +155,7 @@ class ReadAhead:
             note_end(thread.name, type(error).__name__)
 
     def loop_works(self) -> None:
-        """Note that the loop works on what a thread reads."""
+        """Note that the loop works on the batches of a thread."""
         self._newest().loop_works()
 
     def is_read_by(self, thread: int) -> bool:
@@ -162,11 +163,11 @@ class ReadAhead:
         return thread in self.readers
 
     def move(self, loop: int) -> None:
-        """Begin anew, with another thread as the loop."""
+        """Reset the clock, with another thread as the loop."""
         self.__init__(loop, self._in_next)  # type: ignore[misc]
 
     def entered(self, thread: int) -> bool:
-        """Note that a thread begins to wait; return whether its end is to be told."""
+        """Note that a thread begins to wait; return whether the caller must report the end of the wait."""
         if thread == self.loop:
             if not self.readers or self._in_next():
                 return False
@@ -179,7 +180,7 @@ class ReadAhead:
         return True
 
     def sleeps(self, seconds: float, now: int) -> bool:
-        """Note that the loop begins to sleep; return whether it polls for a batch, so that the end is to be told."""
+        """Note that the loop begins to sleep; return whether it polls for a batch."""
         (before_s, ended_ns, came), self._came_before_sleep = self._slept, self._came
         again = seconds == before_s and came == self._came and now - ended_ns <= POLLS_APART_NS
         self._row = self._row + 1 if again else 1
@@ -187,18 +188,18 @@ class ReadAhead:
             return False
         self._stands = True
         if self._row == FIRST_POLL:
-            self._got = 0  # those of all sleeps in a row are those of one wait
+            self._got = 0  # all sleeps in a row are one wait
         self._look()
         return True
 
     def slept(self, seconds: float, *, polls: bool) -> None:
-        """Note that the loop sleeps no longer; ``polls`` is what ``sleeps`` told."""
+        """Note that the loop's sleep has ended; ``polls`` is the result of ``sleeps``."""
         if polls:
             self.over(self.loop, woken=self._got > 0)
         self._slept = (seconds, monotonic_ns(), self._came_before_sleep)
 
     def over(self, thread: int, *, woken: bool) -> None:
-        """Note that a thread waits no longer; ``woken``: not because its patience ended."""
+        """Note that a thread's wait has ended; ``woken``: no timeout ended it."""
         if thread == self.loop:
             self.knows = self.knows or (woken and self.since_ns != 0)
             self._goes_on(monotonic_ns())
@@ -208,13 +209,13 @@ class ReadAhead:
             self._look()
 
     def _look(self) -> None:
-        """Count the loop's wait while any of the threads could bring a batch."""
-        brings = any(thread not in self._blocked for thread in self.readers)
-        if brings and self._stands and not self.since_ns and self._got <= MOST_BATCHES:
+        """Count the loop's wait while at least one thread could deliver a batch."""
+        delivers = any(thread not in self._blocked for thread in self.readers)
+        if delivers and self._stands and not self.since_ns and self._got <= MOST_BATCHES:
             self.since_ns = now = monotonic_ns()
             if self.knows:
                 self._newest().loop_waits(now)
-        elif not brings:
+        elif not delivers:
             self._goes_on(monotonic_ns())
 
     def _goes_on(self, now: int) -> None:
@@ -230,7 +231,7 @@ class ReadAhead:
 
 
 class _End:
-    """Tells of the end of the thread in whose own storage it lies."""
+    """An object in a thread's local storage that reports the end of the thread."""
 
     __slots__ = ("_pid", "_told")
 
@@ -241,22 +242,22 @@ class _End:
     def __del__(
         self, getpid: Callable[[], int] = os.getpid, is_over: Callable[[], bool] = sys.is_finalizing
     ) -> None:
-        # A forked process drops what the threads had stored that it does not have. As Python ends it drops what daemons had stored,
-        # when there may be no modules any more.
+        # A forked child also drops the storage of the parent's threads. At its exit Python drops the storage
+        # of daemon threads; modules may be gone by then.
         if getpid() == self._pid and not is_over():
             self._told()
 
 
 _storage: Final = threading.local()
 _clock: ReadAhead | None = None
-_own: Callable[..., bool] | None = None  # Condition's own wait, while ours is in its place
-_own_hook: Callable[[threading.ExceptHookArgs], object] | None = None  # and threading's own excepthook
+_own: Callable[..., bool] | None = None  # the original ``Condition.wait`` while ours replaces it
+_own_hook: Callable[[threading.ExceptHookArgs], object] | None = None  # the original excepthook of threading
 _own_sleep: Callable[[float], None] | None = None
 _own_selects: dict[Any, Callable[..., Any]] = {}  # by class of selector
 
 
 def watch(clock: ReadAhead) -> None:
-    """Tell this clock of each wait on a condition or in a selector and each sleep from now on, and of threads that die."""
+    """Report each later wait on a condition or selector, each sleep and each thread's death to this clock."""
     global _clock, _own, _own_hook, _own_sleep
     _clock = clock
     if _own_hook is None:
@@ -275,7 +276,7 @@ def watch(clock: ReadAhead) -> None:
 
 
 def unwatch() -> None:
-    """Give ``threading``, ``time`` and ``selectors`` back what is their own, unless somebody else has replaced ours."""
+    """Restore ``threading``, ``time`` and ``selectors``, unless other code has replaced our function."""
     global _clock, _own, _own_hook, _own_sleep
     _clock = None
     if _own_hook is not None and getattr(threading.excepthook, "__wrapped__", None) is _own_hook:

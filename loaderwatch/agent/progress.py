@@ -1,4 +1,4 @@
-"""A framework's progress by its own count, which the callbacks in ``loaderwatch/frameworks/`` publish."""
+"""A framework's own count of its progress, which the callbacks in ``loaderwatch/frameworks/`` publish."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def publish_progress(
     max_epochs: int | None = None,
     global_step: int | None = None,
 ) -> None:
-    """Publish the progress. This writes a file, so call it as a stage or an epoch begins and not in every step."""
+    """Publish the progress. This writes a file: call it when a stage or epoch begins, not in every step."""
     session = None if guard.tripped else current_session()
     if session is None or session.pid != os.getpid():
         return

@@ -1,4 +1,4 @@
-"""The recorder: the ring of this training process, its counters over all loaders, and what it is doing now."""
+"""The recorder: the ring of a training process, its counters over all loaders, and its current activity."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ class OpenStep(Protocol):
 
     delivered_ns: int
     batch: int
-    in_loop: bool  # delivered to the training loop itself: in the training thread, and not inside another pass's ``next``
+    # Delivered to the training loop itself: in the training thread, not inside ``next`` of another pass.
+    in_loop: bool
     phases: PhaseClock | None
     gpu: DeviceClock | None
 
     @property
     def trains(self) -> bool:
-        """Whether this pass's batches are steps of the training; those of an evaluation are not."""
+        """Whether this pass's batches are training steps. Batches of an evaluation are not."""
 
     def step(self) -> int:
         """Return the step's number."""
 
     def work(self, ns: int, phases: PhaseClock | None) -> None:
-        """Add ``ns`` of the loop's work with this pass's batch, and the phases that the clock counted in that time."""
+        """Add ``ns`` of the loop's work with this pass's batch, and the phases counted in that time."""
 
     def publish(self, phase: Phase, since_ns: int, batch: int) -> None:
-        """Publish this pass as what the process is doing now."""
+        """Publish this pass as the process's current activity."""
 
     def settle(self) -> None:
         """Add this pass's new batches and steps to the recorder's totals."""
@@ -49,14 +50,14 @@ class OpenStep(Protocol):
 
 
 class OpenPhase(Protocol):
-    """A ``loaderwatch.phase`` that was entered and not left."""
+    """A ``loaderwatch.phase`` that was entered and not yet left."""
 
     name: int
     since_ns: int
 
 
 class LoaderlessLoop(Protocol):
-    """A training loop without a loader that is known."""
+    """A training loop without a known loader."""
 
     def step_ended(self) -> None:
         """Note that the leading optimizer has stepped."""
@@ -65,11 +66,11 @@ class LoaderlessLoop(Protocol):
         """Note that another optimizer has stepped."""
 
     def goes_on(self) -> None:
-        """Note that the script does something else than to wait for a batch."""
+        """Note that the script does something other than waiting for a batch."""
 
     @property
     def model_called(self) -> Callable[..., None]:
-        """Is called before each call of the model."""
+        """Called before each call of the model."""
 
     def close(self) -> None:
         """End the loop."""
@@ -78,10 +79,10 @@ class LoaderlessLoop(Protocol):
 class Recorder:
     """The ring of a training process and the totals over all its loaders.
 
-    The training thread writes; iterators that run in other threads write too, under the GIL.
+    The training thread writes. Iterators that run in other threads also write, under the GIL.
 
-    At most one pass is *live*: it was the last to publish the open span's place. In the usual case it is on the hot path,
-    and then the totals wait until somebody asks for them (``settle``) or publishes something else (``cool``).
+    At most one pass is *live*: the last one to publish the open span's place. It is usually on the hot path.
+    Then its counts enter the totals when these are read (``settle``) or on another publication (``cool``).
     """
 
     __slots__ = (
@@ -111,15 +112,15 @@ class Recorder:
         self.depth = 0  # how many next() calls of watched loaders are on the training thread's stack
         self.live: OpenStep | None = None
         self.open_steps: list[OpenStep] = []  # passes in the order of their newest batches
-        self.together: list[OpenStep] = []  # passes whose newest batches belong to the present step
-        self.since_ns = 0  # the time before this is given to steps already
-        self.steps_taken = 0  # optimizer steps that records hold or will hold
+        self.together: list[OpenStep] = []  # passes whose newest batches belong to the current step
+        self.since_ns = 0  # the time before this already belongs to steps
+        self.steps_taken = 0  # optimizer steps that records contain or will contain
         self.open_phases: list[OpenPhase] = []
         self.step_loop: LoaderlessLoop | None = None
 
     @property
     def steps(self) -> int:
-        """Training steps so far: the optimizer's if one is watched, else ended steps with batches of training loaders.
+        """Training steps so far: optimizer steps if one is watched, else ended steps with training batches.
 
         The count continues when an optimizer is found.
         """
@@ -135,7 +136,7 @@ class Recorder:
         self._steps += ended
 
     def count_optimizer(self, clock: PhaseClock | None) -> None:
-        """Count the optimizer steps of this clock as ``steps`` from now on; with None, count ended steps."""
+        """Count this clock's optimizer steps as ``steps`` from now on; with None, count ended steps."""
         self._steps = self.steps
         self._optimizer = clock
         if clock is not None:
@@ -144,21 +145,21 @@ class Recorder:
     def outer_waits(self, own: int) -> int:
         """Return ``depth`` for the training thread, before a call of ``next`` counts itself.
 
-        An interrupt in the middle of our lines may have left ``depth`` too high, and then nothing would be published any
-        more. So where there seem to be outer calls, we count those on the stack.
+        An interrupt in our code may leave ``depth`` too high. Then nothing would be published anymore. So if
+        ``depth`` says that there are outer calls, the calls on the stack are counted.
 
         Args:
-            own: how many of the calls on the stack belong to the caller itself.
+            own: how many of the calls on the stack are the caller's own.
         """
         if self.depth and threading.get_ident() == self.thread:
             self.depth = nexts_on_the_stack() - own
         return self.depth
 
     def moves_to(self, thread: int, *, first: bool) -> bool:
-        """Take this thread, which steps an optimizer, for the one that trains if it is; return whether it is.
+        """Make this thread, which steps an optimizer, the training thread if it is; return whether it now is.
 
-        It reads a loader. Or it is the main thread, ours has only read, and this is the ``first`` optimizer: a thread that
-        reads ahead was the first to use a loader, and recording began in it.
+        A thread that reads a loader trains. So does the main thread, if this is the ``first`` optimizer:
+        recording then began in a thread that reads ahead, because that thread used a loader first.
         """
         if not self.ahead.is_read_by(thread) and not (first and thread == threading.main_thread().ident):
             return False
@@ -171,17 +172,17 @@ class Recorder:
         return self.depth > 0 or (self.live is not None and not self.live.delivered_ns)
 
     def mute(self) -> None:
-        """Write nothing from now on: this is a forked child, and the ring is the parent's."""
+        """Write nothing from now on: this is a forked child, and the ring belongs to the parent."""
         self.cool()
         self.ring.mute()
 
     def settle(self) -> None:
-        """Add what the live pass has counted to the totals."""
+        """Add the live pass's counts to the totals."""
         if self.live is not None:
             self.live.settle()
 
     def cool(self) -> None:
-        """Take the live pass off the hot path, because something else is about to publish or to read the totals."""
+        """Take the live pass off the hot path: other code is about to publish or to read the totals."""
         live, self.live = self.live, None
         if live is not None:
             live.cool()
@@ -199,9 +200,9 @@ class Recorder:
         step_follows: bool = True,
         steps_follow: bool = True,
     ) -> None:
-        """Publish what the process is doing, and since when.
+        """Publish the process's current activity and its begin.
 
-        ``step_follows`` means that the step is a number of batches, ``steps_follow`` that batches are training steps.
+        ``step_follows``: the step is a number of batches; ``steps_follow``: batches are training steps.
         """
         self.ring.set_span(
             phase,
@@ -218,24 +219,24 @@ class Recorder:
 
     @property
     def latest(self) -> OpenStep | None:
-        """The open step whose batch was delivered last, which is the batch that the loop works with."""
-        for one in reversed(self.open_steps):
-            if one.delivered_ns and one.in_loop:
-                return one
+        """The open step whose batch was delivered last. The loop works with this batch."""
+        for open_step in reversed(self.open_steps):
+            if open_step.delivered_ns and open_step.in_loop:
+                return open_step
         return None
 
     def pause(self, now: int, asking: OpenStep | None) -> int | None:
-        """Give the loop's work until ``now`` to a step, because the loop waits or asks for an iterator from now on.
+        """Count the loop's work until ``now`` for a step: the loop now waits or asks for an iterator.
 
-        Where the loop takes batches from several loaders, each moment belongs to the step of the loader that delivered
-        last; so the steps of all loaders add up to the time that passed.
+        If the loop takes batches from several loaders, each moment belongs to the step of the loader that
+        delivered last. So the steps of all loaders add up to the elapsed time.
 
         Args:
             now: monotonic nanoseconds.
             asking: the pass whose step ends now; None if no step ends.
 
         Returns:
-            how long the loop has just worked with the batch of ``asking``; None if it worked with another batch.
+            how long the loop has just worked with the batch of ``asking``; None if with another batch.
         """
         latest = self.latest
         since_ns = self.since_ns
@@ -249,15 +250,15 @@ class Recorder:
         if latest is asking:
             return worked_ns if latest is not None else None
         if latest is not None:
-            clock = next((one.phases for one in self.open_steps if one.phases is not None), None)
+            clock = next((step.phases for step in self.open_steps if step.phases is not None), None)
             latest.work(worked_ns, clock)
         return None
 
     def goes_on_with(self, one: OpenStep) -> bool:
-        """Note a batch for the loop; return whether it belongs to the step that another pass's batch has begun.
+        """Note a batch for the loop; return whether it belongs to a step that another pass's batch began.
 
-        A step has at most one batch of each pass, so in a ``zip`` of three the first of each three begins a step. Batches
-        of an evaluation are part of no step.
+        A step has at most one batch of each pass. So in a ``zip`` of three loaders, the first of each three
+        batches begins a step. Batches of an evaluation belong to no step.
         """
         steps, together = self.open_steps, self.together
         if not steps or steps[-1] is not one:
@@ -273,7 +274,7 @@ class Recorder:
         return one.trains and begun
 
     def publish_outer(self, now: int) -> None:
-        """Publish what is going on outside of the span that has just ended, and since when."""
+        """Publish the activity around the span that has just ended, and the activity's begin."""
         self.cool()
         outer = self.latest
         if outer is None:
@@ -284,18 +285,18 @@ class Recorder:
             self._show(self.open_phases[-1])
 
     def script_over(self, now: int) -> None:
-        """Note that the script has ended: what is outside of all loops from now on is the end of the process."""
+        """Note that the script has ended: from now on, time outside of all loops is the process's end."""
         words = self.ring.words
         if words[_OUTSIDE] != UNKNOWN:
             words[_OUTSIDE] = now
 
     def enter_phase(self, phase: OpenPhase) -> None:
-        """Note that a phase of the user's began."""
+        """Note that a user phase began."""
         self.open_phases.append(phase)
         self._show(phase)
 
     def leave_phase(self, phase: OpenPhase, now: int) -> None:
-        """Note that a phase of the user's ended, and publish the phase around it, or what began before it."""
+        """Note that a user phase ended; publish the phase around it, or else the time outside."""
         if phase not in self.open_phases:
             return
         self.open_phases.remove(phase)

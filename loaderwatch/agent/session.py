@@ -58,10 +58,10 @@ MAX_PHASE_NAMES: Final = 256
 class Session:
     """The ring, the description and the recorder of one training process while it is watched.
 
-    ``ranks`` are those that it was told; without them they are looked for.
+    Without ``ranks``, the ranks are looked up.
 
     Raises:
-        OSError: its files cannot be made.
+        OSError: the session's files cannot be created.
     """
 
     def __init__(self, settings: Settings, run: RunName, ranks: Ranks | None = None) -> None:
@@ -71,10 +71,10 @@ class Session:
         self.folder = settings.rings_dir / run.run_id
         settings.check_own()
         self.on_close: list[Callable[[], None]] = []
-        self.on_end: list[Callable[[], None]] = []  # what is said when the process ends
+        self.on_end: list[Callable[[], None]] = []  # print lines when the process ends
         self.lineage = Lineage()
-        self.addresses: tuple[str, ...] | None = None  # whom to tell; None: not looked for yet
-        self.unasked = False  # `loaderwatch run` opened it, and nobody has attached since
+        self.addresses: tuple[str, ...] | None = None  # whom to notify; None: not looked up yet
+        self.unasked = False  # `loaderwatch run` opened the session, and nobody has attached since
         self._changing = threading.RLock()  # several threads may begin an epoch at the same time
         ring = self._make_ring()
         self.recorder = Recorder(ring)
@@ -82,9 +82,9 @@ class Session:
         if not register_stacks(self._file("stack"), self.stack_signal):
             self.stack_signal = 0
         self._finished = False
-        self._failure: BaseException | None = None  # what ended the process
-        self._died_of_sample = False  # a fetch raised that very error
-        self.watched_ns = monotonic_ns()  # when a streamer was last started or looked for
+        self._failure: BaseException | None = None  # the error that ended the process
+        self._died_of_sample = False  # a fetch raised exactly that error
+        self.watched_ns = monotonic_ns()  # when a streamer was last started or checked
         self.info = self._describe(ranks or find_ranks())
         self.write_info()
         self.publish_status()
@@ -98,7 +98,7 @@ class Session:
             try:
                 ring = RingWriter(self._file("ring"), identity, MAIN_CAPACITY)
             except FileNotFoundError:
-                # An earlier run of this name has just ended, and its streamer removed the folder.
+                # An earlier run with this name has just ended, and its streamer removed the folder.
                 attempts_left -= 1
                 if not attempts_left:
                     raise
@@ -148,32 +148,32 @@ class Session:
             self.change(loaders=loaders)
 
     def note_calls(self, thread: int | None = None) -> None:
-        """Publish from where the training loader is iterated, if that has changed: from here, or from where that thread is."""
+        """Publish where the training loader is iterated (in this thread or ``thread``), if it changed."""
         calls = calls_outside(thread)
         if calls != self.info.calls:
             self.change(calls=calls)
 
     def note_model_call(self) -> None:
-        """Publish from where the model is called right now, if that place is new."""
+        """Publish where the model is called right now, if the place is new."""
         known = self.info.model_calls
         new = [call for call in calls_outside(columns=True) if call not in known]
         if new and len(known) < MOST_CALLS:
             self.change(model_calls=[*known, *new])
 
     def note_reader(self, loader: int, thread: str, error: str | None) -> None:
-        """Publish which function reads a loader in a thread of its own, and the type of the error that ended that ("": not known)."""
+        """Publish which function reads a loader in its own thread, and its error's type ("": unknown)."""
         known = self.info.loaders[loader]
         if error == "" and known.reader_error is not None:
             return
         calls = calls_outside()
         reader = calls[0].function if calls else thread
         if error is not None and known.reader is not None:
-            reader = known.reader  # the error has left it by now
-        if (known.reader, known.reader_error) != (reader, error):  # publishing writes a file, at each pass
+            reader = known.reader  # the error has already left the function
+        if (known.reader, known.reader_error) != (reader, error):  # publishing writes a file
             self.change_loader(loader, reader=reader, reader_error=error)
 
     def phase_name(self, name: str) -> int:
-        """Return the number of a user phase's name; when there are too many names, the rest share the last number."""
+        """Return the number of a user phase's name. With too many names, the rest share the last number."""
         with self._changing:
             names = self.info.phase_names
             try:
@@ -185,7 +185,7 @@ class Session:
                 return len(names)
 
     def refresh(self) -> None:
-        """Look up rank, process group and GPU again, which are often set up after ``attach``, and check the streamer."""
+        """Look up rank, process group and GPU again, often set up after ``attach``; check the streamer."""
         self.watched_ns = keep_streamer(self.settings, self.run, self.watched_ns)
         ranks = find_ranks()
         cuda = sys.modules.get("torch.cuda")
@@ -206,7 +206,7 @@ class Session:
             self.write_info()
 
     def write_info(self) -> None:
-        """Publish the description; a reader sees either the old one or the new one as a whole."""
+        """Publish the description. A reader sees either the whole old one or the whole new one."""
         write_atomically(self._file("json"), msgspec.json.encode(self.info))
 
     def publish_status(self) -> None:
@@ -226,7 +226,7 @@ class Session:
         return FetchClock(self.recorder.ring, loader, -1)
 
     def discard(self) -> None:
-        """Remove the session's files, which nobody will read."""
+        """Remove the session's files, because no streamer will read them."""
         release_stacks(self.stack_signal)
         self.recorder.ring.close()
         for ending in ("ring", "json", "stack"):
@@ -237,11 +237,11 @@ class Session:
 
     @staticmethod
     def failure() -> BaseException | None:
-        """Return the error that the process ends with; None if it has none."""
+        """Return the error with which the process ends; None if there is none."""
         return sys.exc_info()[1] or getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
 
     def finish(self) -> None:
-        """Publish that the process ends, and how it ends if it was given an error."""
+        """Publish that the process ends, and with which error."""
         if os.getpid() != self.pid or self._finished:
             return
         failure = self.failure()
@@ -253,9 +253,9 @@ class Session:
             text = "" if failure is None else why_failed(failure)
         if failed:
             self._failure = failure
-            found = shield(failed_sample)(failure) if failure is not None else None
-            sample, self._died_of_sample = found or (None, False)
-            with suppress(OSError):  # somebody removed the folder; what matters is that this process can end
+            failed_read = shield(failed_sample)(failure) if failure is not None else None
+            sample, self._died_of_sample = failed_read or (None, False)
+            with suppress(OSError):  # even if the folder was removed, this process must be able to end
                 self.change(state="crashed", exit=text, failed=sample)
             for loader, worker, note in left_behind(self.folder, self.pid):
                 name = next((info.name for info in self.info.loaders if info.loader == loader), "a loader")
@@ -267,16 +267,16 @@ class Session:
         keep_streamer(self.settings, self.run, self.watched_ns)
 
     def say_closing(self) -> None:
-        """Print the run's last lines: rank 0 does, and any rank that an error ended."""
+        """Print the run's last lines on rank 0, and on any rank that an error ended."""
         if self.pid != os.getpid() or not self.info.has_stderr or (self.info.rank and not self._failure):
             return
         took_s, steps = max(0.0, (wall_ns() - self.info.started_ns) / 1e9), self.recorder.steps
-        who = f" on rank {self.info.rank}" if self.info.world_size > 1 else ""
+        on_rank = f" on rank {self.info.rank}" if self.info.world_size > 1 else ""
         sample = "" if self.info.failed is None else told(self.info.failed)
         ended = (
             None
             if self._failure is None
-            else how_ended(self._failure, steps, who, sample, of_sample=self._died_of_sample)
+            else how_ended(self._failure, steps, on_rank, sample, of_sample=self._died_of_sample)
         )
         say_closing(self.folder, self.run.name, steps, took_s, ended)
 
@@ -302,10 +302,10 @@ def open_session(
 ) -> Session | None:
     """Return the session of this process; if there is none, open one and start a streamer.
 
-    None, with one line on stderr, when its files cannot be made: training goes on unwatched.
+    If its files cannot be created, return None and print one line on stderr: training continues unwatched.
 
     Raises:
-        ConfigError: ``run`` names no run, or another one than the run that is already open.
+        ConfigError: ``run`` is no run name, or names another run than the open one.
     """
     global _session
     if _session is not None:
@@ -327,7 +327,8 @@ def open_session(
         place = Path(error.filename or settings.rings_dir)
         place = settings.rings_dir if place.parent.parent == settings.rings_dir else place
         say_once(
-            f"cannot write to {place} ({error.strerror}); training goes on unwatched. {_way_out(settings, error)}"
+            f"cannot write to {place} ({error.strerror}); training goes on unwatched."
+            f" {_way_out(settings, error)}"
         )
         return None
     if settings.substitute:
@@ -335,7 +336,7 @@ def open_session(
     try:
         start_streamer(settings, name.run_id, name.name)
     except OSError as error:
-        session.discard()  # nobody would read its ring in shared memory
+        session.discard()  # without a streamer nobody reads the ring
         say_once(
             f"cannot start the streamer ({error}); training goes on unwatched."
             " Set LOADERWATCH_DIR to a writable directory"
@@ -353,33 +354,34 @@ def open_session(
 
 
 def _way_out(settings: Settings, error: OSError) -> str:
-    """Return what helps a process that cannot make its files. They lie in /dev/shm wherever LOADERWATCH_DIR is."""
+    """Return advice for a failed creation of files. Rings stay in /dev/shm whatever LOADERWATCH_DIR is."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT) and settings.rings_dir.is_relative_to(SHM):
         return (
-            f"Free some space in {SHM}, or give the container more: docker run --shm-size=8g or --ipc=host, in Kubernetes an emptyDir"
-            f" with medium: Memory on {SHM}"
+            f"Free some space in {SHM}, or give the container more: docker run --shm-size=8g or --ipc=host,"
+            f" in Kubernetes an emptyDir with medium: Memory on {SHM}"
         )
     return "Free some space there, or set LOADERWATCH_DIR to a writable directory"
 
 
 def _check_same(session: Session, settings: Settings, run: str | None) -> None:
-    """Refuse another run than the one that is open. If `loaderwatch run` opened it, the script is not to blame: only say so."""
-    other = run is not None and find_run(run).run_id != session.run.run_id
-    if other and not session.unasked:
+    """Raise if ``run`` is not the open run. If `loaderwatch run` opened that run, only print a line."""
+    is_other_run = run is not None and find_run(run).run_id != session.run.run_id
+    if is_other_run and not session.unasked:
         raise ConfigError(f"run is {run!r}, but this process already records run {session.run.run_id!r}")
-    if other:
+    if is_other_run:
         say_once(
-            f"this rank is recorded as {session.run.run_id!r} since it began, not as {run!r}; use --name {run}"
+            f"this rank is recorded as {session.run.run_id!r} since it began, not as {run!r};"
+            f" use --name {run}"
         )
     if session.unasked and settings.server != session.settings.server:
         say_once(
-            f"this rank has sent to {session.settings.server or 'the server of this machine'} since it began, not to"
-            f" {settings.server}; set LOADERWATCH_SERVER={settings.server}"
+            f"this rank has sent to {session.settings.server or 'the server of this machine'} since it began,"
+            f" not to {settings.server}; set LOADERWATCH_SERVER={settings.server}"
         )
 
 
 def close_session() -> None:
-    """Take every hook out and end the session; for tests, and after a fork."""
+    """Remove every hook and end the session; for tests, and after a fork."""
     global _session
     session, _session = _session, None
     if session is None:
@@ -398,7 +400,7 @@ def _register_exit() -> None:
         return
     _exit_registered = True
     atexit.register(_exit)
-    # What is registered with atexit runs only after Python has waited for its threads, and that may take for ever.
+    # Functions of atexit run only after Python has joined its threads, and that may take forever.
     register_before = getattr(threading, "_register_atexit", None)
     if register_before is not None:
         with suppress(RuntimeError):  # Python is about to end

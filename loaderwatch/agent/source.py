@@ -1,4 +1,4 @@
-"""The script's own source: which files and stack frames belong to it, not to libraries, and what its text contains."""
+"""The script's own source: which files and stack frames belong to the script, and what its text contains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final
 from loaderwatch.core.facts import Call
 
 PASSING: Final = ("tqdm", "rich", "alive_progress", "fastprogress")
-"""Packages that only pass an iteration on, so that the script counts as the one that iterates."""
+"""Packages that only forward an iteration: the script around them counts as the code that iterates."""
 MOST_BYTES: Final = 2_000_000  # of one file
 MOST_CALLS: Final = 64
 _ELSEWHERE: Final = (
@@ -26,7 +26,7 @@ _ELSEWHERE: Final = (
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether a frame belongs to loaderwatch, torch, or what runs the script."""
+    """Whether a frame belongs to loaderwatch, torch or the code that runs the script."""
     module = str(frame.f_globals.get("__name__", ""))
     return module.startswith(("loaderwatch.", "torch.", "runpy")) or frame.f_code.co_filename.startswith(
         "<frozen"
@@ -34,7 +34,7 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def frames_outside(thread: int | None = None) -> Iterator[FrameType]:
-    """The frames of the script and of libraries, the innermost first; of this thread, or of the one with that identifier."""
+    """The stack frames of the script and of libraries, innermost first; ``thread`` None: of this thread."""
     frame = sys._getframe(1) if thread is None else sys._current_frames().get(thread)
     while frame is not None:
         if not is_ours(frame):
@@ -44,7 +44,7 @@ def frames_outside(thread: int | None = None) -> Iterator[FrameType]:
 
 @functools.lru_cache(1024)
 def is_script(file: str) -> bool:
-    """Whether a file is somebody's own code: neither installed nor a part of Python."""
+    """Whether a file is the user's own code: neither installed nor part of Python."""
     parts = Path(file).parts
     return (
         not {"site-packages", "dist-packages"} & set(parts)
@@ -54,12 +54,12 @@ def is_script(file: str) -> bool:
 
 
 def calls_outside(thread: int | None = None, *, columns: bool = False) -> list[Call]:
-    """The calls that led here, or to where another thread is, from the script's outermost one on, outermost first, at most ``MOST_CALLS``.
+    """The calls on a thread's stack from the script's outermost call on, outermost first.
 
-    ``columns``: with the column of each where Python tells it.
+    There are at most ``MOST_CALLS``. ``columns`` adds the column of each call where Python knows it.
 
-    What runs the script (a notebook's kernel, a job's worker, pytest) has loops of its own, which do not train. Without a frame
-    of a script, a framework's own command runs, and all of its calls count.
+    The code that runs the script (a notebook's kernel, a job's worker, pytest) has loops of its own that do
+    not train. If no frame belongs to a script, a framework's own command runs and all of its calls count.
     """
     frames = [
         frame for frame in frames_outside(thread) if not frame.f_code.co_filename.startswith(_ELSEWHERE)
@@ -78,23 +78,25 @@ def calls_outside(thread: int | None = None, *, columns: bool = False) -> list[C
 
 
 def _column(frame: FrameType) -> int | None:
-    """Return at which column the call begins that a frame is in; None before Python 3.11."""
+    """Return the column at which a frame's current call begins; None before Python 3.11."""
     positions = getattr(frame.f_code, "co_positions", None)
     if positions is None:
         return None
-    at = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
-    return None if at is None or at[0] != frame.f_lineno else at[2]
+    position = next(itertools.islice(positions(), frame.f_lasti // 2, None), None)
+    return None if position is None or position[0] != frame.f_lineno else position[2]
 
 
 def line_outside() -> str | None:
-    """Return file and line of the script's innermost frame; a library's where no script is on the stack."""
+    """Return file and line of the script's innermost frame; of a library's if no script is on the stack."""
     frames = list(frames_outside())
-    frame = next((one for one in frames if is_script(one.f_code.co_filename)), frames[0] if frames else None)
+    frame = next(
+        (script for script in frames if is_script(script.f_code.co_filename)), frames[0] if frames else None
+    )
     return None if frame is None else f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
 
 
 def iterates_itself() -> bool:
-    """Whether the script's own code, not a framework's, iterates now."""
+    """Whether the script's own code iterates now, not a framework's."""
     for frame in frames_outside():
         if is_script(frame.f_code.co_filename):
             return True
@@ -104,7 +106,7 @@ def iterates_itself() -> bool:
 
 
 def source_names(script: str, word: str) -> bool:
-    """Whether the script, or a module of its own that is loaded, contains a word."""
+    """Whether the script or one of its own loaded modules contains a word."""
     files = {script, *(str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values()))}
     return any(word in _text(file) for file in files if is_script(file))
 

@@ -1,1 +1,1 @@
-"""The part of ``loaderwatch doctor`` in the script's process: it runs the script up to its first batch and reads samples."""
+"""``loaderwatch doctor`` in the script's process: runs the script up to its first batch and reads samples."""

@@ -1,4 +1,4 @@
-"""Inspection of a script for ``loaderwatch doctor``: it runs to its first training batch and reports its loaders."""
+"""Inspects a script for ``loaderwatch doctor``: reports its loaders before its first training batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from loaderwatch.core.files import write_atomically
 
 MOST_LOADERS: Final = 32
 UNLEASHED_S: Final = 60.0
-"""How long a process that the script started waits to be killed: by then the doctor has its report, or is dead."""
+"""How long a process of the script waits to be killed, in s: by then the doctor has its report or is dead."""
 
 
 class Inspection:
@@ -46,10 +46,11 @@ class Inspection:
         leash: int | None,
         tuner: Callable[[Any, str | None], Tuning] | None = None,
     ) -> None:
-        """Make an inspection that writes its report to ``folder``; ``leash`` is a file that ends when the doctor is gone.
+        """Make an inspection that writes its report to ``folder``.
 
-        A process that the script started has no leash. ``tuner`` tries settings of the training loader, which is given
-        with the line that made it, in place of reading a few samples of every loader.
+        ``leash`` is a file that ends when the doctor is gone. A process that the script started has no leash.
+        If there is a ``tuner``, it tries settings of the training loader, and no samples are read. It
+        receives the loader and the line that made it.
         """
         self._script = script
         self._folder = folder
@@ -61,7 +62,7 @@ class Inspection:
         self._reported = False
 
     def install(self) -> None:
-        """Hook into DataLoader."""
+        """Install the hooks on DataLoader."""
         own_init, own_iter = DataLoader.__init__, DataLoader.__iter__
         own_begin = dataloader._BaseDataLoaderIter.__init__
         inspection = self
@@ -79,7 +80,7 @@ class Inspection:
             return own_iter(self)
 
         def begin(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-            inspection.begins(loader)  # reached by subclasses with an __iter__ of their own, too
+            inspection.begins(loader)  # also for subclasses with their own __iter__
             own_begin(self, loader, *args, **kwargs)
 
         DataLoader.__init__ = __init__  # type: ignore[method-assign]
@@ -88,7 +89,7 @@ class Inspection:
         register_optimizer_step_pre_hook(self.steps)
 
     def _is_here(self) -> bool:
-        """Whether this is the script or a rank that it forked, not a worker or the child that reads samples."""
+        """Whether this is the script or a forked rank, not a worker or the child that reads samples."""
         return get_worker_info() is None and not self._reported
 
     def made(self, loader: Any) -> None:
@@ -103,7 +104,7 @@ class Inspection:
             self._leave(ScriptReport(process=self._process([]), refusal=text, refused_line=line_outside()))
 
     def begins(self, loader: Any) -> None:
-        """Report when a training loader is about to be iterated: then all loaders are known."""
+        """Write the report if a training loader is about to be iterated: then all loaders are known."""
         if not self._is_here():
             return
         if all(ref() is not loader for ref, _ in self._loaders):
@@ -114,7 +115,7 @@ class Inspection:
         self._leave(self._look_at(loader))
 
     def steps(self, *_: Any) -> None:
-        """Report when an optimizer is about to step: then the loader that was passed over trains, whatever its name."""
+        """Write the report if an optimizer is about to step: the skipped loader trains, whatever its name."""
         if self._passed_over is not None and self._is_here():
             self._leave(self._look_at(self._passed_over))
 
@@ -181,7 +182,7 @@ class Inspection:
         write_atomically(self._folder / f"{report.process.rank}.json", msgspec.json.encode(report))
 
     def _leave(self, report: ScriptReport) -> NoReturn:
-        """Write the report and end the process: the training must not begin, even if the script catches exceptions."""
+        """Write the report and end the process, so that training does not begin even after an ``except``."""
         self._write(report)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -25,14 +25,14 @@ from loaderwatch.core.facts import LoaderProbe
 from loaderwatch.core.wire import decode_json
 
 READ_S: Final = 2.0
-"""How many seconds samples are read for, which is enough for a batch of ordinary images."""
+"""How long samples are read, in s: enough for a batch of ordinary images."""
 GIVE_UP_S: Final = 20.0
-"""How many seconds one sample, or the pickling of the dataset, may take before it is given up."""
+"""The limit for reading the samples and pickling the dataset together, in s."""
 MOST_SAMPLES: Final = 256
 
 
 def probe_loader(loader: Any, number: int, batch: int, start_method: str | None) -> LoaderProbe:
-    """Read and collate samples of the loader's first batch in a child; pickle the dataset if workers will need that."""
+    """Read and collate samples of the first batch in a child; pickle the dataset if workers need that."""
     receive, send = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -77,7 +77,7 @@ def _probe(loader: Any, number: int, batch: int, start_method: str | None) -> Lo
         probe = _pickled(probe, loader)
     try:
         return _read(probe, loader)
-    except Exception as error:  # noqa: BLE001 - what the user's dataset raises is the answer
+    except Exception as error:  # noqa: BLE001 - any error of the user's dataset is the answer
         return msgspec.structs.replace(probe, error=_one_line(error))
 
 
@@ -95,7 +95,7 @@ def _pickled(probe: LoaderProbe, loader: Any) -> LoaderProbe:
 def _pickle_error(value: Any, sink: io.RawIOBase) -> str | None:
     try:
         ForkingPickler(sink).dump(value)
-    except Exception as error:  # noqa: BLE001 - objects raise what they like when they are pickled
+    except Exception as error:  # noqa: BLE001 - objects may raise anything when they are pickled
         return _one_line(error)
     return None
 
@@ -103,13 +103,13 @@ def _pickle_error(value: Any, sink: io.RawIOBase) -> str | None:
 def _culprit(name: str, value: Any, error: str) -> str:
     """Name the attribute of an object that cannot be pickled, with its error."""
     for attribute, inner in list(getattr(value, "__dict__", {}).items()):
-        if (said := _pickle_error(inner, _Counter())) is not None:
-            return f"{name}.{attribute}: {said}"
+        if (inner_error := _pickle_error(inner, _Counter())) is not None:
+            return f"{name}.{attribute}: {inner_error}"
     return f"{name}: {error}"
 
 
 class _Counter(io.RawIOBase):
-    """Counts the bytes that are written to it."""
+    """A file that only counts the written bytes."""
 
     size = 0
 
@@ -119,7 +119,7 @@ class _Counter(io.RawIOBase):
 
 
 def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
-    before = _threads()  # pickling tensors starts one that serves their descriptors; no worker has it
+    threads_before = _threads()  # includes the thread that pickling tensors starts; no worker has it
     if loader.num_workers:
         _become_worker(loader)
     source = _samples(loader, max(1, probe.batch))
@@ -146,10 +146,10 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
     return msgspec.structs.replace(
         probe,
         samples=len(samples),
-        wall_s=max(main_cpu_s, wall_s - waited_s),  # what else this machine did is no cost of the loader
+        wall_s=max(main_cpu_s, wall_s - waited_s),  # waiting for a CPU is no cost of the loader
         cpu_s=cpu_s,
         main_cpu_s=main_cpu_s,
-        threads=max(threads, _threads()) - before + 1,
+        threads=max(threads, _threads()) - threads_before + 1,
         bytes=sum(t.numel() * t.element_size() for t in tensors) + sum(int(a.nbytes) for a in arrays),
         read_bytes=None if read_before is None or read_after is None else read_after - read_before,
         tensors=len(tensors),
@@ -159,7 +159,7 @@ def _read(probe: LoaderProbe, loader: Any) -> LoaderProbe:
 
 
 def _warm_up(loader: Any, sample: Any) -> None:
-    """Pay for what the first read and the first collation import, open and start once."""
+    """Collate once, so that what only the first collation imports, opens and starts is not measured."""
     with contextlib.suppress(Exception):  # some collations need more than one sample
         _collated(loader, [sample])
 
@@ -213,7 +213,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _cpu_wait_s() -> float:
-    """Return how long the main thread was able to run and had no CPU (Documentation/scheduler/sched-stats.rst of Linux)."""
+    """Return how long the main thread was ready without a CPU (Documentation/scheduler/sched-stats.rst)."""
     try:
         return int(Path("/proc/self/schedstat").read_text("ascii").split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -221,7 +221,7 @@ def _cpu_wait_s() -> float:
 
 
 def _read_chars() -> int | None:
-    """Return the bytes that this process has read by any read(2), from the page cache and sockets as well (proc_pid_io(5)); None if not known."""
+    """Return the bytes of all read(2) calls, also from page cache and sockets (proc_pid_io(5)), or None."""
     try:
         return int(Path("/proc/self/io").read_text("ascii").split()[1])
     except (OSError, ValueError, IndexError):

@@ -1,14 +1,15 @@
-"""The hot path: what every batch and every step of the model touches.
+"""The hot path: the code that runs in every batch and every step of the model.
 
-It holds ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, and the clocks that these and the hooks on the model
-write to: that of the phases, that of samples, and that of the device; also what times the garbage collector. ``_hot.c`` is compiled when loaderwatch is installed. The
-modules here do the same in Python: they explain both, and take the place of ``_hot.c`` where there was no compiler.
+It holds ``__next__`` of a watched iterator, ``fetch`` of a watched fetcher, the timer of the garbage
+collector, and three clocks: for phases, samples and the device.
 
-After a step of the user's model nothing of ours is in the processor's caches, so every function that is called and every object
-that is touched costs several times what it costs in a loop of its own. The usual case (training thread, nothing nested)
-therefore takes two clock readings, one record of the step that ended, and five words of the open span. Totals that can be
-computed later are left to ``Epoch.settle`` and to the reader of the ring; unusual cases go through ``Epoch.request`` and
-``Epoch.deliver``.
+The file ``_hot.c`` is compiled when loaderwatch is installed. The modules here do the same in Python. They
+explain ``_hot.c`` and replace it where there was no compiler.
+
+After a step of the user's model, the processor's caches hold none of our code or data. Each function call and
+each object then costs several times as much as in a tight loop. The usual case (training thread, nothing
+nested) therefore reads two clocks and writes one record of the ended step and five words of the open span.
+Totals are left to ``Epoch.settle`` and the ring's reader, unusual cases to ``Epoch.request`` and ``deliver``.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ if not variables.PLAIN.read():
     except ImportError:
         pass
     else:
-        # A library left by an older checkout has another layout of the ring or other names; then it is not used.
+        # A library of an older checkout may have another ring layout or other names: do not use it.
         if (
             _hot.LAYOUT == LAYOUT
             and vars(in_python).keys() <= {*dir(_hot)}
@@ -57,10 +58,10 @@ if not variables.PLAIN.read():
             _chosen = _hot
 
 guard_stacks: Final[Callable[[int, int, bytes], None] | None] = _chosen.guard_stacks
-"""Takes the handler of a signal from ``faulthandler``: signal, descriptor and path of its file. None where nothing was compiled.
+"""Replaces ``faulthandler``'s handler. Arguments: signal, descriptor, path of the file. None if not compiled.
 
-A dump that reads a frame which another thread is leaving starts again instead of ending the process. If another file has the descriptor's
-number by then, nothing is written to it."""
+If a dump reads a frame that another thread is just leaving, the dump restarts instead of crashing the
+process. If the descriptor's number belongs to another file by then, nothing is written to that file."""
 guard_last_stack: Final[Callable[[int, int], None] | None] = _chosen.guard_last_stack
 """The same for a signal that writes one stack and ends the process (signal, descriptor)."""
 
@@ -98,12 +99,12 @@ __all__ = [
 
 
 def timed_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make a ``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``."""
+    """Make a ``__next__`` that reports calls of the iterator's own one to the epoch in ``_loaderwatch``."""
     return _chosen.timed_next(call, _caught, _failed)  # type: ignore[no-any-return]
 
 
 def timed_fetch(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a ``fetch`` that tells the clock in ``self._loaderwatch`` about each call of the fetcher's own ``fetch``."""
+    """Make a ``fetch`` that reports each call of the fetcher's own one to the clock in ``_loaderwatch``."""
     return _chosen.timed_fetch(call, guard, _swallowed)  # type: ignore[no-any-return]
 
 
@@ -113,7 +114,7 @@ def nexts_on_the_stack() -> int:
 
 
 def _failed(epoch: Any, error: BaseException) -> None:
-    """Note what the iterator's own ``__next__`` raised, which may be StopIteration."""
+    """Note the error of the iterator's own ``__next__``, which may be StopIteration."""
     try:
         epoch.fail(error)
         leave_out_ours(error)
@@ -122,10 +123,10 @@ def _failed(epoch: Any, error: BaseException) -> None:
 
 
 def _caught(epoch: Any, error: BaseException) -> None:
-    """Hand a fault in our part of ``__next__`` to the guard. An interrupt must reach training, and ends the open wait.
+    """Pass a fault in our part of ``__next__`` to the guard; an interrupt ends the wait and reaches training.
 
     Raises:
-        BaseException: a signal handler raised it in the middle of our lines.
+        BaseException: a signal handler raised it while our code ran.
     """
     try:
         if not isinstance(error, Exception):
@@ -137,10 +138,10 @@ def _caught(epoch: Any, error: BaseException) -> None:
 
 
 def _swallowed(clock: Any, error: BaseException) -> None:
-    """Hand a fault in our part of a fetch to the guard.
+    """Pass a fault in our part of a fetch to the guard.
 
     Raises:
-        BaseException: a signal handler raised it in the middle of our lines.
+        BaseException: a signal handler raised it while our code ran.
     """
     if not isinstance(error, Exception):
         raise error

@@ -1,12 +1,13 @@
-/* The hot path, compiled: the same as the Python beside it, which says what it is for and is used where this could not be built.
+/* The hot path, compiled. The Python modules beside this file do the same and explain it. They replace this
+   file where it could not be compiled.
 
-   Nothing here holds on to what it is handed, but for the fields of its types. Memory of the ring is written only through
-   a buffer that is held (its owner cannot unmap it meanwhile) and whose size was checked. Errors are Python's own: the callers
-   hand them to the guard.
+   Arguments are not kept, except in the fields of the types. The ring's memory is written only through a held
+   buffer with a checked size; its owner cannot unmap it meanwhile. Errors are Python exceptions: the callers
+   pass them to the guard.
 
-   Whatever is called may run any Python code, which may change the object at hand, and lets other threads run: what is called
-   is held until it returns, and fields are looked at anew after it. A field is NULL before __init__, and once it was deleted
-   or garbage collection has cleared it. */
+   Every call may run any Python code. That code may change the current object and let other threads run. So a
+   called object is held until the call returns, and fields are read again afterwards. A field is NULL before
+   __init__, after its deletion, and after garbage collection has cleared it. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -31,7 +32,7 @@
 #error "needs the interpreter lock"
 #endif
 
-#include "_layout.h" /* made of hot/layout.py as this is compiled: words, places of a record's fields, and LAYOUT for all of it */
+#include "_layout.h" /* made from hot/layout.py at compile time: words, places of record fields, and LAYOUT */
 #define UNKNOWN INT64_MIN
 
 static PyObject *s_task_info, *s_tasks_outstanding, *s_rcvd_idx, *s_request, *s_deliver, *s_is_cpu,
@@ -48,7 +49,7 @@ static int64_t now_by(clockid_t clock) {
 #define MONOTONIC() now_by(CLOCK_MONOTONIC)
 #define THREAD_CPU() now_by(CLOCK_THREAD_CPUTIME_ID)
 
-/* Without an argument if that is NULL. */
+/* Calls without an argument if `argument` is NULL. */
 static PyObject *call(PyObject *field, PyObject *argument) {
     PyObject *answer;
     if (field == NULL) {
@@ -61,7 +62,7 @@ static PyObject *call(PyObject *field, PyObject *argument) {
     return answer;
 }
 
-/* An attribute, or an item that was borrowed, as a number; -1 with an error set if it is none. */
+/* Reads an attribute or a borrowed item as a number; -1 with an error set if it is not a number. */
 
 static int number_of(PyObject *value, int64_t *number) {
     if (value == NULL)
@@ -78,7 +79,7 @@ static int number_and_release(PyObject *value, int64_t *number) {
 
 /* ---- the memory of a ring */
 
-/* `view` holds it (view.obj is NULL while there is none), `ring` is where it lies. */
+/* `view` holds the memory (view.obj is NULL while there is none); `ring` is its address. */
 
 static void memory_drop(Py_buffer *view, char **ring) {
     *ring = NULL;
@@ -108,14 +109,14 @@ static int memory_set(Py_buffer *view, char **ring, PyObject *value) {
 
 static PyObject *memory_get(const Py_buffer *view) { return Py_NewRef(view->obj != NULL ? view->obj : Py_None); }
 
-/* A word of the open span, which another process reads at any moment: whole, and not before what was stored earlier. */
+/* Stores a word of the open span atomically, after all earlier stores: another process reads at any time. */
 static inline void show(char *ring, int word, int64_t value) {
     __atomic_store_n((int64_t *)(ring + WORDS_AT) + word, value, __ATOMIC_RELEASE);
 }
 
 /* ---- PhaseClock: the phases of a step */
 
-typedef struct { /* what every step touches lies together */
+typedef struct { /* fields of every step are adjacent */
     PyObject_HEAD
     char *ring;
     PyObject *tensor, *is_grad_enabled, *queue_callback, *backward_over;
@@ -134,7 +135,7 @@ typedef struct {
 static void clock_take(Clock *self, Taken *taken, int64_t now) {
     int known = self->has_model && self->saw_forward;
     if (self->parameter_tells && self->until_look && self->forward_ns && !self->backward_ns)
-        self->parameter_tells = 0, self->blind_backward = 1; /* it had no part in this step */
+        self->parameter_tells = 0, self->blind_backward = 1; /* the parameter got no gradient this time */
     taken->h2d = self->h2d_ns;
     taken->forward = known ? self->forward_ns : UNKNOWN;
     taken->backward = known && !self->blind_backward ? self->backward_ns : UNKNOWN;
@@ -143,7 +144,7 @@ static void clock_take(Clock *self, Taken *taken, int64_t now) {
     taken->collective = known && self->exchanges ? self->collective_ns : UNKNOWN;
     self->h2d_ns = UNKNOWN;
     self->forward_ns = self->backward_ns = self->optimizer_ns = self->optimizer_steps = self->collective_ns = 0;
-    /* what an exception in the user's code left open */
+    /* Close the phases that an exception in the user's code left open. */
     self->forward_depth = self->forward_since = self->backward_since = self->optimizer_since = 0;
     self->computed_at = 0;
     self->in_head = 0;
@@ -167,7 +168,7 @@ static inline void tell(const Clock *self, int word, int64_t value) {
         show(self->ring, word, value);
 }
 
-/* Has the autograd engine call backward_ended; -1 with an error set. */
+/* Makes the autograd engine call backward_ended; -1 with an error set. */
 static int queue(Clock *self) {
     PyObject *answer, *callback = Py_XNewRef(self->backward_over);
     answer = call(self->queue_callback, callback);
@@ -176,7 +177,7 @@ static int queue(Clock *self) {
     return answer == NULL ? -1 : 0;
 }
 
-/* The guard's seam: None after a fault of ours, unless the guard raises it (a signal handler of the user's did). */
+/* The guard's seam: None after our fault; NULL if the guard re-raises a user's signal handler's error. */
 static PyObject *swallowed(Clock *self) {
     PyObject *type, *fault, *trace, *answer;
     if (!PyErr_ExceptionMatches(PyExc_Exception))
@@ -192,7 +193,7 @@ static PyObject *swallowed(Clock *self) {
     return answer;
 }
 
-/* In a step that is looked at closely: from here on the loop launches the work of this part. None, or NULL with an error set. */
+/* In a closely observed step, notes that the loop begins to launch this part. None, or NULL with an error. */
 static PyObject *launches(Clock *self, int part) {
     PyObject *number, *answer;
     if (self->until_look)
@@ -204,7 +205,7 @@ static PyObject *launches(Clock *self, int part) {
     return answer != NULL ? answer : swallowed(self);
 }
 
-/* The outermost module is called with these positional arguments. */
+/* Notes a call of the outermost module; `inputs` are the positional arguments. */
 static PyObject *forward_begins(Clock *self, PyObject *const *inputs, Py_ssize_t count) {
     PyObject *answer, *all;
     int64_t now;
@@ -279,7 +280,7 @@ static PyObject *clock_forward_ended(Clock *self, PyObject *const *args, Py_ssiz
 
 static PyObject *clock_gradient_came(Clock *self, PyObject *const *args, Py_ssize_t count) {
     int64_t now;
-    (void)args, (void)count; /* whatever the engine hands to a hook */
+    (void)args, (void)count; /* the engine's arguments of a hook */
     if (self->backward_since)
         Py_RETURN_NONE;
     if (queue(self) < 0)
@@ -297,7 +298,7 @@ static PyObject *clock_parameter_came(Clock *self, PyObject *const *args, Py_ssi
     if (self->backward_since) {
         if (self->in_head) {
             head = MONOTONIC() - self->backward_since;
-            self->parameter_tells = self->last_head_ns != INT64_MAX; /* the first is that of a first step */
+            self->parameter_tells = self->last_head_ns != INT64_MAX; /* not the head of the first step */
             self->head_ns = head < self->last_head_ns ? head : self->last_head_ns;
             self->last_head_ns = head;
             self->in_head = 0;
@@ -320,7 +321,7 @@ static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
     if (self->exchanges) {
         if (!self->computed_at) {
             self->computed_at = now;
-            /* Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks. */
+            /* Callbacks run in order: this one runs after DDP's, which waits for other ranks' gradients. */
             if (queue(self) < 0)
                 return swallowed(self);
             return launches(self, OTHER_PART);
@@ -332,7 +333,7 @@ static PyObject *clock_backward_ended(Clock *self, PyObject *unused) {
     self->backward_since = 0;
     self->in_head = 0;
     if (self->optimizer_since && self->optimizer_since < self->model_ended_at)
-        self->model_ns_before -= since - self->model_ended_at; /* the closure's: the loss, between the passes */
+        self->model_ns_before -= since - self->model_ended_at; /* the closure's loss, between the passes */
     self->model_ended_at = now;
     tell(self, BACKWARD_WORD, UNKNOWN);
     if (self->exchanges)
@@ -350,12 +351,12 @@ static PyObject *clock_optimizer_began(Clock *self, PyObject *const *args, Py_ss
     return launches(self, OPTIMIZER_PART);
 }
 
-/* Whether one began before. */
+/* Ends an optimizer step; returns whether one was open. */
 static inline int optimizer_over(Clock *self) {
     int64_t inside, since = self->optimizer_since;
     if (!since)
         return 0;
-    inside = self->forward_ns + self->backward_ns - self->model_ns_before; /* a closure's */
+    inside = self->forward_ns + self->backward_ns - self->model_ns_before; /* a closure's time in the model */
     self->optimizer_ns += MONOTONIC() - since - inside;
     self->optimizer_since = 0;
     return 1;
@@ -479,7 +480,7 @@ static PyTypeObject ClockType = {
     .tp_methods = clock_methods,
 };
 
-/* ---- TimedCall: the call of one model, and CallsOf: the calls of a class, as what its modules have in place of _call_impl */
+/* ---- TimedCall: the call of one model. CallsOf: the class attribute that gives a module its TimedCall */
 
 typedef struct {
     PyObject_HEAD
@@ -487,7 +488,7 @@ typedef struct {
     PyObject *clock, *model, *before; /* model: a weak reference */
 } Call;
 
-/* A pass through the model that ended with an exception, which the user's code may catch. */
+/* Notes that a forward pass raised. The user's code may catch the exception. */
 static void forward_fails(Clock *self) {
     if (self->forward_depth > 0 && --self->forward_depth == 0)
         self->forward_since = 0;
@@ -578,10 +579,10 @@ static PyTypeObject CallType = {
     .tp_members = call_members,
 };
 
-/* A property, whose fields no header tells: ours lies behind them, a tuple of TimedCall. */
+/* Our field, a tuple of TimedCall, lies behind the fields of `property`, which no header declares. */
 static PyObject **calls_of(PyObject *self) { return (PyObject **)((char *)self + PyProperty_Type.tp_basicsize); }
 
-/* What Module.compile has set on a module itself goes first. A new reference, or NULL. */
+/* The value that Module.compile has set on the module takes precedence. A new reference, or NULL. */
 static PyObject *set_on(PyObject *module) {
     PyObject *found = NULL, *fields = PyObject_GenericGetDict(module, NULL);
     if (fields == NULL)
@@ -589,12 +590,12 @@ static PyObject *set_on(PyObject *module) {
     else
         found = Py_XNewRef(PyDict_GetItemWithError(fields, s_compiled_call_impl));
     Py_XDECREF(fields);
-    if (found == Py_None) /* as some code undoes a Module.compile */
+    if (found == Py_None) /* some code undoes Module.compile in this way */
         Py_CLEAR(found);
     return found;
 }
 
-/* Whether Module.__call__ asks. To everybody else a watched model is as any other. */
+/* Whether Module.__call__ reads the attribute. For other code a watched model looks like any other. */
 static int is_called(void) {
     PyFrameObject *frame = PyEval_GetFrame(); /* borrowed */
     PyCodeObject *code = frame == NULL ? NULL : PyFrame_GetCode(frame);
@@ -651,7 +652,7 @@ static int calls_clear(PyObject *self) {
 static void calls_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     Py_CLEAR(*calls_of(self));
-    PyObject_GC_Track(self); /* the base takes it off again */
+    PyObject_GC_Track(self); /* the base class untracks it again */
     PyProperty_Type.tp_dealloc(self);
 }
 
@@ -690,21 +691,22 @@ static PyTypeObject CallsType = {
 #define LONGEST_MS 1e9 /* eleven days: sums of thousands of such times still fit into a number */
 
 typedef struct { /* the events of one batch */
-    PyObject *requested, *delivered, *left, *marks; /* left: the next request; marks: pairs of part and event */
+    PyObject *requested, *delivered, *left, *marks; /* left: next request; marks: pairs of part and event */
     int64_t loader, epoch, batch, request_ns;
-    int64_t reached_ns; /* when a query first found that the device had reached `left` */
-    double unreached_ns; /* when one last found that it had not */
+    int64_t reached_ns; /* the first query at which the device had reached `left` */
+    double unreached_ns; /* the last query at which the device had not reached `left` */
 } Timed;
 
 typedef struct {
     PyObject_HEAD
     PyObject *make_event, *is_capturing, *numbers, *writer, *parts_of, *reached;
-    Timed current; /* requested is NULL while there is none */
+    Timed current; /* requested is NULL while there is no current batch */
     Timed *pending;
-    PyObject **free; /* events to use again, the newest last */
+    PyObject **free; /* reusable events, the newest last */
     Py_ssize_t frees, room;
-    int64_t oldest, held, known, capacity, device_ns, bounded_at_ns, read_ns; /* known: of those held, the first so many are reached */
-    double least_ns, most_ns; /* of the loop's clock less the device's */
+    /* known: how many of the first `held` batches the device has reached */
+    int64_t oldest, held, known, capacity, device_ns, bounded_at_ns, read_ns;
+    double least_ns, most_ns; /* bounds of the loop's clock minus the device's */
     char gives_up;
     char *ring;
     Py_buffer view;
@@ -728,14 +730,14 @@ static void device_drop_all(Device *self) {
     }
 }
 
-/* Whether what the callable or the method says is true; -1 with an error set. */
+/* Whether the answer of a callable or method is true; -1 with an error set. */
 static int is_true(PyObject *answer) {
     int yes = answer == NULL ? -1 : PyObject_IsTrue(answer);
     Py_XDECREF(answer);
     return yes;
 }
 
-/* A new reference to an event that has just been put on the stream. */
+/* Records an event on the stream; returns a new reference. */
 static PyObject *device_record(Device *self) {
     PyObject *answer, *event = self->frees ? self->free[--self->frees] : call(self->make_event, NULL);
     if (event == NULL)
@@ -747,14 +749,14 @@ static PyObject *device_record(Device *self) {
     return event;
 }
 
-/* From one event to another, ns; -1 with an error set. */
+/* Time from one event to another in ns; -1 with an error set. */
 static int elapsed(PyObject *from, PyObject *to, int64_t *ns) {
     PyObject *answer = PyObject_CallMethodOneArg(from, s_elapsed_time, to);
     double ms = answer == NULL ? -1.0 : PyFloat_AsDouble(answer);
     Py_XDECREF(answer);
     if (ms == -1.0 && PyErr_Occurred())
         return -1;
-    if (!(ms > -LONGEST_MS && ms < LONGEST_MS)) { /* not a number, too */
+    if (!(ms > -LONGEST_MS && ms < LONGEST_MS)) { /* also true for NaN */
         PyErr_SetString(PyExc_RuntimeError, "the time between two events is out of range");
         return -1;
     }
@@ -762,7 +764,7 @@ static int elapsed(PyObject *from, PyObject *to, int64_t *ns) {
     return 0;
 }
 
-/* Takes in bounds that were seen; where they contradict the older ones by far, a clock has jumped and only they count. */
+/* Applies new bounds. If they contradict the old ones by far, a clock jumped and only the new ones count. */
 static void device_narrow(Device *self, double least, double most, int64_t now) {
     double loose = DRIFT_PPM * 1e-6 * (double)(now - self->bounded_at_ns);
     self->bounded_at_ns = now;
@@ -809,7 +811,7 @@ static int device_write(Device *self, const Timed *one, int64_t starved, int64_t
     return failed;
 }
 
-/* What the device spent on the parts of a batch, ns; UNKNOWN without marks. */
+/* The device time of a batch's parts in ns; UNKNOWN without marks. */
 static int device_parts(Device *self, const Timed *one, int64_t *parts) {
     PyObject *told, *function;
     int place, failed = 0;
@@ -835,7 +837,7 @@ static int device_parts(Device *self, const Timed *one, int64_t *parts) {
     return failed;
 }
 
-/* Keeps the events of a batch, `left` aside, which belongs to the next one. */
+/* Keeps a batch's events for reuse, except `left`, which belongs to the next batch. */
 static int device_reuse(Device *self, const Timed *one) {
     Py_ssize_t index, marks = one->marks == NULL ? 0 : PyList_GET_SIZE(one->marks), more = 2 + marks;
     if (self->frees + more > self->room) {
@@ -854,7 +856,7 @@ static int device_reuse(Device *self, const Timed *one) {
     return 0;
 }
 
-/* Reads the events of a batch, all of which the device has reached, and writes its record. */
+/* Reads the events of a batch and writes its record. The device must have reached them all. */
 static int device_read_one(Device *self, const Timed *one) {
     int64_t starved, step, between = 0, requested_ns, parts[PARTS];
     double least, seen;
@@ -865,7 +867,7 @@ static int device_read_one(Device *self, const Timed *one) {
     Py_XDECREF(reached);
     if (failed)
         return -1;
-    requested_ns = self->device_ns + between; /* beyond 0 if an epoch ended in between */
+    requested_ns = self->device_ns + between; /* `between` is above 0 if an epoch ended in between */
     self->device_ns = requested_ns + starved + step;
     least = (double)(one->request_ns - requested_ns);
     seen = one->unreached_ns - (double)self->device_ns;
@@ -875,7 +877,7 @@ static int device_read_one(Device *self, const Timed *one) {
     return device_write(self, one, starved, step, seen > 0 ? (int64_t)seen : 0, parts) < 0 ? -1 : device_reuse(self, one);
 }
 
-/* Reads the batches that the device was seen to have reached. */
+/* Reads the batches that the device has reached. */
 static int device_read(Device *self) {
     while (self->known) {
         int failed;
@@ -900,7 +902,8 @@ static int device_collect(Device *self) {
         PyObject *left = Py_NewRef(one->left);
         int same, reached = is_true(PyObject_CallMethodNoArgs(left, s_query));
         one = &self->pending[(self->oldest + place) % MAX_PENDING];
-        same = self->known == place && place < self->held && one->left == left; /* else somebody's code has read it meanwhile */
+        /* If it is not the same, other code has read this batch in the meantime. */
+        same = self->known == place && place < self->held && one->left == left;
         Py_DECREF(left);
         if (reached < 0 || !same)
             return reached < 0 ? -1 : 0;
@@ -935,7 +938,7 @@ static int device_ask(Device *self) {
         timed_drop(&before);
     } else {
         before.left = Py_NewRef(event);
-        if (self->held == MAX_PENDING) { /* the device may still reach its events, so they are not used again */
+        if (self->held == MAX_PENDING) { /* the device may still reach the oldest events: do not reuse them */
             Timed first = self->pending[self->oldest];
             self->oldest = (self->oldest + 1) % MAX_PENDING;
             self->held--;
@@ -947,13 +950,13 @@ static int device_ask(Device *self) {
     return device_collect(self);
 }
 
-/* What is asked of a device, unless it was given up before; -1 with an error set. */
+/* Calls `asked` unless the device was given up before; -1 with an error set. */
 static int device_unless_given_up(Device *self, int (*asked)(Device *)) {
     if (self->gives_up || asked(self) == 0)
         return 0;
     if (!PyErr_ExceptionMatches(PyExc_RuntimeError))
         return -1;
-    PyErr_Clear(); /* events that tell no time, or a device that is lost: its waits are the loop's from here on */
+    PyErr_Clear(); /* the device is lost or its events have no time: then only the loop's waits count */
     self->gives_up = 1;
     device_drop_all(self);
     return 0;
@@ -963,11 +966,11 @@ static int device_request(Device *self) { return device_unless_given_up(self, de
 
 static int device_deliver(Device *self, int64_t loader, int64_t epoch, int64_t batch, int64_t request_ns) {
     PyObject *event;
-    if (self->current.requested == NULL) /* there was none, or a graph was captured as the batch was asked for */
+    if (self->current.requested == NULL) /* no request was noted, or a graph was captured at the request */
         return 0;
     if ((event = device_record(self)) == NULL)
         return -1;
-    if (self->current.requested == NULL) { /* somebody's code in between */
+    if (self->current.requested == NULL) { /* other code ran in between */
         Py_DECREF(event);
         return 0;
     }
@@ -1002,7 +1005,7 @@ static PyObject *device_request_method(Device *self, PyObject *unused) {
     return device_request(self) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
-/* Not while a graph is captured: looking at events may end that. */
+/* Does nothing while a graph is captured: querying events may end the capture. */
 static int device_read_rest(Device *self) {
     int capturing = self->known ? is_true(call(self->is_capturing, NULL)) : 1;
     return capturing ? (capturing < 0 ? -1 : 0) : device_read(self);
@@ -1135,7 +1138,7 @@ typedef struct {
     Py_buffer view;
 } Pass;
 
-/* What the iterator's own reader says. */
+/* Reads the iterator's state with its own reader. */
 static int ask_reader(Pass *self, PyObject *iterator) {
     int failed = -1;
     PyObject *seen = call(self->read, iterator);
@@ -1150,7 +1153,7 @@ static int ask_reader(Pass *self, PyObject *iterator) {
     return failed;
 }
 
-/* The worker of the task that comes next. */
+/* The worker of the next task. */
 static int look_at_task(PyObject *tasks, PyObject *index, int64_t *worker) {
     PyObject *task = PyDict_GetItemWithError(tasks, index); /* borrowed */
     if (task == NULL || !PyTuple_Check(task) || PyTuple_GET_SIZE(task) == 0) {
@@ -1161,7 +1164,7 @@ static int look_at_task(PyObject *tasks, PyObject *index, int64_t *worker) {
     return number_and_release(Py_NewRef(PyTuple_GET_ITEM(task, 0)), worker);
 }
 
-/* The usual iterator: worker processes, a map-style dataset, batches in order. */
+/* Reads the state of the usual iterator: worker processes, a map-style dataset, batches in order. */
 static int look(Pass *self, PyObject *iterator) {
     PyObject *tasks, *index;
     int64_t free, outstanding;
@@ -1196,7 +1199,7 @@ static int is_hot(const Pass *self) {
            (self->phases == Py_None || PyObject_TypeCheck(self->phases, &ClockType));
 }
 
-/* Both tell the device's clock; -1 with an error set. That of a device which is not the current one is a subclass's. */
+/* Both notify the device's clock, a subclass if the device is not the current one; -1 with an error set. */
 
 static int gpu_request(Pass *self) {
     int failed;
@@ -1289,12 +1292,12 @@ static PyObject *pass_enter(Pass *self, PyObject *iterator) {
     }
     show(self->ring, CURSOR_WORD, number);
     self->wait_since_ns = now;
-    self->delivered_ns = 0; /* before anything can fail: the step is recorded */
+    self->delivered_ns = 0; /* first, because later lines may fail and the step is already recorded */
     if (gpu_request(self) < 0)
         return NULL;
     if ((self->free == Py_None ? ask_reader(self, iterator) : look(self, iterator)) < 0)
         return NULL;
-    if (self->ring != NULL) { /* else a signal handler or another thread ran in between, and has published something */
+    if (self->ring != NULL) { /* NULL if a signal handler or another thread published something meanwhile */
         show(self->ring, BATCH_WORD, self->batch + 1);
         show(self->ring, AWAITED_WORD, self->awaited);
         show(self->ring, self->awaited != ENDING ? WAIT_WORD : TEARDOWN_WORD, now);
@@ -1423,12 +1426,12 @@ typedef struct {
     PyObject *call, *caught, *failed;
 } Next;
 
-static _Thread_local long nexts_inside; /* calls of __next__ that this thread is inside of */
+static _Thread_local long nexts_inside; /* calls of __next__ on this thread's stack */
 
-/* Hands the error that is set to `seam` with the epoch; what that raises is set then. 0: nothing. */
+/* Passes the epoch and the set error to `seam`. -1 with an error set: the seam's, or the old if `again`. */
 static int hand_over(PyObject *seam, PyObject *epoch, int again) {
     PyObject *type, *error, *trace, *answer;
-    if (seam == NULL) /* garbage collection has cleared it */
+    if (seam == NULL) /* cleared by garbage collection */
         return -1;
     PyErr_Fetch(&type, &error, &trace);
     PyErr_NormalizeException(&type, &error, &trace);
@@ -1542,14 +1545,14 @@ static PyTypeObject NextType = {
 
 static PyObject *nexts_on_the_stack(PyObject *module, PyObject *unused) { return PyLong_FromLong(nexts_inside); }
 
-/* ---- the last line of a script; of all that runs as a process ends, handlers of on_exit alone learn its exit code */
+/* ---- the last line of a script: of all exit handlers, only those of on_exit receive the exit code */
 
 #ifdef __GLIBC__
 static char last_line[1024];
 
 static void say_last_line(int status, void *unused) {
     if (status == 0 && write(STDERR_FILENO, last_line, strlen(last_line)) < 0)
-        return; /* nobody reads it */
+        return; /* nobody reads stderr */
 }
 
 static PyObject *say_after_success(PyObject *module, PyObject *text) {
@@ -1560,11 +1563,12 @@ static PyObject *say_after_success(PyObject *module, PyObject *text) {
 }
 #endif
 
-/* ---- the stacks of a process that runs on. Whoever answers a signal does not hold the interpreter's lock, and another thread may leave
-   a frame while it is read: faulthandler then reads memory that is none, which would end the process (seen after 1 to 300 dumps beside
-   a thread that talks to a socket; Python 3.10 to 3.13). Here it ends the dump, which begins anew. */
+/* ---- stacks of a running process. A signal handler does not hold the interpreter's lock, so another thread
+   may leave a frame while the handler reads it. faulthandler then reads unmapped memory, which would end the
+   process. (Seen after 1 to 300 dumps beside a thread that uses a socket; Python 3.10 to 3.13.) Here only the
+   dump ends and restarts. */
 
-#define DUMPS 20 /* of which each is torn with a probability of some percent */
+#define DUMPS 20 /* most attempts; each one fails with a probability of a few percent */
 
 #if PY_VERSION_HEX < 0x030D0000
 extern const char *_Py_DumpTracebackThreads(int fd, PyInterpreterState *interpreter, PyThreadState *current) __attribute__((weak));
@@ -1577,7 +1581,7 @@ static volatile pid_t dumping; /* the thread that writes stacks, or 0 */
 static sigjmp_buf torn_off;
 static struct sigaction of_segv, of_bus;
 
-/* A file of ours that faulthandler writes to. The script may close its descriptor and get the number for a file of its own. */
+/* Our file for faulthandler. The script may close the descriptor and get its number for a file of its own. */
 typedef struct {
     int fd;
     dev_t device;
@@ -1593,7 +1597,7 @@ static int is_kept(const Kept *file, int fd) {
     return fstat(fd, &found) == 0 && found.st_dev == file->device && found.st_ino == file->inode;
 }
 
-/* Open the file whose descriptor the script has closed; -1 where that cannot be done. */
+/* Opens our file again after the script has closed its descriptor; -1 if that fails. */
 static int open_again(const Kept *file) {
     int fd = open(file->path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || is_kept(file, fd))
@@ -1602,7 +1606,7 @@ static int open_again(const Kept *file) {
     return -1;
 }
 
-/* Put a handler in front of faulthandler's, which is the one of this signal; return whether that was done. */
+/* Puts a handler in front of faulthandler's handler of this signal; returns whether that worked. */
 static int keep(Kept *file, int number, int fd, void (*handler)(int), int without_flags) {
     struct stat found;
     struct sigaction action;
@@ -1623,10 +1627,11 @@ static pid_t this_thread(void) { return (pid_t)syscall(SYS_gettid); }
 static void torn(int number) {
     if (dumping == this_thread())
         siglongjmp(torn_off, 1);
-    sigaction(number, number == SIGBUS ? &of_bus : &of_segv, NULL); /* the user's own: it happens again at once, and is theirs */
+    /* The error is not ours. It happens again at once, and the original handler gets it. */
+    sigaction(number, number == SIGBUS ? &of_bus : &of_segv, NULL);
 }
 
-/* A process that was forked while another thread wrote has `torn` already. */
+/* `torn` may be set already: in a process that was forked while another thread wrote. */
 static void take_over(int number, struct sigaction *before) {
     struct sigaction guarded = {.sa_handler = torn}, was;
     sigemptyset(&guarded.sa_mask);
@@ -1648,12 +1653,12 @@ static void write_stacks(int number) {
         take_over(SIGBUS, &of_bus);
         end = lseek(fd, 0, SEEK_END);
         if (sigsetjmp(torn_off, 1) != 0 && DUMP_THREADS != NULL && dumps < DUMPS && ftruncate(fd, end) < 0)
-            dumps = DUMPS; /* what there is stays */
+            dumps = DUMPS; /* keep the stacks written so far */
         if (dumps++ < DUMPS) {
             if (DUMP_THREADS != NULL)
                 DUMP_THREADS(fd, NULL, NULL);
             else if (dumps == 1)
-                stacks.of_faulthandler.sa_handler(number); /* which answers no more once it was torn off */
+                stacks.of_faulthandler.sa_handler(number); /* responds only until a dump was interrupted */
         }
         sigaction(SIGSEGV, &of_segv, NULL);
         sigaction(SIGBUS, &of_bus, NULL);
@@ -1670,8 +1675,9 @@ static PyObject *guard_stacks(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "iiy", &number, &fd, &path))
         return NULL;
     strncpy(stacks.path, path, sizeof stacks.path - 1);
-    dumping = 0; /* a process that was forked while another thread wrote */
-    if (!keep(&stacks, number, fd, write_stacks, SA_ONSTACK)) /* the stack for overflows has no room for a second signal's registers */
+    dumping = 0; /* it may be set in a process that was forked while another thread wrote */
+    /* Not SA_ONSTACK: the alternate stack has no room for a second signal's registers. */
+    if (!keep(&stacks, number, fd, write_stacks, SA_ONSTACK))
         return PyErr_SetFromErrno(PyExc_OSError);
     Py_RETURN_NONE;
 }
@@ -1706,9 +1712,9 @@ static PyMethodDef functions[] = {
 
 #define MAX_INDEX ((int64_t)1 << 62)
 
-typedef struct { /* what every sample touches lies together */
+typedef struct { /* fields of every sample are adjacent */
     PyObject_HEAD
-    char *ring; /* while a fetch goes on */
+    char *ring; /* NULL while no fetch runs */
     int64_t samples, count, slow_index, slow_ns, sample_since_ns;
     int64_t worker, loader, capacity, ordinal, collate_since_ns, began_ns, began_cpu_ns, ended_ns;
     char armed;
@@ -1727,7 +1733,7 @@ typedef struct {
 typedef struct {
     PyListObject list;
     Samples *clock;
-    int64_t first, done; /* samples before this fetch; those read when it failed */
+    int64_t first, done; /* samples before this fetch; samples read before it failed */
     char counted;
 } Indices;
 
@@ -1742,7 +1748,7 @@ static int64_t name_of(PyObject *index) {
     return overflow || number >= MAX_INDEX || number <= -MAX_INDEX ? UNKNOWN : number;
 }
 
-/* The ring's memory as it is now: a forked child's writer has another. */
+/* Holds the ring's current memory: a forked child's writer has another one. */
 static int samples_hold(Samples *self) {
     PyObject *memory;
     int failed = 0;
@@ -1768,7 +1774,7 @@ static PyObject *walk_next(Walk *self) {
     int64_t now = MONOTONIC(), took = now - self->since;
     PyObject *index, *indices = self->indices;
     Samples *clock = self->clock;
-    if (indices == NULL || clock == NULL) /* garbage collection has cleared it */
+    if (indices == NULL || clock == NULL) /* cleared by garbage collection */
         return NULL;
     if (self->reading) {
         if (took > self->slow_ns) {
@@ -1786,7 +1792,7 @@ static PyObject *walk_next(Walk *self) {
     self->reading = 1;
     self->named = self->counted ? clock->samples + self->count : name_of(index);
     clock->sample_since_ns = self->since = now;
-    if (clock->ring != NULL) /* else its fetch is over */
+    if (clock->ring != NULL) /* NULL after the end of the fetch */
         show_sample(clock->ring, self->named, now);
     return index;
 }
@@ -1821,7 +1827,7 @@ static PyTypeObject WalkType = {
     .tp_iternext = (iternextfunc)walk_next,
 };
 
-/* `indices` is an iterator. */
+/* Makes a Walk over `indices`, an iterator. */
 static PyObject *walk_of(Samples *clock, PyObject *indices, int counted) {
     Walk *walk = (Walk *)PyType_GenericAlloc(&WalkType, 0);
     if (walk == NULL)
@@ -1867,7 +1873,7 @@ static void indices_dealloc(Indices *self) {
     PyList_Type.tp_dealloc((PyObject *)self);
 }
 
-/* Copies and pickles are lists. */
+/* Copies and pickles are plain lists. */
 static PyObject *indices_reduce(PyObject *self, PyObject *unused) {
     PyObject *items = PyList_GetSlice(self, 0, PyList_GET_SIZE(self));
     return items == NULL ? NULL : Py_BuildValue("(O(N))", (PyObject *)&PyList_Type, items);
@@ -1932,13 +1938,13 @@ static PyObject *begin_fetch(Samples *self, long reads, PyObject *indices) {
                  (handed = timed_indices(self, indices, reads == EACH_COUNTED)) == NULL)
             return NULL;
     }
-    if (self->ring != NULL) { /* else garbage collection ran, and somebody's finalizer ended the fetch */
+    if (self->ring != NULL) { /* NULL if garbage collection ran a finalizer that ended the fetch */
         if (index != UNKNOWN)
             show_sample(self->ring, index, now);
         if (self->worker >= 0)
             show(self->ring, FETCH_WORD, now);
     }
-    /* a system call, and nobody asks where the time of a short fetch on the training thread went */
+    /* This clock is a system call, and a short fetch on the training thread needs no explanation. */
     if (self->worker >= 0 || self->armed)
         self->began_cpu_ns = THREAD_CPU();
     return handed != NULL ? handed : Py_NewRef(indices);
@@ -1952,7 +1958,7 @@ static void begin_collate(Samples *self) {
     if (self->ring == NULL)
         return;
     if (samples_hold(self) < 0) {
-        PyErr_Clear(); /* the end of the fetch will say so */
+        PyErr_Clear(); /* the end of the fetch reports the same error */
         return;
     }
     if (self->worker >= 0) {
@@ -1962,7 +1968,7 @@ static void begin_collate(Samples *self) {
     show_sample(self->ring, UNKNOWN, UNKNOWN);
 }
 
-/* The memory is held. */
+/* Ends a fetch. The caller holds the ring's memory. */
 static void rest(Samples *self) {
     int64_t now = MONOTONIC();
     self->samples += self->count;
@@ -2151,7 +2157,7 @@ static int is_tripped(Fetch *self) {
     return tripped;
 }
 
-/* What is handed to the fetcher in place of its indices. */
+/* Begins a fetch; returns the argument that replaces the fetcher's indices. */
 static PyObject *begin_as_told(Samples *clock, PyObject *fetcher, PyObject *indices) {
     int64_t reads;
     if (number_and_release(PyObject_GetAttr(fetcher, s_reads), &reads) < 0)
@@ -2264,7 +2270,7 @@ static PyTypeObject FetchType = {
     .tp_clear = (inquiry)fetch_clear,
 };
 
-/* ---- NotedCollate: collate_fn of a watched fetcher, which is looked up right before it is called */
+/* ---- NotedCollate: collate_fn of a watched fetcher, which PyTorch reads right before it calls it */
 
 static PyObject *noted_get(PyObject *self, PyObject *fetcher, PyObject *type) {
     PyObject *clock, *function, *fields;
@@ -2272,7 +2278,7 @@ static PyObject *noted_get(PyObject *self, PyObject *fetcher, PyObject *type) {
         return Py_NewRef(self);
     if ((fields = PyObject_GenericGetDict(fetcher, NULL)) == NULL)
         return NULL;
-    clock = Py_XNewRef(PyDict_GetItemWithError(fields, s_loaderwatch)); /* that is borrowed */
+    clock = Py_XNewRef(PyDict_GetItemWithError(fields, s_loaderwatch)); /* borrowed */
     if (clock != NULL && PyObject_TypeCheck(clock, &SamplesType))
         begin_collate((Samples *)clock);
     Py_XDECREF(clock);
@@ -2303,9 +2309,9 @@ static PyTypeObject NotedType = {
     .tp_new = PyType_GenericNew,
 };
 
-/* ---- TimedCollections: an entry of gc.callbacks. Python prints and drops what such a callback raises, and a signal that came
-   during the collection has its handler run by the callback's first bytecode. So here none runs: a pause that is worth a record
-   is told by a pending call, out of which an interrupt goes on into the user's code. */
+/* ---- TimedCollections: an entry of gc.callbacks. Python prints and drops the errors of such a callback, and
+   the callback's first bytecode runs the handler of a signal that came during the collection. So no bytecode
+   runs here. A pending call reports a notable pause; an interrupt passes from there into the user's code. */
 
 typedef struct {
     PyObject_HEAD
@@ -2327,7 +2333,7 @@ static int pause_tell(void *queued) {
     Pause pause = *(Pause *)queued;
     PyObject *answer;
     PyMem_RawFree(queued);
-    if (Py_IsFinalizing()) { /* a collection as Python ends: there may be no modules any more, and nobody reads it */
+    if (Py_IsFinalizing()) { /* at Python's exit modules may be gone, and nobody reads the record */
         Py_DECREF(pause.tell);
         return 0;
     }
@@ -2356,7 +2362,7 @@ static PyObject *collections_call(Collections *self, PyObject *args, PyObject *k
     self->began = 0;
     if (began && took >= NOTABLE_PAUSE_NS && self->tell != NULL && (pause = PyMem_RawMalloc(sizeof *pause)) != NULL) {
         *pause = (Pause){Py_NewRef(self->tell), began, took, counted(info, "generation"), counted(info, "collected")};
-        if (Py_AddPendingCall(pause_tell, pause) < 0) { /* dozens wait: the main thread runs no Python at all */
+        if (Py_AddPendingCall(pause_tell, pause) < 0) { /* dozens wait: the main thread runs no Python */
             Py_DECREF(pause->tell);
             PyMem_RawFree(pause);
         }
@@ -2378,7 +2384,7 @@ static int collections_traverse(Collections *self, visitproc visit, void *arg) {
 }
 
 static int collections_clear(Collections *self) {
-    Py_XSETREF(self->tell, Py_NewRef(Py_None)); /* it may be called until it is gone */
+    Py_XSETREF(self->tell, Py_NewRef(Py_None)); /* not NULL: calls may still come until dealloc */
     return 0;
 }
 

@@ -21,16 +21,16 @@ class timed_next:
 
 def nexts_on_the_stack() -> int: ...
 def guard_stacks(number: int, fd: int, path: bytes, /) -> None:
-    """Answer a signal that ``faulthandler.register`` was called for, with what it would write, but survive what it would not.
+    """Handle a signal of ``faulthandler.register``: write the same text, but survive what would crash it.
 
-    Nothing is written to another file that has the descriptor's number by then: the file is opened again by its path.
+    The file is opened again by its path: another file that has the descriptor by then stays unchanged.
     """
 
 def guard_last_stack(number: int, fd: int, /) -> None:
-    """Keep ``faulthandler`` from writing to another file that has the descriptor's number, on a signal that ends the process."""
+    """Keep ``faulthandler`` from writing to a foreign file with the same descriptor, on a fatal signal."""
 
 def say_after_success(text: bytes, /) -> None:
-    """Write a line to stderr when this process has ended with exit code 0; not there without glibc."""
+    """Write a line to stderr when this process ends with exit code 0. Exists only with glibc."""
 
 __all__ = [
     "LAYOUT",

@@ -10,13 +10,13 @@ from loaderwatch.agent.frames import leave_out_ours
 from loaderwatch.agent.hot.phases import PhaseClock
 
 FIELD: Final = "_compiled_call_impl"
-"""Where ``Module.__call__`` looks for what to call in place of ``_call_impl``."""
+"""The attribute that ``Module.__call__`` calls instead of ``_call_impl``, if it is set."""
 ASKED_BY: Final = "_wrapped_call_impl"
-"""The function that ``Module.__call__`` is."""
+"""The name of the function behind ``Module.__call__``."""
 
 
 class TimedCall:
-    """Calls one model as PyTorch would, and tells the clock before and after.
+    """Calls one model as PyTorch would, and notes the begin and the end in the clock.
 
     Args:
         clock: the clock of the phases.
@@ -26,9 +26,9 @@ class TimedCall:
     __slots__ = ("before", "clock", "model")
 
     def __init__(self, clock: PhaseClock, model: Callable[[], Any], /) -> None:
-        self.clock: PhaseClock | None = clock  # None: it only calls
+        self.clock: PhaseClock | None = clock  # None: the call is not timed
         self.model: Final = model
-        self.before: Callable[[], object] | None = None  # to be called first
+        self.before: Callable[[], object] | None = None  # called first
 
     def __call__(self, *inputs: Any, **named: Any) -> Any:
         """Call the model."""
@@ -51,11 +51,12 @@ class TimedCall:
 
 
 class CallsOf(property):
-    """What the modules of a class have in place of their ``_call_impl``: the watched ones their ``TimedCall``, others None.
+    """The attribute ``_compiled_call_impl`` of a class: a ``TimedCall`` for watched modules, None for others.
 
-    No copy of a module can have it, whoever copies its fields; and only ``Module.__call__`` is told of it, so that to everybody else
-    a watched model is not compiled. What ``Module.compile`` has set on a module itself goes first.
-    torch.compile does not call a property's ``__get__``, but traces its getter; that of ours answers None.
+    A copy of a module never inherits the ``TimedCall``, because no field of the module holds it. Only
+    ``Module.__call__`` sees it, so the model does not look compiled to other code. A value that
+    ``Module.compile`` has set on the module takes precedence. torch.compile traces a property's getter
+    instead of calling ``__get__``; our getter returns None.
     """
 
     calls: tuple[TimedCall, ...] = ()

@@ -9,23 +9,24 @@ from loaderwatch.core.clock import monotonic_ns
 
 
 class TimedCollections:
-    """Tells the notable pauses.
+    """Reports the notable pauses.
 
-    Python prints and drops what such a callback raises. A signal that came during the collection has its handler run by the
-    callback's first bytecode, so here a Ctrl-C can be lost; ``_hot.c`` runs no bytecode, and tells a pause right afterwards.
+    Python prints and drops the errors of such a callback. The first bytecode of the callback runs the
+    handlers of signals that arrived during the collection, so a Ctrl-C can be lost here. The compiled version
+    runs no bytecode and reports the pause right afterwards.
     """
 
     def __init__(self, tell: Callable[[int, int, int, int], object]) -> None:
-        """Args: ``tell`` receives when a pause began (monotonic, ns), how long it took (ns), the generation, and what was freed."""
+        """Args: ``tell`` receives a pause's begin (monotonic ns), length (ns), generation, freed objects."""
         self._tell = tell
         self._began = 0
 
     def __call__(self, phase: str, info: Mapping[str, int]) -> None:
-        """Be called as a collection begins ("start") and as it ends."""
+        """Note the begin ("start") or the end of a collection."""
         if phase == "start":
             self._began = monotonic_ns()
             return
-        began, self._began = self._began, 0
-        took = monotonic_ns() - began
-        if began and took >= NOTABLE_PAUSE_NS:
-            self._tell(began, took, info.get("generation", -1), info.get("collected", -1))
+        began_ns, self._began = self._began, 0
+        pause_ns = monotonic_ns() - began_ns
+        if began_ns and pause_ns >= NOTABLE_PAUSE_NS:
+            self._tell(began_ns, pause_ns, info.get("generation", -1), info.get("collected", -1))

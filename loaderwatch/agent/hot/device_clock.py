@@ -1,15 +1,15 @@
-"""The device's own clock, in Python: events around each wait, which tell how long the GPU itself starved.
+"""The device's own clock, in Python: events around each data wait show how long the GPU itself starved.
 
-They are read later and never waited for. They are CUDA's, or those of another accelerator that PyTorch offers; the page's word
-for all of them is GPU.
+Events are read later and never waited for. They are CUDA's or another accelerator's (the page says GPU).
 
-An event recorded at the request completes when the GPU has finished what was queued before; one recorded at delivery
-completes at once if the GPU is idle by then. The time between the two is the GPU's own idle time for this batch.
+The event recorded at the request completes when the GPU has finished all earlier work. The event recorded at
+delivery completes at once if the GPU is idle by then. The time between the two is the GPU's idle time.
 
-The same events tell how far the loop runs ahead of the GPU, its *slack*: how long after the request the GPU reaches the event
-recorded there. That needs the GPU's clock in terms of the loop's, which nobody tells, but what is seen of events bounds.
+The same events show how far the loop runs ahead of the GPU, its *slack*: the time from the request until the
+GPU reaches the request's event. The slack needs the offset between the two clocks. No API gives the offset,
+but the queries of events give bounds for it.
 
-In the steps that are looked at closely, events at the seams of model and optimizer tell how long the GPU spent in each phase.
+In closely observed steps, events between the parts of a step show how long the GPU spent in each phase.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Event(Protocol):
         """Put the event on the current stream."""
 
     def query(self) -> bool:
-        """Whether the GPU has reached it."""
+        """Whether the GPU has reached the event."""
 
     def elapsed_time(self, end_event: Any) -> float:
         """Milliseconds from this event to another."""
@@ -52,12 +52,12 @@ class Event(Protocol):
 
 Marks = Sequence[tuple[int, Event]]
 PartsOf = Callable[[Event, Event, Marks], tuple[int, ...]]
-"""Says what the device spent on the parts of a batch, from its delivery, the next request and the marks between."""
+"""Computes the device time of a batch's parts from its delivery, the next request and the marks between."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """The events of a batch that are not read yet."""
+    """The events of a batch before they are read."""
 
     requested: Event
     delivered: Event | None = None
@@ -66,17 +66,17 @@ class Batch:
     epoch: int = UNKNOWN
     number: int = UNKNOWN
     request_ns: int = UNKNOWN
-    unreached_ns: float = -math.inf  # when a query last found that the GPU had not reached ``left``
-    reached_ns: int = UNKNOWN  # when a query first found that it had
+    unreached_ns: float = -math.inf  # the last query at which the GPU had not reached ``left``
+    reached_ns: int = UNKNOWN  # the first query at which the GPU had reached ``left``
     marks: list[tuple[int, Event]] = field(default_factory=list)
 
 
 class Offset:
-    """The loop's clock less the device's, in ns, between two bounds.
+    """Bounds for the loop's clock minus the device's clock, in ns.
 
-    The device reaches an event after the loop recorded it, after any query that finds it not reached yet, and before one
-    that finds it reached. Each of these is a bound; where the device idles or a query comes close, they all but meet.
-    Clocks drift, so that a bound loosens with time.
+    The device reaches an event after the loop recorded it and after every query that found it pending. It
+    reaches the event before the first query that found it complete. Each of these times is a bound. The
+    bounds nearly meet if the device idles or a query comes close to the event. Bounds loosen as clocks drift.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Offset:
         self._at_ns = 0
 
     def narrow(self, least: float, most: float, now_ns: int) -> None:
-        """Take in bounds that were seen; where they contradict the older ones by far, a clock has jumped and only they count."""
+        """Apply new bounds; if they contradict the old ones by far, a clock jumped and only they count."""
         loose_ns = DRIFT_PPM * 1e-6 * (now_ns - self._at_ns)
         self._at_ns = now_ns
         self.least = max(self.least - loose_ns, least)
@@ -110,23 +110,23 @@ class DeviceClock:
         self._is_capturing = is_capturing
         self._pool: list[Event] = []
         self._pending: deque[Batch] = deque()
-        self._reached_batches = 0  # of the pending ones, the first so many are reached
+        self._reached_batches = 0  # how many of the first pending batches the device has reached
         self._read_ns = 0
         self._current: Batch | None = None
         self._offset = Offset()
         self._gives_up = False
-        self._device_ns = 0  # when the device reached the event below, by its own clock since the first one
-        self._reached: Event | None = None  # the newest that it was seen to have reached
+        self._device_ns = 0  # device time of the event below, since the first event
+        self._reached: Event | None = None  # the newest event that the device is known to have reached
 
     def request(self) -> None:
         """Note that ``next(loader)`` was entered.
 
-        A device whose events tell no time, or that is lost, is not asked again: its waits are the loop's then.
+        If the device is lost or its events have no times, it is not queried again: only loop waits count.
         """
         self._unless_given_up(self._request)
 
     def read(self) -> None:
-        """Read the batches that the device was seen to have reached; a pass ends, and nobody may ask again."""
+        """Read the batches that the device has reached: a pass ends, and another query may never come."""
         self._unless_given_up(self._read_rest)
 
     def _read_rest(self) -> None:
@@ -149,12 +149,12 @@ class DeviceClock:
             self._current = None
             return
         event = self._record()
-        before = self._current
-        if before is not None and before.delivered is not None:
-            before.left = event
-            self._pending.append(before)
+        previous = self._current
+        if previous is not None and previous.delivered is not None:
+            previous.left = event
+            self._pending.append(previous)
             if len(self._pending) > MAX_PENDING:
-                self._pending.popleft()  # the GPU may still reach its events, so they are not used again
+                self._pending.popleft()  # the GPU may still reach these events, so they are not reused
                 self._reached_batches = max(0, self._reached_batches - 1)
         self._current = Batch(event)
         self._collect()
@@ -162,14 +162,14 @@ class DeviceClock:
     def deliver(self, loader: int, epoch: int, batch: int, request_ns: int) -> None:
         """Note that a batch was delivered."""
         current = self._current
-        if current is None:  # there was none, or a graph was captured as the batch was asked for
+        if current is None:  # no request was noted, or a graph was being captured at the request
             return
         current.delivered = self._record()
         current.loader, current.epoch, current.number = loader, epoch, batch
         current.request_ns = request_ns
 
     def mark(self, part: int) -> None:
-        """Note that from here on the loop launches the work of a part of the step."""
+        """Note that the loop now begins to launch the work of this part of the step."""
         current = self._current
         if current is None or current.delivered is None or len(current.marks) >= MAX_MARKS:
             return
@@ -192,7 +192,7 @@ class DeviceClock:
                 return
             reached = left.query()
             if self._reached_batches != place or len(pending) <= place or pending[place] is not batch:
-                return  # somebody's code has read it meanwhile
+                return  # other code has read this batch in the meantime
             if not reached:
                 batch.unreached_ns = now_ns
                 break
@@ -232,7 +232,7 @@ class DeviceClock:
         return dict(zip(_PART_FIELDS, parts, strict=True))
 
     def _slack_ns(self, batch: Batch, took_ns: int) -> int:
-        """Return how long after its request the device reached that point in its work, at least."""
+        """Return the least time from the loop's request until the device reached the request's event."""
         if self._reached is not None and self._reached is not batch.requested:  # an epoch ended in between
             self._device_ns += int(self._reached.elapsed_time(batch.requested) * 1e6)
         requested_ns = self._device_ns
@@ -243,12 +243,12 @@ class DeviceClock:
 
 
 def parts_ns(delivered: Event, left: Event, marks: Marks) -> tuple[int, ...]:
-    """Return what the device spent on h2d, forward, backward and optimizer of a batch in ns; UNKNOWN where nothing was marked.
+    """Return the device time of a batch's h2d, forward, backward and optimizer in ns; UNKNOWN if not marked.
 
-    They are UNKNOWN, too, where the device has not reached a mark yet: then it lies on another stream than the requests.
+    All are UNKNOWN if the device has not reached a mark: marks are then on another stream than requests.
 
-    What was launched before the first mark is the copy of the batch where the mark is that of the model's call, else a
-    part of the forward pass: its input came from the host.
+    If the first mark is the model's call, the work before it is the copy of the batch. Otherwise that work is
+    part of the forward pass, whose input came from the host.
     """
     if not all(event.query() for _, event in marks):
         return (UNKNOWN,) * PARTS

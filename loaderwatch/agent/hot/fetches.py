@@ -11,18 +11,18 @@ from loaderwatch.agent.hot.samples import TimedIndices
 
 
 class Tripwire(Protocol):
-    """The part of the guard that a fetch asks."""
+    """The part of the guard that a fetch uses."""
 
     tripped: bool
 
 
 def timed_fetch(call: Callable[..., Any], guard: Tripwire, caught: Seam) -> Callable[..., Any]:
-    """Make a ``fetch`` that tells the clock in ``self._loaderwatch`` about each call of the fetcher's own ``fetch``.
+    """Make a ``fetch`` that reports calls of the fetcher's own one to the clock in ``_loaderwatch``.
 
     Args:
         call: the fetcher's own ``fetch``.
-        guard: while it has tripped, the clock is told nothing.
-        caught: receives the clock and an error of our lines; an error that it does not raise again is swallowed.
+        guard: after it has tripped, fetches are not reported.
+        caught: receives the clock and an error of our code, and re-raises the error or swallows it.
     """
 
     def fetch(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -54,7 +54,7 @@ def timed_fetch(call: Callable[..., Any], guard: Tripwire, caught: Seam) -> Call
 
 
 class noted_collate:
-    """Notes when collating begins: PyTorch looks ``collate_fn`` up right before it calls it."""
+    """Notes when collating begins: PyTorch reads the attribute ``collate_fn`` right before it calls it."""
 
     def __get__(self, fetcher: Any, owner: Any = None) -> Any:
         if fetcher is None:

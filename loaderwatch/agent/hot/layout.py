@@ -1,4 +1,4 @@
-"""Layout of the hot path: the words of the ring that it writes, and its thresholds."""
+"""The hot path's layout (the ring words that it writes) and its thresholds."""
 
 from __future__ import annotations
 
@@ -22,38 +22,34 @@ from loaderwatch.core.ring.span import (
 )
 
 ENDING: Final = -2
-"""The awaited worker when no batch is left, so that this ``next`` will tear the iterator down."""
+"""The awaited worker if no batch is left: this ``next`` will tear the iterator down."""
 
 CPU_CLOCK_ABOVE_NS: Final = 100_000
-"""A wait longer than this makes the next one read the thread's CPU clock at its beginning too.
+"""After a wait longer than this, the next wait reads the thread's CPU clock at its beginning, too.
 
-The clock is a system call (about 400 ns, a tenth of what a hook may cost), and shorter waits need no explanation. So we do
-not read it while batches are ready and the wait before was short, and the CPU time is unknown then.
+The clock is a system call: about 400 ns, a tenth of what a hook may cost. Shorter waits need no explanation.
+While batches are ready and the previous wait was short, the clock is not read and the CPU time is unknown.
 """
 
 LOOK_EVERY: Final = 16
 LOOK_WITHIN_NS: Final = 1_000_000_000
-"""One of so many steps, and the first after so long a time, is looked at closely: where its input lies, when the first gradient
-reaches the model's output, and how long the device takes for each phase.
+"""The closely observed steps: one of ``LOOK_EVERY``, and the first after ``LOOK_WITHIN_NS`` without one.
 
-Such a step costs some 20 µs more, where a device is timed some 45.
+They show on which device the input is, when the first gradient reaches the model's output, and how long the
+device takes for each phase. Such a step costs about 20 µs more, or 45 µs where a device is timed.
 """
 
 MAX_PENDING: Final = 256
-"""How many batches may have events that the device has not reached yet; beyond that the oldest is given up."""
+"""Most batches with events that the device has not reached yet; beyond this the oldest batch is dropped."""
 READ_TOGETHER: Final = 8
 READ_WITHIN_NS: Final = 100_000_000
-"""So many batches, or those of so long a time, are read at once where steps are short: after a step nothing of what reads them is in
-the processor's caches, and for one batch it would be brought there in vain."""
+"""In short steps, events of so many batches or so much time are read at once: a step leaves caches cold."""
 MAX_MARKS: Final = 32
-"""How many seams of a step are marked at most; more are those of closures that call the model again and again."""
+"""Most marks in one step. A closure that calls the model again and again would set more."""
 
 
 class Part(enum.IntEnum):
-    """What the loop launches from a seam of the step on until the next one, in the order of the record's columns.
-
-    The first ``PARTS`` have a column.
-    """
+    """A part of a step, launched between two marks. The first ``PARTS`` are record columns, in this order."""
 
     H2D = 0
     FORWARD = 1
@@ -64,24 +60,24 @@ class Part(enum.IntEnum):
 
 PARTS: Final = 4
 DRIFT_PPM: Final = 100
-"""How far two clocks run apart at most: the crystals of host and device are each within some 50 ppm."""
+"""Largest drift between two clocks: the crystals of host and device are each accurate to about 50 ppm."""
 JUMP_NS: Final = 1_000_000
-"""By how much bounds may contradict each other: drift since the device reached what is seen only now, and rounding."""
+"""Tolerated contradiction between two bounds, in ns: rounding, and drift between an event and its query."""
 
 NOTABLE_PAUSE_NS: Final = 1_000_000
-"""The shortest pause of the collector that is recorded: young generations are collected hundreds of times a second, in microseconds."""
+"""Shortest recorded pause of the collector: hundreds of young collections a second take microseconds each."""
 
 Reader = Callable[[Any], tuple[int, int, int]]
-"""Reads an iterator: batches ready, batches cached out of order, the worker whose batch must come next."""
+"""Reads an iterator's state: batches ready, batches cached out of order, worker of the next batch."""
 
 
 def nothing_to_read(iterator: Any) -> tuple[int, int, int]:
-    """Read an iterator that does not tell how it stands."""
+    """Return an unknown state, for iterators that do not show it."""
     return UNKNOWN, UNKNOWN, UNKNOWN
 
 
 STEP_KIND: Final = int(RecordKind.STEP)
-# the words of the open span that hold when each phase began:
+# Words of the open span: when each phase began.
 WAIT: Final = SINCE_WORDS[Phase.WAIT]
 STEP: Final = SINCE_WORDS[Phase.STEP]
 FORWARD: Final = SINCE_WORDS[Phase.FORWARD]
@@ -93,8 +89,8 @@ FETCH: Final = SINCE_WORDS[Phase.FETCH]
 COLLATE: Final = SINCE_WORDS[Phase.COLLATE]
 _NOWHERE: Final = memoryview(bytearray(8 * (STEPS_WORD + 1))).cast("q")
 
-# how a fetcher reads: one sample for each item of a list, all samples of a list at once, or one sample. Samples of an
-# iterable dataset have no indices, so they are counted.
+# How a fetcher reads: one sample per list item, all samples of a list at once, or one sample. Samples of an
+# iterable dataset have no index, so they are counted.
 EACH: Final = 1
 EACH_COUNTED: Final = 2
 AT_ONCE: Final = 3
@@ -136,7 +132,7 @@ _CONSTANTS: Final[dict[str, int]] = {
     "AT_ONCE": AT_ONCE,
     "ONE": ONE,
     "ONE_COUNTED": ONE_COUNTED,
-    # A record's fields by their place in its slot, where its number and its kind come first: STEP_LOADER.
+    # The place of each record field in its slot, such as STEP_LOADER. Number and kind come first.
     **{
         f"{kind.name}_{field.upper()}": place
         for kind in (RecordKind.STEP, RecordKind.FETCH, RecordKind.GPU_WAIT)
@@ -144,7 +140,7 @@ _CONSTANTS: Final[dict[str, int]] = {
     },
 }
 LAYOUT: Final = ", ".join(f"{name} = {int(value)}" for name, value in _CONSTANTS.items())
-"""The layout that ``_hot.c`` is compiled for; a module that was compiled for another one is not used."""
+"""The layout that ``_hot.c`` is compiled for. A module compiled for another layout is not used."""
 
 
 def c_header() -> str:
@@ -153,7 +149,7 @@ def c_header() -> str:
 
 
 class InSpan:
-    """Stores words of the open span."""
+    """Writes words of the open span."""
 
     __slots__ = ("_memory", "_words")
 

@@ -12,12 +12,12 @@ Seam = Callable[[Any, BaseException], None]
 
 
 def timed_next(call: Callable[[Any], Any], caught: Seam, failed: Seam) -> Callable[[Any], Any]:
-    """Make a ``__next__`` that tells the epoch in ``self._loaderwatch`` about each call of the iterator's own ``__next__``.
+    """Make a ``__next__`` that reports calls of the iterator's own one to the epoch in ``_loaderwatch``.
 
     Args:
         call: the iterator's own ``__next__``.
-        caught: receives an error of our lines; an error that it does not raise again is swallowed.
-        failed: receives what the iterator's own ``__next__`` raised, StopIteration included; that is raised again.
+        caught: receives an error of our code, and re-raises the error or swallows it.
+        failed: receives an error of the iterator's ``__next__``, also StopIteration, which is then re-raised.
     """
 
     def __next__(self: Any) -> Any:
@@ -45,7 +45,7 @@ def timed_next(call: Callable[[Any], Any], caught: Seam, failed: Seam) -> Callab
     return __next__
 
 
-_next_code: Final = timed_next(next, print, print).__code__  # all functions that timed_next makes share it
+_next_code: Final = timed_next(next, print, print).__code__  # shared by all functions from timed_next
 
 
 def nexts_on_the_stack() -> int:

@@ -31,15 +31,11 @@ from loaderwatch.core.ring.span import AWAITED_WORD, BATCH_WORD, CURSOR_WORD
 
 
 class Pass(InSpan):
-    """The state of one pass over a loader that the hot path needs; its subclass ``Epoch`` has the rest.
+    """The state of one pass over a loader that the hot path needs. The subclass ``Epoch`` has the rest.
 
-    Args:
-        recorder: the process's recorder, kept for ``Epoch``.
-        phases: the clock of the model and the optimizer, None when they are not watched.
-        numbers: the numbers of the ring's records.
-        read: reads how the iterator stands.
-        loader: the loader's number.
-        number: the epoch's number.
+    The argument ``phases`` is the clock of model and optimizer, None if they are not watched. The numbers of
+    the ring's records come from ``numbers``, and the iterator's state from ``read``. The numbers of the
+    loader and of the epoch are ``loader`` and ``number``.
     """
 
     __slots__ = (
@@ -79,13 +75,13 @@ class Pass(InSpan):
         self.phases = phases
         self.numbers = numbers
         self.read = read
-        # counts the free places in its queue, for an iterator that is read right here
+        # Counts the free places in the result queue, for iterators whose state the hot path reads itself.
         self.free: Callable[[], int] | None = None
         self.limit = 0
         self.gpu: Any = None  # the device's clock, None without a device
         self.loader = loader
         self.number = number
-        # the current batch, and the wait for it:
+        # The current batch and its data wait:
         self.batch = -1
         self.delivered_ns = 0  # 0: no step is open
         self.wait_since_ns = 0
@@ -93,9 +89,9 @@ class Pass(InSpan):
         self.cpu_ns = 0  # the CPU clock when the wait began; 0: not read
         self.wait_cpu_ns = UNKNOWN
         self.ready = self.cached = self.awaited = UNKNOWN  # when the wait began
-        self.armed = True  # the next wait is to read the CPU clock
-        # while live:
-        self.thread = 0  # the thread that may take the hot path; 0: none may, something special is going on
+        self.armed = True  # the next wait reads the CPU clock
+        # While live:
+        self.thread = 0  # the thread that may take the hot path; 0: no thread may, the case is unusual
         self.memory = None  # the ring's memory while this pass is on the hot path
         self.step_ahead = 0  # the step's number minus the batch's
 
@@ -108,7 +104,7 @@ class Pass(InSpan):
         raise NotImplementedError
 
     def enter(self, iterator: Any) -> bool:
-        """Note that ``next(loader)`` was entered; return whether on the hot path, which only one thread may take."""
+        """Note that ``next(loader)`` was entered; return whether this call takes the hot path."""
         now = monotonic_ns()
         memory = self._memory
         if memory is None or self.thread != get_ident():
@@ -167,7 +163,7 @@ class Pass(InSpan):
             )
         self._words[CURSOR_WORD] = number
         self.wait_since_ns = now
-        self.delivered_ns = 0  # set before anything can fail, since the step is recorded now
+        self.delivered_ns = 0  # first, because later lines may fail and the step is already recorded
         if self.gpu is not None:
             self.gpu.request()
         free = self.free
@@ -179,9 +175,8 @@ class Pass(InSpan):
             cached = len(tasks) - iterator._tasks_outstanding
             awaited = tasks[iterator._rcvd_idx][0] if tasks else ENDING
         self.ready, self.cached, self.awaited = ready, cached, awaited
-        words = (
-            self._words
-        )  # nowhere, if a signal handler or another thread ran in between and has published something
+        # These words go nowhere if a signal handler or another thread has published something in between.
+        words = self._words
         words[BATCH_WORD] = batch + 1
         words[AWAITED_WORD] = awaited
         words[WAIT if awaited != ENDING else TEARDOWN] = now
@@ -194,15 +189,15 @@ class Pass(InSpan):
         if not self.thread:
             self.deliver()
             return
-        cpu = UNKNOWN
+        cpu_ns = UNKNOWN
         if self.cpu_ns:
-            cpu = thread_time_ns() - self.cpu_ns
+            cpu_ns = thread_time_ns() - self.cpu_ns
             self.cpu_ns = 0
-        arrived = monotonic_ns()
-        self._words[STEP] = self.delivered_ns = arrived
-        self.wait_ns = wait = arrived - self.wait_since_ns
-        self.wait_cpu_ns = cpu
-        self.armed = wait > CPU_CLOCK_ABOVE_NS
+        now = monotonic_ns()
+        self._words[STEP] = self.delivered_ns = now
+        self.wait_ns = wait_ns = now - self.wait_since_ns
+        self.wait_cpu_ns = cpu_ns
+        self.armed = wait_ns > CPU_CLOCK_ABOVE_NS
         self.batch += 1
         if self.gpu is not None:
             self.gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)

@@ -21,30 +21,27 @@ from loaderwatch.core.ring import Memory
 from loaderwatch.core.ring.span import STEPS_WORD
 
 Phases: TypeAlias = tuple[int, int, int, int, int, int]
-"""The numbers that ``PhaseClock.take`` returns: h2d, forward, backward, optimizer in ns, optimizer steps, collectives in ns."""
+"""h2d, forward, backward and optimizer in ns, the number of optimizer steps, and collectives in ns."""
 NOT_TIMED: Final[Phases] = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
 NO_STEP: Final[Phases] = (UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 0, UNKNOWN)
-"""The phases of a step in which nothing was timed and the optimizer made no step."""
+"""The phases of a step without timed phases and without an optimizer step."""
 
 
 def add_phases(one: Phases, other: Phases) -> Phases:
-    """Add two sets of phases; a number that only one of them knows is taken from that one."""
+    """Add two sets of phases. If only one set knows a number, the sum is that number."""
     h2d, forward, backward, optimizer, steps, collective = (
-        max(mine, more) if UNKNOWN in (mine, more) else mine + more
-        for mine, more in zip(one, other, strict=True)
+        max(value, addend) if UNKNOWN in (value, addend) else value + addend
+        for value, addend in zip(one, other, strict=True)
     )
     return h2d, forward, backward, optimizer, steps, collective
 
 
 class PhaseClock(InSpan):
-    """Adds up the phases of a step, as hooks report them, until ``take``. Times are monotonic nanoseconds.
+    """Sums the phases of a step, as hooks report them, until ``take``. Times are monotonic nanoseconds.
 
-    Args:
-        memory: the ring's memory, or None.
-        tensor: the class of plain tensors.
-        is_grad_enabled: PyTorch's function of that name.
-        queue_callback: the autograd engine's function by which DDP and FSDP act at the end of a backward pass.
-        note: receives an error in our lines, and raises it again if it is no fault of ours.
+    ``memory`` is the ring's memory or None, and ``tensor`` is the class of plain tensors. ``is_grad_enabled``
+    is PyTorch's function. ``queue_callback`` is the autograd engine's: DDP and FSDP use it to act at the end
+    of a backward pass. ``note`` receives an error in our code, and re-raises it if it is not our fault.
     """
 
     def __init__(
@@ -65,38 +62,38 @@ class PhaseClock(InSpan):
         self.steps_finished = 0
         self.steps = 0  # steps_finished plus the steps before the optimizer was watched
         self.saw_forward = False  # stays False for a compiled model, in which hooks do not run
-        self.exchanges = False  # the model is DDP's and exchanges gradients
+        self.exchanges = False  # the model is wrapped in DDP and exchanges gradients
         self.h2d_ns = UNKNOWN
         self.forward_ns = self.backward_ns = self.optimizer_ns = self.optimizer_steps = self.collective_ns = 0
         self.forward_depth = self.forward_since = self.backward_since = self.optimizer_since = 0
         self.computed_at = 0
         self.model_ns_before = 0
-        self.blind_backward = False  # no tensor of the output tells when backward begins
-        self.until_look = 0  # steps until one is looked at closely; 0: this one
-        self.looked_ns = monotonic_ns()  # when the last such step was over
-        self.on_host = False  # the input lay in the host's memory at the last close look
-        self.parameter_tells = False  # the last parameter got a gradient at the last close look
+        self.blind_backward = False  # no tensor of the output shows when backward begins
+        self.until_look = 0  # steps until the next closely observed one; 0: this one
+        self.looked_ns = monotonic_ns()  # end of the last closely observed step
+        self.on_host = False  # the input was in host memory in the last closely observed step
+        self.parameter_tells = False  # the last parameter got a gradient in that step
         self.model_ended_at = 0  # end of the last pass through the model, forward or backward
-        # the head: the time from the first gradient at the model's output to that of the last parameter
+        # The head: time from the first gradient at the model's output to the last parameter's gradient.
         self._in_head = False
         self.head_ns = 0  # the shorter of the last two heads
         self._last_head_ns: float = inf
 
     def moved(self, inputs: tuple[Any, ...]) -> None:
-        """Look where the input lies, as the first forward pass begins and its input is no plain tensor on the host."""
+        """Find the input's device: the first forward pass begins, and its input is no plain host tensor."""
 
     def look_at_output(self, module: Any, output: Any) -> None:
-        """Hook the model's output, as a forward pass ends in a step that is looked at closely."""
+        """Hook the model's output at the end of a forward pass in a closely observed step."""
 
     def launches(self, part: int) -> None:
-        """Note that the loop launches the work of this ``Part`` from here on, in a step that is looked at closely."""
+        """Note that the loop now begins to launch this ``Part``, in a closely observed step."""
         raise NotImplementedError
 
     def take(self) -> Phases:
         """Return the phases since the last call."""
         forward, backward, optimizer = self.forward_ns, self.backward_ns, self.optimizer_ns
         if self.parameter_tells and self.until_look and forward and not backward:
-            self.parameter_tells, self.blind_backward = False, True  # the parameter had no part in this step
+            self.parameter_tells, self.blind_backward = False, True  # the parameter got no gradient this time
         optimizer_steps = self.optimizer_steps
         if not self.has_optimizer:
             optimizer = optimizer_steps = UNKNOWN
@@ -111,7 +108,7 @@ class PhaseClock(InSpan):
         h2d = self.h2d_ns
         self.h2d_ns = UNKNOWN
         self.forward_ns = self.backward_ns = self.optimizer_ns = self.optimizer_steps = self.collective_ns = 0
-        # close what an exception in the user's code left open
+        # Close the phases that an exception in the user's code left open.
         self.forward_depth = self.forward_since = self.backward_since = self.optimizer_since = 0
         self.computed_at = 0
         self._in_head = False
@@ -126,7 +123,7 @@ class PhaseClock(InSpan):
         return h2d, forward, backward, optimizer, optimizer_steps, collective
 
     def forward_began(self, module: Any, inputs: Any) -> None:
-        """Note that the outermost module was called with these positional arguments."""
+        """Note that the outermost module was called; ``inputs`` are the positional arguments."""
         try:
             self.forward_depth = depth = self.forward_depth + 1
             if depth != 1 or not self._is_grad_enabled() or self.backward_since:
@@ -161,14 +158,14 @@ class PhaseClock(InSpan):
             self._note(fault)
 
     def forward_failed(self) -> None:
-        """Note that the outermost module raised an error, which the user's code may catch."""
+        """Note that the outermost module raised an error. The user's code may catch it."""
         if self.forward_depth > 0:
             self.forward_depth -= 1
             if not self.forward_depth:
                 self.forward_since = 0
 
     def gradient_came(self, *_: Any) -> None:
-        """Note that a gradient reached the model's output: the first one begins the backward pass."""
+        """Note that a gradient reached the model's output: the first gradient begins the backward pass."""
         try:
             if not self.backward_since:
                 self._queue_callback(self.backward_ended)
@@ -180,7 +177,7 @@ class PhaseClock(InSpan):
             self._note(fault)
 
     def parameter_came(self, *_: Any) -> None:
-        """Note the last parameter's gradient; without a hook on the output, backward began ``head_ns`` before it."""
+        """Note the last parameter's gradient. With no output hook, backward began ``head_ns`` earlier."""
         try:
             since = self.backward_since
             if not since:
@@ -189,7 +186,7 @@ class PhaseClock(InSpan):
                 self._words[BACKWARD] = self.backward_since = since
             elif self._in_head:
                 head = monotonic_ns() - since
-                # the head of the very first step does not count
+                # The head of the first step does not count.
                 self.parameter_tells = self._last_head_ns != inf
                 self.head_ns = int(min(head, self._last_head_ns))
                 self._last_head_ns = head
@@ -198,7 +195,7 @@ class PhaseClock(InSpan):
             self._note(fault)
 
     def backward_ended(self) -> None:
-        """Note the end of a backward pass, as the autograd engine calls back."""
+        """Note the end of a backward pass; the autograd engine calls this."""
         try:
             since = self.backward_since
             if not since:
@@ -207,7 +204,7 @@ class PhaseClock(InSpan):
             if self.exchanges:
                 if not self.computed_at:
                     self.computed_at = now
-                    # Callbacks run in order: behind the one in which DDP waits for the gradients of the other ranks.
+                    # Callbacks run in order: this one follows DDP's, which waits for other ranks' gradients.
                     self._queue_callback(self.backward_ended)
                     self._tell(Part.OTHER)
                     return
@@ -217,9 +214,8 @@ class PhaseClock(InSpan):
             self.backward_since = 0
             self._in_head = False
             if 0 < self.optimizer_since < self.model_ended_at:
-                self.model_ns_before -= (
-                    since - self.model_ended_at
-                )  # the closure computes the loss between the two passes
+                # The closure computes the loss between the two passes.
+                self.model_ns_before -= since - self.model_ended_at
             self.model_ended_at = now
             self._words[BACKWARD] = UNKNOWN
             if not self.exchanges:
@@ -245,7 +241,7 @@ class PhaseClock(InSpan):
             self._tell(Part.OTHER)
 
     def other_optimizer_ended(self, *_: Any) -> None:
-        """Note that the ``step`` of a second optimizer of the same loop returned; it is no step of the training."""
+        """Note that ``step`` of the loop's second optimizer returned. It is not a training step."""
         if self._optimizer_over():
             self._words[OPTIMIZER] = UNKNOWN
             self._tell(Part.OTHER)
@@ -262,8 +258,7 @@ class PhaseClock(InSpan):
         since = self.optimizer_since
         if not since:
             return False
-        # what a closure spent in the model
-        inside = self.forward_ns + self.backward_ns - self.model_ns_before
-        self.optimizer_ns += monotonic_ns() - since - inside
+        closure_model_ns = self.forward_ns + self.backward_ns - self.model_ns_before
+        self.optimizer_ns += monotonic_ns() - since - closure_model_ns
         self.optimizer_since = 0
         return True

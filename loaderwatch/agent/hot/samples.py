@@ -27,14 +27,11 @@ _MAX_INDEX: Final = 2**62
 class SampleClock:
     """The clock of one fetching process. Times are monotonic nanoseconds.
 
-    A worker's open span is stored word by word, and the reader takes the phase that began last. So the word of a new
-    phase is stored before that of the phase that ends.
+    A worker's open span is written word by word, and its reader takes the phase that began last. So a new
+    phase's word is written before the word of the ended phase.
 
-    Args:
-        ring: the ring of this process.
-        loader: the loader's number.
-        worker: the worker's number, -1 for the training thread, which keeps its own open span.
-        weigh: returns the bytes of a batch.
+    ``worker`` is the worker's number; -1 means the training thread, which writes its own open span. ``weigh``
+    returns a batch's size in bytes.
     """
 
     def __init__(self, ring: RingWriter, loader: int, worker: int, weigh: Callable[[Any], int]) -> None:
@@ -55,7 +52,7 @@ class SampleClock:
         self._began_cpu_ns = 0
 
     def begin(self, reads: int, indices: Any) -> Any:
-        """Note that a fetch begins, of a fetcher that reads in the way ``reads``; return what to give it for ``indices``."""
+        """Note that a fetch begins; return the argument for ``fetch``. ``reads`` is EACH … ONE_COUNTED."""
         self._began_ns = now = monotonic_ns()
         self.slow_index = self.slow_ns = self._collate_since_ns = index = UNKNOWN
         self.count = self.sample_since_ns = 0
@@ -76,29 +73,29 @@ class SampleClock:
             self._ring.set_sample(index, now)
         if self.worker >= 0:
             self._ring.words[FETCH] = now
-        # reading it is a system call, and a short fetch on the training thread needs no explanation
+        # This clock is a system call, and a short fetch on the training thread needs no explanation.
         self._began_cpu_ns = thread_time_ns() if self.worker >= 0 or self._armed else 0
         return handed
 
     def walk(self, indices: Iterator[Any], counted: bool) -> Iterator[Any]:
-        """Yield the indices and note when each sample's reading begins; ``counted`` names samples by their number."""
+        """Yield the indices and note when each sample's read begins; ``counted`` samples have no index."""
         slow_ns = UNKNOWN
-        since = monotonic_ns()
+        since_ns = monotonic_ns()
         for count, index in enumerate(indices, 1):
-            named = self.samples + count - 1 if counted else plain_index(index)
+            sample = self.samples + count - 1 if counted else plain_index(index)
             if self._fetching:  # false when the generator is read after its fetch
-                self._ring.set_sample(named, since)
-            self.sample_since_ns = since
+                self._ring.set_sample(sample, since_ns)
+            self.sample_since_ns = since_ns
             yield index
             now = monotonic_ns()
-            if now - since > slow_ns:
-                slow_ns = now - since
-                self.slow_ns, self.slow_index = slow_ns, named
-            since = now
+            if now - since_ns > slow_ns:
+                slow_ns = now - since_ns
+                self.slow_ns, self.slow_index = slow_ns, sample
+            since_ns = now
             self.count = count
 
     def collate(self) -> None:
-        """Note that the samples are read and joining them begins."""
+        """Note that all samples are read and collating begins."""
         now = monotonic_ns()
         if self.sample_since_ns and self.slow_ns == UNKNOWN:  # one sample without a list
             self.slow_ns = now - self.sample_since_ns
@@ -114,7 +111,7 @@ class SampleClock:
     def end(self, batch: Any) -> None:
         """Note that the fetch ended with a batch."""
         now = monotonic_ns()
-        cpu = thread_time_ns() - self._began_cpu_ns if self._began_cpu_ns else UNKNOWN
+        cpu_ns = thread_time_ns() - self._began_cpu_ns if self._began_cpu_ns else UNKNOWN
         self._armed = now - self._began_ns > CPU_CLOCK_ABOVE_NS
         self._ring.append(
             RecordKind.FETCH,
@@ -124,7 +121,7 @@ class SampleClock:
             request_ns=self._began_ns,
             fetch_ns=now - self._began_ns,
             collate_ns=now - self._collate_since_ns if self._collate_since_ns != UNKNOWN else UNKNOWN,
-            cpu_ns=cpu,
+            cpu_ns=cpu_ns,
             idle_ns=self._began_ns - self._ended_ns,
             samples=self.count if self.count else UNKNOWN,
             slow_index=self.slow_index,
@@ -135,7 +132,7 @@ class SampleClock:
         self.idle()
 
     def idle(self) -> None:
-        """Note that nothing is fetched: between fetches, after a failed one, or when the dataset is exhausted."""
+        """Note that no fetch runs: between fetches, after a failed fetch, or at the end of the dataset."""
         self._ended_ns = now = monotonic_ns()
         self.samples += self.count
         self.count = 0
@@ -150,14 +147,14 @@ class SampleClock:
 
 
 class TimedIndices(list[Any]):
-    """A batch's indices as a list that notes when each sample's reading begins. Copies and pickles are plain lists."""
+    """A batch's indices: notes when each sample's read begins. Copies and pickles are plain lists."""
 
     __slots__ = ("clock", "counted", "done", "first")
 
     clock: SampleClock
     counted: bool
     first: int  # samples of all fetches before this one
-    done: int  # samples that were read when this fetch failed; the next one is the one that failed
+    done: int  # samples read before this fetch failed; the next sample is the failed one
 
     def __iter__(self) -> Iterator[Any]:
         indices = list.__iter__(self)
@@ -169,5 +166,5 @@ class TimedIndices(list[Any]):
 
 
 def plain_index(index: Any) -> int:
-    """Return the index as a number, ``UNKNOWN`` for keys of another kind."""
+    """Return the index if it is a number; ``UNKNOWN`` for keys of another type."""
     return index if type(index) is int and -_MAX_INDEX < index < _MAX_INDEX else UNKNOWN

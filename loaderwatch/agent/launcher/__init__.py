@@ -1,1 +1,1 @@
-"""Watches scripts that do not name loaderwatch: a ``sitecustomize`` on their path attaches, or reports to the doctor."""
+"""Watches scripts that do not import loaderwatch: a ``sitecustomize`` attaches or reports to the doctor."""

@@ -1,7 +1,7 @@
-"""The process that runs a script for the doctor: ``python -m loaderwatch.agent.launcher.bootstrap [-m] SCRIPT ARGS``.
+"""Runs a script for the doctor: ``python -m loaderwatch.agent.launcher.bootstrap [-m] SCRIPT ARGS``.
 
-LOADERWATCH_DOCTOR in the environment is ``FOLDER:FD``. The script runs up to the first batch of its training, and a report of
-its loaders goes to the folder. With LOADERWATCH_TUNE its training loader is tried with several settings there.
+The variable LOADERWATCH_DOCTOR is ``FOLDER:FD``. The script runs up to its first training batch. Then a
+report of its loaders goes to the folder. With LOADERWATCH_TUNE, several settings of the loader are tried.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ except ImportError:  # Windows, which writes no core files
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run the script; its exceptions and its exit pass untouched."""
+    """Run the script; its exceptions and its exit code are unchanged."""
     as_module = argv[0] == "-m"
     target, arguments = (argv[1], argv[2:]) if as_module else (argv[0], argv[1:])
     sys.argv = [target, *arguments]
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> None:
     except SystemExit as ended:
         inspection.ended(f"exit code {ended.code}" if ended.code else "")
         raise
-    except BaseException as error:  # noqa: BLE001 - however it ends, that is the answer
+    except BaseException as error:  # noqa: BLE001 - any end of the script is the answer
         inspection.ended(f"{type(error).__name__}: {error}")
         _print_from_script(error)
         raise SystemExit(1) from None
@@ -76,7 +76,7 @@ def _run(target: str, as_module: bool) -> None:
 
 
 def _run_source(target: str) -> None:
-    """Run a file as Python does: ``__file__`` is absolute with links kept, ``sys.argv[0]`` as given; runpy makes both the same."""
+    """Run a file as Python does: absolute ``__file__`` with links, given ``sys.argv[0]`` (unlike runpy)."""
     path = os.path.abspath(target)  # noqa: PTH100 - the same
     loader = SourceFileLoader("__main__", path)
     code = loader.source_to_code(loader.get_data(path), path)
@@ -89,17 +89,17 @@ def _run_source(target: str) -> None:
 def _check_module(name: str) -> None:
     """Print what ``python -m`` prints for a module that does not exist, and exit as it does."""
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # its package exists and lacks another module
-        what = f"Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
-        sys.stderr.write(f"{sys.executable}: {what}\n")
+            raise  # the package exists, but imports a missing module
+        text = f"Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
+        sys.stderr.write(f"{sys.executable}: {text}\n")
         raise SystemExit(1) from None
     missing = ""
-    if found is None:
+    if spec is None:
         missing = name
-    elif found.submodule_search_locations is not None and not importlib.util.find_spec(f"{name}.__main__"):
+    elif spec.submodule_search_locations is not None and not importlib.util.find_spec(f"{name}.__main__"):
         missing = f"{name}.__main__; {name!r} is a package and cannot be directly executed"
     if missing:
         sys.stderr.write(f"{sys.executable}: No module named {missing}\n")

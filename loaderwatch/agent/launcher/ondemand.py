@@ -1,7 +1,7 @@
-"""Attaching on demand, for scripts that do not name loaderwatch: at the first iteration of any DataLoader, or as an optimizer steps.
+"""Attaches to scripts without loaderwatch: at a DataLoader's first iteration or an optimizer's steps.
 
-Before that only ranks are watched, see ``rank_start``: a launcher, or a script without a loader, is not watched and does not
-import torch for us.
+Before that only ranks are watched (see ``rank_start``). A launcher or a script without a loader is not
+watched and does not import torch because of us.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from loaderwatch.core import environment_variables as variables
 MODULE: Final = "torch.utils.data.dataloader"
 OPTIMIZERS: Final = "torch.optim.optimizer"
 STEPS: Final = 3
-"""Steps of optimizers after which a process without a DataLoader trains."""
+"""Optimizer steps after which a process without a DataLoader counts as training."""
 SITE: Final = Path(__file__).parent / "site"
-"""The folder that, on PYTHONPATH, makes every Python call ``start``."""
+"""The folder on PYTHONPATH that makes every Python process call ``start``."""
 
 Hook = Callable[[Any], None]
 
 
 def python_path(now: str | None) -> str:
-    """Return a PYTHONPATH with which every Python calls ``start``."""
+    """Return a PYTHONPATH with which every Python process calls ``start``."""
     return os.pathsep.join(part for part in (str(SITE), now) if part)
 
 
 def start() -> None:
-    """Prepare a Python that ``loaderwatch run`` or the doctor's script started: attach on demand, or report to the doctor."""
+    """Prepare a Python process of ``loaderwatch run`` (attach on demand) or of the doctor (report to it)."""
     folder = variables.DOCTOR_FOLDER.read()
     if folder is None:
         install()
         if mark_rank():
             _import_hooks({"torch": begin_rank})
         await_end()
-    elif not variables.DOCTOR.read():  # the bootstrap, which has that variable, inspects by itself
+    elif not variables.DOCTOR.read():  # the bootstrap has this variable and inspects by itself
         install(_inspecting(folder))
 
 
 def install(hook: Hook | None = None) -> None:
-    """Hook into DataLoader now, or as soon as torch is imported."""
+    """Hook DataLoader now, or as soon as torch is imported."""
     _once_imported(MODULE, hook or _hook)
 
 
@@ -65,7 +65,7 @@ def _once_imported(name: str, hook: Hook) -> None:
 
 
 def _import_hooks(hooks: dict[str, Hook]) -> None:
-    """Call each hook with its module, as soon as this is imported; of several for one module only the first."""
+    """Call each hook with its module once the module is imported. Each module keeps its first hook only."""
     finder = next((finder for finder in sys.meta_path if isinstance(finder, _Finder)), None)
     if finder is None:
         finder = _Finder()
@@ -74,7 +74,7 @@ def _import_hooks(hooks: dict[str, Hook]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """An import finder that lets the others find a module, and hooks into it once it is loaded."""
+    """An import finder: other finders find a module, and this one calls a hook after its load."""
 
     def __init__(self) -> None:
         self.hooks: dict[str, Hook] = {}
@@ -82,7 +82,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        hook = self.hooks.pop(fullname, None)  # so that the search below passes by us
+        hook = self.hooks.pop(fullname, None)  # so that the search below skips this finder
         if hook is None:
             return None
         if not self.hooks:
@@ -102,13 +102,13 @@ class _Finder(MetaPathFinder):
 
 
 def _hook(module: Any) -> None:
-    shield(_hide_from_compile)()  # the first iteration, which attaches, may be inside a compiled function
+    shield(_hide_from_compile)()  # the attaching first iteration may be inside a compiled function
 
     def attach_first(loader: Any, own: Callable[[Any], Any]) -> Any:
         hook.remove()
         _attach()
         substitutes = sys.modules.get("loaderwatch.agent.loaders.substitutes")
-        # Without it nothing is watched, e.g. with a PyTorch that we do not know.
+        # It is missing if nothing is watched, e.g. with an unknown version of PyTorch.
         return own(loader) if substitutes is None else substitutes.arriving(loader, own)
 
     hook = IterHook(module.DataLoader, attach_first)
@@ -134,7 +134,7 @@ def _attach() -> None:
 
 
 def _await_steps(optimizers: Any, attach: Callable[[], None]) -> None:
-    """Attach once optimizers have stepped a few times: a script without a DataLoader trains."""
+    """Attach once optimizers have stepped a few times: the script trains without a DataLoader."""
     from loaderwatch.agent.model.optimizer_hooks import set_early
 
     hooks = set_early(optimizers)

@@ -1,7 +1,8 @@
-"""A launcher's ranks are watched before their first iteration: many hang while they meet, or before they do.
+"""Watches a launcher's ranks before their first iteration: many hang while they join the group, or before.
 
-The session opens at the end of ``import torch`` in a process that a launcher such as torchrun started as one of several ranks,
-and in any other as it begins to join a process group of several. No loader is hooked before its first iteration all the same.
+A launcher such as torchrun starts a process as one of several ranks. There the session opens at the end of
+``import torch``. In other processes it opens when they begin to join a process group of several. In both
+cases a loader is hooked only at its first iteration.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ JOIN: Final = "init_process_group"
 
 
 def mark_rank() -> bool:
-    """Whether a launcher started this process as one of several ranks; note it for the processes that this one starts.
+    """Whether a launcher started this process as one of several ranks; also mark it for child processes.
 
-    They inherit the launcher's variables, but the first Python that has them is the rank. A launcher itself may have the
-    number of its node in RANK, and no LOCAL_RANK.
+    Child processes inherit the launcher's variables, but only the first Python process with them is the rank.
+    A launcher itself may have its node's number in RANK, but no LOCAL_RANK.
     """
-    world = os.environ.get("WORLD_SIZE", "")
-    if not {"RANK", "LOCAL_RANK"} <= os.environ.keys() or not world.isdecimal() or int(world) < 2:
+    world_size = os.environ.get("WORLD_SIZE", "")
+    if not {"RANK", "LOCAL_RANK"} <= os.environ.keys() or not world_size.isdecimal() or int(world_size) < 2:
         return False
     return os.environ.setdefault(variables.RANK.name, str(os.getpid())) == str(os.getpid())
 
 
 def begin_rank(torch: Any) -> None:
-    """Open the session of a rank, once torch has been imported."""
-    if variables.RANK.read() == str(os.getpid()):  # not a child that was forked before
+    """Open the session of a rank after torch was imported."""
+    if variables.RANK.read() == str(os.getpid()):  # not in a child that was forked before
         shield(_open)()
 
 
 def watch_joining() -> None:
-    """Open the session of every process that joins a process group, as it begins to; torch is imported by now."""
+    """Open a process's session when it begins to join a process group; torch must be imported already."""
     groups: Any = sys.modules.get("torch.distributed.distributed_c10d")
     own = getattr(groups, JOIN, None)
     if own is None:
-        return  # PyTorch was built without it
+        return  # PyTorch was built without distributed
     begin, joined, leave_out = shield(_begin), shield(_joined), shield(leave_out_ours)
 
     @functools.wraps(own)
@@ -65,7 +66,7 @@ def _begin(own: Any, arguments: tuple[Any, ...], options: dict[str, Any]) -> Non
     try:
         given = inspect.signature(own).bind_partial(*arguments, **options).arguments
     except TypeError:
-        return  # PyTorch is about to say the same
+        return  # PyTorch will raise for the same arguments
     _open(given.get("rank", -1), given.get("world_size", -1))
 
 
@@ -78,8 +79,8 @@ def _joined() -> None:
 
 
 def _open(rank: int = -1, world_size: int = -1) -> None:
-    """Open the session of one of several ranks; where the numbers are negative, the environment has them."""
-    # Imported here, because every Python that a script starts imports this module, and few are ranks.
+    """Open the session of one of several ranks; negative numbers are read from the environment."""
+    # Imported here, because every Python process of a script imports this module and few are ranks.
     from loaderwatch.agent.process.identity import Ranks, find_ranks
     from loaderwatch.agent.session import open_session
     from loaderwatch.core.config import load_settings
@@ -95,4 +96,4 @@ def _open(rank: int = -1, world_size: int = -1) -> None:
         if not settings.disabled:
             open_session(settings, None, ranks, unasked=True)
     except ConfigError:
-        return  # attach() says so, at the first iteration
+        return  # attach() reports the error at the first iteration

@@ -1,7 +1,6 @@
-"""The last line of an unwatched script: under ``loaderwatch run`` it says that there was no DataLoader and no optimizer.
+"""Prints the last line of an unwatched script under ``loaderwatch run``: no DataLoader and no optimizer ran.
 
-A watched process that the script started, such as a spawned rank, leaves a mark in shared memory, so that the script does not
-say this of itself.
+If the script started a watched process (a spawned rank), its mark in shared memory suppresses the line.
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ from loaderwatch.agent.guard import has_stderr, shield
 from loaderwatch.core import environment_variables as variables
 
 _found = False
-_stderr: tuple[int, int] | None = None  # which file it was as the script began
+_stderr: tuple[int, int] | None = None  # device and inode of stderr when the script began
 
 
 def hand_on(name: str) -> None:
-    """Say that this process is about to become a script of this name."""
+    """Note that this process is about to become the script of this name."""
     os.environ[variables.SCRIPT.name] = f"{os.getpid()}:{name}"
 
 
 def await_end() -> None:
-    """Write the line at the end of the script, if nothing was found until then. In other processes do nothing."""
+    """Write the line at the script's end if nothing was found until then. Other processes do nothing."""
     global _stderr
     if _is_script():
         _stderr = _stderr_file()
@@ -34,7 +33,7 @@ def await_end() -> None:
 
 
 def found() -> None:
-    """Note that there is something to watch in this process."""
+    """Note that this process has something to watch."""
     global _found
     if _found:
         return
@@ -44,7 +43,7 @@ def found() -> None:
 
 
 def _is_script() -> bool:
-    """Whether this process is the script itself, not one that it started or forked."""
+    """Whether this process is the script itself, not a process that the script started or forked."""
     return _script()[0] == str(os.getpid())
 
 
@@ -54,7 +53,7 @@ def _script() -> tuple[str, str]:
 
 
 def _end() -> None:
-    """Arrange for the line. This runs after the functions that the script itself registered with ``atexit``."""
+    """Arrange for the line. This runs after the script's own ``atexit`` functions."""
     failed = getattr(sys, "last_value", None) is not None
     if not _is_script() or _found or failed or not has_stderr() or _stderr_file() != _stderr:
         return
@@ -65,23 +64,24 @@ def _end() -> None:
         mark.unlink(missing_ok=True)
         return
     text = (
-        f"loaderwatch: {_script()[1]} iterated no DataLoader and stepped no optimizer of PyTorch's, so nothing was measured; if it reads data some other way, wrap"
-        " that iterable: loader = loaderwatch.attach(loader)\n"
+        f"loaderwatch: {_script()[1]} iterated no DataLoader and stepped no optimizer of PyTorch's, so"
+        " nothing was measured; if it reads data some other way, wrap that iterable:"
+        " loader = loaderwatch.attach(loader)\n"
     )
     _speaker()(text.encode(errors="replace"))
 
 
 def _stderr_file() -> tuple[int, int] | None:
-    """Return which file descriptor 2 is: a script may close it, and a file that it opens then gets the number."""
+    """Return device and inode of descriptor 2: a script may close it, and its next file gets the number."""
     try:
-        found = os.fstat(2)
+        status = os.fstat(2)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _speaker() -> Callable[[bytes], object]:
-    """Return what writes the line for exit code 0 only: glibc knows the code by then; elsewhere the line comes with any."""
+    """Return the function that writes the line. With glibc it writes only for exit code 0, else for any."""
     try:
         from loaderwatch.agent.hot._hot import say_after_success
     except ImportError:
@@ -99,8 +99,8 @@ def _leave_mark() -> None:
 
 
 def _mark() -> Path | None:
-    """Return the mark's path; None where loaderwatch is disabled, so that nothing need be said."""
-    # Imported here, because every Python that a script starts imports this module, and few get to this line.
+    """Return the mark's path; None if loaderwatch is disabled and no line is due."""
+    # Imported here, because every Python process of a script imports this module and few reach this line.
     from loaderwatch.core.config import load_settings
     from loaderwatch.core.errors import ConfigError
 

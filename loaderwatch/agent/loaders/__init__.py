@@ -1,1 +1,1 @@
-"""Watched loaders: how one is recognised, wrapped and described, and how its epochs are recorded."""
+"""Watched loaders: how a loader is recognised, wrapped and described, and how its epochs are recorded."""

@@ -1,7 +1,7 @@
-"""A loader's first batches, given again and again for the rest of the run: what the model does with a perfect loader.
+"""Repeats a loader's first batches for the rest of the run, to measure the model with a perfect loader.
 
-``loaderwatch run --cached-batches N`` asks for it. The first N batches are read as ever; then the workers end, and each pass goes on
-with those batches for as long as it would have been.
+``loaderwatch run --cached-batches N`` asks for it. The first N batches are read as usual. Then the workers
+end. Each pass continues with the cached batches and keeps its length.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from loaderwatch.agent.loaders.watch import Watch
 
 MAX_DEPTH: Final = 4
 WARM_RATIO: Final = 0.25
-"""The share of the batches that are read, and whose time does not count: the first steps compile, and fill caches."""
+"""Share of the batches read first, whose time does not count: the first steps compile and fill caches."""
 FEW: Final = 4
-"""Iterations below which no speed is said."""
+"""Fewest iterations for which a speed is printed."""
 
 
 class CachedBatches:
-    """The first batches of one loader, and how fast the loop took them and takes them again.
+    """The first batches of one loader, and how fast the loop took them at first and when repeated.
 
     Args:
         most: how many batches are kept.
-        began: is called once, when the first batch is given again.
+        began: called once, when the first batch is repeated.
     """
 
     def __init__(self, most: int, began: Callable[[], None]) -> None:
         self.most = most
         self._began = began
-        self._kept: list[Any] = []  # empty until there are ``most``, or all that the loader has
-        self._given = 0  # of the kept ones, in turn
-        self._length: int | None = None  # of a pass over a loader that does not say it
-        self._read_ns: list[int] = []  # when each batch that is kept was given
+        self._kept: list[Any] = []  # empty until there are ``most`` batches, or all of the loader
+        self._given = 0  # how often a kept batch was given
+        self._length: int | None = None  # batches of a pass over a loader without ``len``
+        self._read_ns: list[int] = []  # when each kept batch was first given
         self._again = (0, 0)  # iterations with kept batches, and their nanoseconds
 
     def passing(self, loader: Any, begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        """Return one pass over the loader, ``begin`` begins a true one."""
+        """Return one pass over the loader; ``begin`` begins a real pass."""
         length = _length(loader)
         length = self._length if length is None else length
         given = 0
@@ -55,7 +55,7 @@ class CachedBatches:
                 yield _shallow(batch)
                 if len(kept) == self.most and length is not None:
                     break
-            else:  # it ended by itself
+            else:  # the pass ended by itself
                 self._length = given
                 length = given
             if not self._kept and kept:
@@ -81,7 +81,7 @@ class CachedBatches:
             yield _shallow(batch)
 
     def speeds(self) -> tuple[float, float] | None:
-        """Return batches per second as they were read, and as they were given again; None where too few were."""
+        """Return batches per second when read and when repeated; None with too few batches."""
         times = self._read_ns[int(WARM_RATIO * len(self._read_ns)) :]
         steps, took_ns = self._again
         if min(len(times) - 1, steps) < FEW or times[-1] <= times[0] or not took_ns:
@@ -89,31 +89,34 @@ class CachedBatches:
         return (len(times) - 1) * 1e9 / (times[-1] - times[0]), steps * 1e9 / took_ns
 
     def say_speeds(self, name: str) -> None:
-        """Say on stderr what a perfect loader would give."""
+        """Print on stderr what a perfect loader would gain."""
         kept = len(self._read_ns)
-        found = self.speeds()
-        if found is None:
+        speeds = self.speeds()
+        if speeds is None:
             say(
-                f"{name}: too few batches for a speed with cached ones: {kept} were read, {self._again[0]} steps done with them again"
+                f"{name}: too few batches for a speed with cached ones: {kept} were read,"
+                f" {self._again[0]} steps done with them again"
             )
             return
-        read, again = found
+        read, again = speeds
         gain = (
             f"a perfect loader would make this run at most {again / read:.1f} times as fast"
             if again > 1.05 * read
             else "a perfect loader would not make this run faster"
         )
         say(
-            f"{name}: {again:.3g} batches/s with {kept} cached batches, {read:.3g} while it read them itself; {gain}"
+            f"{name}: {again:.3g} batches/s with {kept} cached batches,"
+            f" {read:.3g} while it read them itself; {gain}"
         )
 
 
 def cached_batches(watch: Watch, most: int, publish: Callable[[int], None]) -> CachedBatches:
-    """Return the cache of a loader; ``publish`` is told how many batches it holds when they are given again."""
+    """Return the cache of a loader; ``publish`` receives its number of batches when they begin to repeat."""
 
     def began() -> None:
         say(
-            f"{watch.name}: its first {most} batches are given again from now on; what is trained is worthless"
+            f"{watch.name}: its first {most} batches are given again from now on;"
+            " what is trained is worthless"
         )
         publish(most)
 
@@ -126,7 +129,7 @@ def _length(loader: Any) -> int | None:
 
 
 def _end(loader: Any, iterator: Any) -> None:
-    """End the workers of a pass that is given up: they would take CPUs and memory from the model."""
+    """End the workers of an abandoned pass: they would take CPUs and memory from the model."""
     end = getattr(iterator, "_shutdown_workers", None)
     if callable(end):
         end()
@@ -135,7 +138,7 @@ def _end(loader: Any, iterator: Any) -> None:
 
 
 def _shallow(batch: Any, depth: int = 0) -> Any:
-    """Return a batch whose containers are new, so that a loop may take things out of it; its tensors are the same."""
+    """Return a batch with new containers and the same tensors: the loop may take items out of it."""
     if depth > MAX_DEPTH:
         return batch
     if type(batch) is dict:

@@ -1,7 +1,7 @@
-"""The place in the script where each DataLoader was made, noted as its constructor returns.
+"""Notes where in the script each DataLoader was constructed.
 
-It tells whether a loader was made anew by the same line, and what the script calls it. This module does not import torch,
-because it is also used while torch is being imported.
+The place shows whether the same line recreated a loader, and which name the script gives to the loader. This
+module does not import torch, because it is also used while torch is being imported.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from loaderwatch.agent.source import frames_outside, is_script
 from loaderwatch.core.clock import monotonic_ns
 
 MOST_CALLS: Final = 4
-"""How many of the script's functions on the stack are noted, from the one that makes the loader outwards."""
+"""How many of the script's functions on the stack are noted, from the construction outwards."""
 
 
 class Made(NamedTuple):
-    """How a loader was made. It keeps code and positions, not frames, whose variables would stay alive."""
+    """How a loader was constructed. Holds code and positions, because frames would keep variables alive."""
 
     at_ns: int
-    line: tuple[str, int] | None  # the script's innermost line; a library's where no script is on the stack
-    calls: tuple[
-        tuple[CodeType, int], ...
-    ] = ()  # the script's call and those around it; empty if a library made the loader
+    line: tuple[str, int] | None  # the script's innermost line; a library's if no script is on the stack
+    # The script's call and the calls around it; empty if a library constructed the loader.
+    calls: tuple[tuple[CodeType, int], ...] = ()
 
 
 _made: Final[dict[int, tuple[weakref.ref[Any], Made]]] = {}
@@ -36,7 +35,7 @@ _hooked: tuple[Any, Any, Any] | None = None  # the class, its own constructor, o
 
 
 def install(kind: Any) -> None:
-    """Note from now on where loaders of this class are made."""
+    """Note from now on where loaders of this class are constructed."""
     global _hooked
     if _hooked is not None:
         return
@@ -58,7 +57,7 @@ def install(kind: Any) -> None:
 
 
 def remove() -> None:
-    """Give the class its own constructor back."""
+    """Restore the class's own constructor."""
     global _hooked
     if _hooked is None:
         return
@@ -70,13 +69,13 @@ def remove() -> None:
 
 
 def made(loader: Any) -> Made | None:
-    """Return how a loader was made; None where the hook did not see it."""
+    """Return how a loader was constructed; None if the hook did not see it."""
     entry = _made.get(id(loader))
     return entry[1] if entry is not None and entry[0]() is loader else None
 
 
 def here() -> Made:
-    """Return the present place, for an object that is handed over now and whose construction was not seen."""
+    """Return the current place, for an object whose construction was not seen."""
     return Made(monotonic_ns(), _line(frames_outside()))
 
 

@@ -30,16 +30,16 @@ from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import EndedBy, IterKind
 
 _classes: Final[weakref.WeakValueDictionary[type, type]] = weakref.WeakValueDictionary()
-"""Our subclass for each class of loader, kept only while such a loader lives: frameworks make a class for each loader."""
+"""Our subclass of each loader class. Entries end with the loader: frameworks may make a class per loader."""
 _watches: Final[dict[int, tuple[weakref.ref[Any], Watch]]] = {}
 _iterators: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 adopt: Callable[[Any], None] | None = None
-"""Set by ``attach``: watches a loader that appears without it, for example one that a framework rebuilt."""
+"""Set by ``attach``: watches a loader that was not attached, for example one that a framework rebuilt."""
 
 
 def watch_of(loader: object) -> Watch | None:
-    """Return this loader's watch, None if it has none."""
+    """Return this loader's watch; None if it has none."""
     entry = _watches.get(id(loader))
     return entry[1] if entry is not None and entry[0]() is loader else None
 
@@ -65,21 +65,21 @@ def watch_loader(loader: Any, watch: Watch) -> None:
 
 
 def release(watch: Watch) -> None:
-    """Detach a watch from its earlier loaders, because another loader continues it; they count as other loaders then."""
-    for key, (_, one) in list(_watches.items()):
-        if one is watch:
+    """Detach a watch from its earlier loaders, because another loader continues it."""
+    for key, (_, known) in list(_watches.items()):
+        if known is watch:
             del _watches[key]
 
 
 def unwatch_loader(loader: Any) -> None:
-    """Give the loader and its living iterators their own classes back."""
+    """Restore the loader's own class."""
     _watches.pop(id(loader), None)
     if is_swapped(loader):
         loader.__class__ = type(loader).__bases__[0]
 
 
 def unwatch_iterators(watch: Watch) -> None:
-    """Give the living iterators of a loader their own classes back."""
+    """Restore the own classes of a loader's living iterators."""
     for iterator in list(_iterators):
         epoch = getattr(iterator, "_loaderwatch", None)
         if epoch is not None and epoch.watch is watch:
@@ -89,20 +89,20 @@ def unwatch_iterators(watch: Watch) -> None:
 
 
 def watched_class(base: type) -> type:
-    """Return the subclass that times a class of loader, one for each such class."""
+    """Return our timing subclass of a loader class; there is one for each class."""
     watched = _classes.get(base)
     if watched is None:
-        namespace: dict[str, Any] = {
+        members: dict[str, Any] = {
             "__iter__": _timed_iter(base.__iter__),  # type: ignore[attr-defined]
             "__reduce_ex__": _plain_reduce(base),
             "worker_init_fn": _probed_init(base),
         }
         if hasattr(base, "_get_iterator"):
-            namespace["_get_iterator"] = _building(base._get_iterator)
-        # torchdata's StatefulDataLoader asks its sampler for more than indices; leave that one alone.
+            members["_get_iterator"] = _building(base._get_iterator)
+        # torchdata's StatefulDataLoader uses its sampler for more than indices, so it keeps its sampler.
         if isinstance(getattr(base, "_index_sampler", None), property) and not hasattr(base, "state_dict"):
-            namespace["_index_sampler"] = _timed_sampler(base._index_sampler.fget)  # type: ignore[attr-defined]
-        watched = _classes[base] = hidden_subclass(base, namespace)
+            members["_index_sampler"] = _timed_sampler(base._index_sampler.fget)  # type: ignore[attr-defined]
+        watched = _classes[base] = hidden_subclass(base, members)
     return watched
 
 
@@ -154,29 +154,29 @@ def _begin(loader: Any) -> Any:
 def _begun(loader: Any, started: Any, iterator: Any) -> Any:
     watch, epoch = started
     epoch.workers = getattr(loader, "num_workers", 0)
-    built = [one for ref in watch.built if (one := ref()) is not None]
+    built = [inner for ref in watch.built if (inner := ref()) is not None]
     watched = iterator
     if is_torch_iterator(iterator):
         _watch_as(iterator, watch, epoch)
     elif iterator is loader and built and is_torch_iterator(built[-1]):
-        _watch_as(built.pop(), watch, epoch)  # the loader is its own iterator, and reads from this one
+        _watch_as(built.pop(), watch, epoch)  # the loader is its own iterator and reads PyTorch's
     else:
         watched = WrappedIterator(iterator, epoch)
         if ask(lambda: hasattr(iterator, "_workers") or hasattr(iterator, "_dataset_fetcher")):
             _note_kind(watch, epoch, iterator)  # PyTorch's own, whose base has another name in this version
         else:
-            # A subclass's iterator, e.g. a generator. PyTorch's was made in here, is made in the first next(), or was kept.
+            # A subclass's iterator, e.g. a generator. PyTorch's was kept, or is made here or in next().
             if epoch.kind is IterKind.WRAPPED and epoch.workers:
                 epoch.kind = IterKind.RESET
             watch.outers.append(epoch)
-            for one in built:
-                _note_made(watch, epoch, one)
+            for inner in built:
+                _note_made(watch, epoch, inner)
             _watch_kept(loader, watch, epoch)
         _iterators.add(watched)
     pass_begun(epoch)
-    for one in built:
-        if one is not watched and is_torch_iterator(one) and "_loaderwatch" not in vars(one):
-            _watch_as(one, watch, Epoch(watch, watch.recorder))
+    for inner in built:
+        if inner is not watched and is_torch_iterator(inner) and "_loaderwatch" not in vars(inner):
+            _watch_as(inner, watch, Epoch(watch, watch.recorder))
     return watched
 
 
@@ -189,19 +189,19 @@ def _watch_as(iterator: Any, watch: Watch, epoch: Epoch) -> None:
 
 
 def _watch_kept(loader: Any, watch: Watch, outer: Epoch | None = None) -> None:
-    """Watch PyTorch's iterators that a subclass keeps in attributes of its own, made before it was watched.
+    """Watch PyTorch's iterators that a subclass keeps in its own attributes, made before the watch began.
 
-    The iterator that PyTorch keeps for persistent workers is left out, since it begins anew with each pass.
+    The iterator that PyTorch keeps for persistent workers is left out, because each pass resets it.
     """
-    for name, one in list(object.__getattribute__(loader, "__dict__").items()):
-        if name == "_iterator" or not is_torch_iterator(one):
+    for name, kept in list(object.__getattribute__(loader, "__dict__").items()):
+        if name == "_iterator" or not is_torch_iterator(kept):
             continue
-        if "_loaderwatch" not in vars(one):
+        if "_loaderwatch" not in vars(kept):
             epoch = Epoch(watch, watch.recorder)
             epoch.kind = IterKind.RESET  # if it has workers, they were started long ago
-            _watch_as(one, watch, epoch)
-        if outer is not None and one is watch.inner() and getattr(one, "_task_info", None):
-            outer.read_from(one)
+            _watch_as(kept, watch, epoch)
+        if outer is not None and kept is watch.inner() and getattr(kept, "_task_info", None):
+            outer.read_from(kept)
 
 
 def _failed(started: Any, error: BaseException) -> None:
@@ -233,14 +233,14 @@ def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if watch is None:
             return call(self)
         started = begin(watch)
-        before, watch.building = watch.building, True
+        was_building, watch.building = watch.building, True
         try:
             iterator = call(self)
         except BaseException as error:
             failed(started, error)
             raise
         finally:
-            watch.building = before
+            watch.building = was_building
         if is_torch_iterator(iterator):
             limit(iterator, watch)
         built(watch, started, iterator)
@@ -250,7 +250,7 @@ def _building(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _begin_building(watch: Watch) -> Any:
-    """Begin an epoch as ``_get_iterator`` is entered, unless ``iter(loader)`` has begun one already."""
+    """Begin an epoch when ``_get_iterator`` is entered, unless ``iter(loader)`` has already begun one."""
     return None if guard.tripped or watch.beginning else (watch, begin_pass(watch))
 
 
@@ -262,7 +262,7 @@ def _built(watch: Watch, started: Any, iterator: Any) -> None:
     _, epoch = started
     pass_begun(epoch)
     for outer in watch.outers:
-        if outer.waits:  # we are inside next() of this generator's pass
+        if outer.waits:  # this call is inside next() of the generator's pass
             _note_made(watch, outer, iterator)
             outer.read_from(iterator)
     if is_torch_iterator(iterator):
@@ -309,10 +309,10 @@ def _timed_sampler(own: Callable[[Any], Any]) -> property:
 
 
 class TimedSampler:
-    """Times a sampler's first index; it stands in for a loader's index sampler while its iterator is built.
+    """Times a sampler's first index; replaces a loader's index sampler while its iterator is built.
 
-    A ``randperm`` of a hundred million takes seconds at every epoch. The sampler is asked for exactly what the loader would
-    ask, in the same order, so random numbers are drawn as before: ``iter()`` at once, each index when it is wanted.
+    A ``randperm`` of a hundred million takes seconds in every epoch. The sampler gets the loader's calls in
+    the same order: ``iter()`` at once, each index when needed. So random numbers are drawn as before.
     """
 
     def __init__(self, sampler: Any, watch: Watch) -> None:
@@ -322,7 +322,7 @@ class TimedSampler:
     def __iter__(self) -> Iterator[Any]:
         began = monotonic_ns()
         indices = iter(self._sampler)
-        # chained, so that no code of ours runs for the indices after the first
+        # Chained, so that none of our code runs for the indices after the first.
         return chain.from_iterable(self._timed(indices, monotonic_ns() - began))
 
     def _timed(self, indices: Iterator[Any], spent_ns: int) -> Iterator[Iterable[Any]]:
@@ -340,19 +340,19 @@ class TimedSampler:
         return len(self._sampler)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_sampler":  # asked for while this object is copied or unpickled
+        if name == "_sampler":  # read while this object is copied or unpickled
             raise AttributeError(name)
         return getattr(self._sampler, name)
 
 
 def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
-    """Make pickles and copies have the user's own class: a watch belongs to one object in one process."""
+    """Give pickles and copies the user's own class: a watch belongs to one object in one process."""
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         reduced = base.__reduce_ex__(self, protocol)
         names = vars(type(self)).get("__slotnames__")
         if names is not None and "__slotnames__" not in vars(base):
-            base.__slotnames__ = names  # copyreg notes them with the class, bare with the loader's own
+            base.__slotnames__ = names  # copyreg caches them in the class; without us, in the loader's own
         if not isinstance(reduced, tuple):
             return reduced
         watched = type(self)
@@ -360,7 +360,7 @@ def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
         function, arguments, *rest = reduced
         arguments = tuple(own if argument is watched else argument for argument in arguments)
         if function.__name__ == "__newobj__":
-            # pickle insists that this one makes an object of the very class it was given
+            # pickle requires that ``__newobj__`` makes an object of exactly the given class.
             function = own.__new__
         return (own if function is watched else function, arguments, *rest)
 
@@ -368,14 +368,14 @@ def _plain_reduce(base: Any) -> Callable[[Any, Any], Any]:
 
 
 def is_dataloader(loader: object) -> bool:
-    """Whether this object's class can be swapped: it may pass ``isinstance`` for DataLoader without being one."""
+    """Whether this object's class can be swapped. ``isinstance`` is not enough: a wrapper may pass it."""
     return issubclass(type(loader), DataLoader)
 
 
 def held_by(loader: Any) -> Any:
-    """Return the DataLoader inside one of accelerate's loaders (which transformers uses); None for any other loader.
+    """Return the DataLoader inside an accelerate loader (also used by transformers); None for other loaders.
 
-    accelerate's loaders answer to ``isinstance`` with the class of the loader that they hold.
+    For ``isinstance``, accelerate's loaders have the class of the loader that they hold.
     """
     if is_dataloader(loader) or not isinstance(loader, DataLoader):
         return None

@@ -1,7 +1,7 @@
-"""An epoch: one pass over a loader, with what ``iter``, each ``next`` and the end write to the recorder.
+"""An epoch: one pass over a loader. It records ``iter``, each ``next`` and the end of the pass.
 
-``request`` and ``deliver`` handle every case. In the usual case ``Pass.enter`` and ``Pass.leave`` do the same faster, and leave
-the totals to ``settle``.
+``request`` and ``deliver`` handle every case. In the usual case ``Pass.enter`` and ``Pass.leave`` do the same
+faster. They leave the totals to ``settle``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 class Epoch(Pass):
     """One pass over one watched loader.
 
-    It gets its number with the first ``next``, because an iterator that is never asked is no epoch. Where a subclass of
-    DataLoader reads PyTorch's iterator inside its own, only the outer pass records; the inner one is silent meanwhile.
+    It gets its number with the first ``next``: an iterator that is never read is no epoch. If a DataLoader
+    subclass reads PyTorch's iterator inside its own, only the outer pass records; the inner one is silent.
     """
 
     __slots__ = (
@@ -60,11 +60,11 @@ class Epoch(Pass):
             recorder, watch.phases, recorder.ring.numbers, nothing_to_read, watch.loader, watch.epochs
         )
         self.watch = watch
-        self.opened = False  # it was asked for a batch and has its number
-        self.silent = False  # it is read inside next() of another pass over the same loader, which records
-        self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that this pass reads from, once seen
+        self.opened = False  # the first ``next`` was called, and the pass has its number
+        self.silent = False  # read inside next() of another pass over the same loader, which records
+        self.inner: weakref.ref[Any] | None = None  # PyTorch's iterator that feeds this pass, once seen
         self.gpu = watch.gpu
-        # about iter(loader), filled in by the watch:
+        # About iter(loader), filled in by the watch:
         self.request_ns = monotonic_ns()
         self.iter_ns = UNKNOWN
         self.iter_cpu_ns = UNKNOWN
@@ -72,19 +72,19 @@ class Epoch(Pass):
         self.workers = 0
         self.drained = 0
         self.gap_ns = UNKNOWN
-        # about the current batch, beside what the hot path keeps:
+        # About the current batch, in addition to the fields of the hot path:
         self.reader: ThreadReader | None = None  # None: the loop's own thread asked for it
         self.ended: EndedBy | None = None
         self._begun = False
         self.in_loop = False
         self._added = False  # the batch belongs to a step that began with another loader's batch
-        self.work_ns = 0  # the loop's work with the batch, as far as it was measured
-        self._counted: Phases | None = None  # the step's phases, as far as they were taken from the clock
-        self._settled = (0, 0)  # the batches and steps of this pass that are in the totals
+        self.work_ns = 0  # the loop's work with the batch, measured so far
+        self._counted: Phases | None = None  # the step's phases, taken from the clock so far
+        self._settled = (0, 0)  # batches and steps of this pass that the totals include
         self._depth = 0  # recorder.depth at the request
 
     def step(self) -> int:
-        """Return the step's number: optimizer steps so far if an optimizer is watched, else batches of this loader."""
+        """Return the step's number: optimizer steps if one is watched, else batches of this loader."""
         phases = self.phases
         return phases.steps_finished if phases is not None and phases.has_optimizer else self.watch.batches
 
@@ -103,7 +103,7 @@ class Epoch(Pass):
 
     @property
     def trains(self) -> bool:
-        """Whether this pass's batches are steps of the training; those of an evaluation are not."""
+        """Whether this pass's batches are training steps. Batches of an evaluation are not."""
         return self.watch.role == "train"
 
     def cool(self) -> None:
@@ -116,7 +116,7 @@ class Epoch(Pass):
                 self.recorder.depth = 1  # this pass is inside next()
 
     def publish(self, phase: Phase, since_ns: int, batch: int, awaited: int = UNKNOWN) -> None:
-        """Publish this pass as what the process is doing now."""
+        """Publish this pass as the process's current activity."""
         self.recorder.publish(
             phase,
             since_ns,
@@ -131,11 +131,11 @@ class Epoch(Pass):
 
     @property
     def waits(self) -> bool:
-        """Whether somebody is inside ``next`` of this pass."""
+        """Whether a thread is inside ``next`` of this pass."""
         return self.opened and self.ended is None and not self.delivered_ns
 
     def open(self) -> None:
-        """Give the pass its number, at its first ``next``."""
+        """Give the pass its number at its first ``next``."""
         watch = self.watch
         self.opened = True
         self.number = watch.epochs
@@ -146,14 +146,14 @@ class Epoch(Pass):
             watch.note_calls(None)
 
     def read_from(self, inner: Any) -> None:
-        """Read batches ready and the like from PyTorch's iterator from now on, from which this pass gets its batches."""
+        """Use PyTorch's iterator ``inner``, which feeds this pass, as the source of its state from now on."""
         if self.inner is not None and self.inner() is inner:
             return
-        self.inner = self.watch.inner = found = weakref.ref(inner)
+        self.inner = self.watch.inner = ref = weakref.ref(inner)
         read = self.watch.reader_of(inner)
         if self.kind is IterKind.WRAPPED and getattr(inner, "_num_workers", None) == 0:
             self.kind = IterKind.IN_PROCESS
-        self.read = lambda _: read(one) if (one := found()) is not None else nothing_to_read(None)
+        self.read = lambda _: read(alive) if (alive := ref()) is not None else nothing_to_read(None)
 
     def _is_told_by_another(self, iterator: Any) -> bool:
         on_main = threading.get_ident() == self.recorder.thread
@@ -161,14 +161,14 @@ class Epoch(Pass):
             if outer is self or outer.ended is not None:
                 continue
             if not on_main:
-                return True  # a thread reads ahead; the outer pass hands the batches to the loop
+                return True  # a thread reads ahead, and the outer pass gives the batches to the loop
             if outer.waits:
                 outer.read_from(iterator)
                 return True
         return False
 
     def request(self, iterator: Any, now: int) -> None:
-        """Note that ``next(loader)`` was entered at ``now``: the step before ends and a wait begins."""
+        """Note that ``next(loader)`` was entered at ``now``: the previous step ends and a wait begins."""
         if self.watch.outers and self._is_told_by_another(iterator):
             self.silent = True
             return
@@ -183,7 +183,7 @@ class Epoch(Pass):
             self._end_step(now, worked_ns)
         if self.ended is not None:
             if self.ended not in (EndedBy.ERROR, EndedBy.WORKER_DIED):
-                return  # an exhausted pass that is asked again has nothing new to record
+                return  # another ``next`` on an exhausted pass gives nothing new to record
             self.ended = None
         self.ready, self.cached, self.awaited = self.read(iterator)
         self.wait_since_ns = now
@@ -201,26 +201,26 @@ class Epoch(Pass):
                 self.publish(Phase.WAIT, now, self.batch + 1, self.awaited)
         if self.gpu is not None and not depth and on_main:
             self.gpu.request()
-        # UNKNOWN is negative: "not known to be ready" reads the clock unless the wait before was short
+        # Read the clock if no batch is ready or the previous wait was long. UNKNOWN does not count as 0.
         self.cpu_ns = thread_time_ns() if self.armed or self.ready == 0 else 0
 
     def deliver(self) -> None:
         """Note that the batch was delivered: the wait ends and a step begins."""
         if self.silent or self.ended is not None or not self.opened:
             self.silent = False
-            return  # another pass records this batch, or this one was detached while it waited
-        cpu = thread_time_ns() if self.cpu_ns else 0
+            return  # another pass records this batch, or this pass was detached during the wait
+        cpu_ns = thread_time_ns() if self.cpu_ns else 0
         now = monotonic_ns()
         recorder = self.recorder
         recorder.cool()
-        wait = now - self.wait_since_ns
-        self.wait_ns = wait
-        self.wait_cpu_ns = cpu - self.cpu_ns if cpu else UNKNOWN
-        self.armed = wait > CPU_CLOCK_ABOVE_NS
+        wait_ns = now - self.wait_since_ns
+        self.wait_ns = wait_ns
+        self.wait_cpu_ns = cpu_ns - self.cpu_ns if cpu_ns else UNKNOWN
+        self.armed = wait_ns > CPU_CLOCK_ABOVE_NS
         self.batch += 1
         self.delivered_ns = now
         if not self._begun:
-            self._write_begin(wait)
+            self._write_begin(wait_ns)
         self.settle()
         if self.reader is not None:
             self.in_loop = False
@@ -236,7 +236,7 @@ class Epoch(Pass):
         if self.gpu is not None:
             self.gpu.deliver(self.loader, self.number, self.batch, self.wait_since_ns)
         if len(recorder.open_steps) == 1:
-            self._go_live()  # no step of another loader is open that this one's waits would be part of
+            self._go_live()  # no other loader has an open step that would contain this loader's waits
 
     def _go_live(self) -> None:
         recorder = self.recorder
@@ -251,7 +251,7 @@ class Epoch(Pass):
         if self.silent or self.ended is not None or not self.opened:
             self.silent = False
             return
-        took = monotonic_ns() - self.wait_since_ns
+        teardown_ns = monotonic_ns() - self.wait_since_ns
         self.recorder.cool()
         if self.reader is not None:
             whole = isinstance(error, StopIteration)
@@ -260,15 +260,15 @@ class Epoch(Pass):
             self.recorder.depth = self._depth
             if not self._depth:
                 self.recorder.since_ns = monotonic_ns()
-        self.end(ended_by(error), self.wait_since_ns, took)
+        self.end(ended_by(error), self.wait_since_ns, teardown_ns)
 
     def end(self, ended_by: EndedBy, request_ns: int, teardown_ns: int) -> None:
         """Record the end of the epoch.
 
         Args:
-            ended_by: how it ended.
+            ended_by: how the epoch ended.
             request_ns: when the end began.
-            teardown_ns: how long the end took; ``UNKNOWN`` when nobody saw it.
+            teardown_ns: how long the end took; ``UNKNOWN`` if the end was not seen.
         """
         if self.ended is not None:
             return
@@ -315,11 +315,11 @@ class Epoch(Pass):
         recorder.publish_outer(now)
 
     def work(self, ns: int, phases: PhaseClock | None) -> None:
-        """Add ``ns`` of the loop's work with this pass's batch, and the phases that the clock counted in that time."""
+        """Add ``ns`` of the loop's work with this pass's batch, and the phases counted in that time."""
         self.work_ns += ns
         if phases is None:
             return
-        # Only if the clock counted something, since each ``take`` ends a step of the clock.
+        # Only if the clock counted something, because each ``take`` ends a step of the clock.
         if phases.forward_ns or phases.backward_ns or phases.steps_finished != self.recorder.steps_taken:
             self._take(phases)
 
@@ -328,20 +328,20 @@ class Epoch(Pass):
         self.recorder.steps_taken = phases.steps_finished
 
     def _end_step(self, now: int, worked_ns: int | None) -> None:
-        """Write the record of the step that ends.
+        """Write the record of the ending step.
 
         Args:
-            now: when the step ended; ``UNKNOWN`` when nobody saw it.
-            worked_ns: how long the loop has just worked with this batch; the phases that the clock counted are then this
-                step's. None if the loop worked with another batch.
+            now: when the step ended; ``UNKNOWN`` if the end was not seen.
+            worked_ns: how long the loop has just worked with this batch; None if it worked with another one.
+                If it is not None, the phases that the clock counted belong to this step.
         """
         recorder = self.recorder
-        whole = now - self.delivered_ns
-        work = self.work_ns + (worked_ns or 0) if self.in_loop else 0
-        read_by, wait, wait_cpu = ReadBy.LOOP, self.wait_ns, self.wait_cpu_ns
+        whole_ns = now - self.delivered_ns
+        work_ns = self.work_ns + (worked_ns or 0) if self.in_loop else 0
+        read_by, wait_ns, wait_cpu_ns = ReadBy.LOOP, self.wait_ns, self.wait_cpu_ns
         if self.reader is not None and now != UNKNOWN:
-            read_by, wait, work = self.reader.told(now, wait)
-            whole, wait_cpu = work, min(wait_cpu, wait)
+            read_by, wait_ns, work_ns = self.reader.told(now, wait_ns)
+            whole_ns, wait_cpu_ns = work_ns, min(wait_cpu_ns, wait_ns)
         self.delivered_ns = 0
         phases = self.phases
         if phases is not None and read_by is not ReadBy.AHEAD and (worked_ns is not None or not self.in_loop):
@@ -352,7 +352,7 @@ class Epoch(Pass):
             counted = NO_STEP if no_step else NOT_TIMED
         h2d, forward, backward, optimizer, optimizer_steps, collective = counted
         if self._added and not recorder.counts_optimizer:
-            optimizer_steps = 0  # no optimizer is watched, and the step counts for the batch that began it
+            optimizer_steps = 0  # without a watched optimizer, the step counts for the batch that began it
         self.work_ns, self._counted = 0, None
         recorder.ring.append(
             RecordKind.STEP,
@@ -361,17 +361,17 @@ class Epoch(Pass):
             batch=self.batch,
             step=self.step(),
             request_ns=self.wait_since_ns,
-            wait_ns=wait,
-            wait_cpu_ns=wait_cpu,
+            wait_ns=wait_ns,
+            wait_cpu_ns=wait_cpu_ns,
             ready=self.ready,
             cached=self.cached,
             awaited_worker=self.awaited,
-            step_ns=work if now != UNKNOWN else UNKNOWN,
+            step_ns=work_ns if now != UNKNOWN else UNKNOWN,
             h2d_ns=h2d,
             forward_ns=forward,
             backward_ns=backward,
             optimizer_ns=optimizer,
-            nested_ns=whole - work if now != UNKNOWN else UNKNOWN,
+            nested_ns=whole_ns - work_ns if now != UNKNOWN else UNKNOWN,
             off_main_thread=read_by,
             optimizer_steps=optimizer_steps,
             collective_ns=collective,

@@ -1,4 +1,4 @@
-"""The watched iterator: PyTorch's own gets its class swapped, any other a thin wrapper. Here a pass begins, and readers are made."""
+"""The watched iterator: PyTorch's own gets its class swapped, any other a wrapper. Passes begin here, too."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from loaderwatch.core.records import UNKNOWN, EndedBy, IterKind, Phase
 
 _classes: Final[dict[type, type]] = {}
 _TORCH: Final[type | tuple[()]] = getattr(dataloader, "_BaseDataLoaderIter", ())
-"""The base class of PyTorch's own iterators; empty where it has another name, and then they are wrapped like any other."""
+"""The base class of PyTorch's iterators; empty if its name has changed. Then they are wrapped like others."""
 
 
 def is_torch_iterator(iterator: object) -> bool:
-    """Whether this is an iterator of PyTorch's own, whose class can be swapped."""
+    """Whether this is one of PyTorch's own iterators, whose class can be swapped."""
     return isinstance(iterator, _TORCH)
 
 
 def watch_iterator(iterator: Any, epoch: Epoch) -> None:
-    """Swap the iterator's class, or give the new epoch to an iterator that was reset or is handed out once more."""
+    """Swap the iterator's class; if it was swapped before (a reset iterator), only set the new epoch."""
     earlier = vars(iterator).get("_loaderwatch")
     if earlier is not None and earlier.ended is None:
         earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
@@ -42,9 +42,9 @@ def watch_iterator(iterator: Any, epoch: Epoch) -> None:
 
 
 def _read_in_one_frame(iterator: Any, epoch: Epoch) -> None:
-    """Let the hot path itself read the usual iterator: one with worker processes, a map-style dataset, batches in order.
+    """Let the hot path read the usual iterator itself: worker processes, map-style dataset, batches in order.
 
-    An iterator with pinned memory is left out, because there a GPU is timed too, which the hot path does not do.
+    Iterators with pinned memory are excluded: with them a GPU is timed, which the hot path does not do.
     """
     if epoch.read is nothing_to_read or _awaited_reader(iterator) is not _awaited_in_order:
         return
@@ -55,7 +55,7 @@ def _read_in_one_frame(iterator: Any, epoch: Epoch) -> None:
 
 
 def unwatch_iterator(iterator: Any) -> None:
-    """Give the iterator its own class back."""
+    """Restore the iterator's own class."""
     if type(iterator) in _classes.values():
         iterator.__class__ = type(iterator).__bases__[0]
         del iterator._loaderwatch
@@ -75,7 +75,7 @@ def _watched_class(base: type) -> type:
 
 
 def _told_shutdown(call: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Tell whoever tunes the loader before the workers end: what they measured goes with them."""
+    """Call the loader's tuner before the workers end, because their measurements end with them."""
 
     def _shutdown_workers(self: Any) -> None:
         epoch = self.__dict__.get("_loaderwatch")
@@ -91,13 +91,13 @@ def _timed_del(call: Any) -> Any:
 
     def __del__(self: Any) -> None:
         epoch = self.__dict__.get("_loaderwatch")
-        began = ended_by = None
+        began_ns = ended_by = None
         if epoch is not None and epoch.ended is None:
-            began, ended_by = began_drop(epoch), how_left(self)
+            began_ns, ended_by = began_drop(epoch), how_left(self)
         if call is not None:
             call(self)
-        if began is not None:
-            ended_drop(epoch, began, ended_by)
+        if began_ns is not None:
+            ended_drop(epoch, began_ns, ended_by)
 
     return __del__
 
@@ -112,7 +112,7 @@ def _began_drop(epoch: Epoch) -> int:
 
 
 def _how_left(iterator: Any) -> EndedBy:
-    """Return how an iterator is left before its end; asked before its workers are told to end."""
+    """Return how an iterator is left before its end. This runs before its workers end."""
     died = any(worker.exitcode for worker in getattr(iterator, "_workers", ()))
     return EndedBy.LEFT_AFTER_DEATH if died else EndedBy.BREAK
 
@@ -122,11 +122,11 @@ def _ended_drop(epoch: Epoch, began: int, ended_by: EndedBy | None) -> None:
 
 
 def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:
-    """Begin an epoch as ``iter(loader)`` is entered.
+    """Begin an epoch when ``iter(loader)`` is entered.
 
     Args:
         watch: the loader's watch.
-        persistent: the iterator that ``iter`` is going to reset, None when it makes a new one.
+        persistent: the iterator that ``iter`` will reset; None if it makes a new one.
     """
     watch.refresh()
     recorder = watch.recorder
@@ -138,7 +138,7 @@ def begin_pass(watch: Watch, persistent: Any = None) -> Epoch:
     if persistent is not None:
         earlier = getattr(persistent, "_loaderwatch", None)
         if isinstance(earlier, Epoch) and earlier.ended is None:
-            # Persistent workers keep the iterator alive after a break, so nobody saw when the loop left it.
+            # Persistent workers keep the iterator alive after a break, so the time of the break is unknown.
             earlier.end(EndedBy.BREAK, epoch.request_ns, UNKNOWN)
         outstanding = getattr(persistent, "_task_info", None)
         epoch.drained = len(outstanding) if isinstance(outstanding, dict) else UNKNOWN
@@ -177,7 +177,7 @@ def pass_failed(epoch: Epoch) -> None:
 
 
 class WrappedIterator:
-    """Wraps an iterator that is not PyTorch's and times its ``next``. Everything else is passed on."""
+    """Wraps an iterator that is not PyTorch's and times its ``next``. Everything else is delegated."""
 
     def __init__(self, iterator: Any, epoch: Epoch) -> None:
         self._iterator = iterator
@@ -198,17 +198,17 @@ class WrappedIterator:
 
 
 def reader_of(iterator: Any) -> Reader:
-    """Return the function that reads this iterator; it is chosen once, so that the hot path never fails.
+    """Return the function that reads this iterator's state. It is chosen once, so the hot path never fails.
 
-    What another version of PyTorch (or another system) does not offer reads as unknown. A reader receives the
-    iterator with each call and never keeps it: a reference cycle would keep worker processes alive after a break.
+    Values that this PyTorch version or system does not offer are unknown. A reader receives the iterator in
+    each call and never keeps it: a reference cycle would keep worker processes alive after a break.
     """
     if not hasattr(iterator, "_task_info"):
         return nothing_to_read
     for make in (_multiprocess_reader, _without_qsize):
-        reader = ask(lambda make=make: make(iterator))  # type: ignore[misc]
-        if reader is not None and ask(lambda reader=reader: reader(iterator)) is not None:  # type: ignore[misc]
-            return reader  # type: ignore[no-any-return]
+        read = ask(lambda make=make: make(iterator))  # type: ignore[misc]
+        if read is not None and ask(lambda read=read: read(iterator)) is not None:  # type: ignore[misc]
+            return read  # type: ignore[no-any-return]
     return nothing_to_read
 
 
@@ -224,11 +224,11 @@ def _multiprocess_reader(iterator: Any) -> Reader:
 
 
 def _queue_of(iterator: Any) -> tuple[int, Callable[[], int], Sized]:
-    """Return the capacity of the workers' result queue, a function for its free places, and the batches in pinned memory."""
+    """Return the result queue's capacity, a function for its free places, and the batches already pinned."""
     results = iterator._worker_result_queue
     pinned = getattr(iterator, "_data_queue", results)
-    # qsize() of a multiprocessing queue is this difference, read from a semaphore without a lock. Not on macOS.
-    # A queue.Queue's, which the pin-memory thread fills, takes a lock; the length of its deque does not.
+    # A multiprocessing queue's qsize() is capacity minus free places: a semaphore, no lock (not on macOS).
+    # The pin-memory thread fills a queue.Queue. Its qsize() takes a lock, the deque's len() does not.
     return results._maxsize, results._sem._semlock._get_value, () if pinned is results else pinned.queue
 
 
@@ -242,11 +242,11 @@ def _without_qsize(iterator: Any) -> Reader:
 
 
 def _awaited_reader(iterator: Any) -> Callable[[Any], tuple[int, int]]:
-    """Return the function that reads the batches cached out of order and the worker whose batch must come next.
+    """Return the function that reads the batches cached out of order and the worker of the next batch.
 
-    ``_task_info`` maps tasks to ``(worker,)`` while outstanding and ``(worker, batch)`` once received, so the tasks
-    beyond ``_tasks_outstanding`` are cached. With an iterable dataset some tasks went to workers that have ended and are
-    neither; from then on the count is unknown, and those tasks are skipped as PyTorch skips them.
+    ``_task_info`` maps an outstanding task to ``(worker,)`` and a received one to ``(worker, batch)``. So the
+    tasks beyond ``_tasks_outstanding`` are cached. With an iterable dataset, a task of an ended worker is
+    neither. Then the count is unknown, and such tasks are skipped as PyTorch skips them.
     """
     if iterator._dataset_kind == 1:  # _DatasetKind.Iterable
         return _awaited_of_iterable

@@ -1,7 +1,7 @@
-"""The lineage of loaders: which earlier loader a new one continues, where a script makes its loader anew again and again.
+"""The lineage of loaders: which earlier loader a new one continues, in scripts that keep recreating a loader.
 
-Two loaders that can be iterated at the same time are two, whatever they have in common: the earlier one must be gone, or its
-pass must have ended before the new one was made.
+Loaders that can be iterated at the same time are always different. So the earlier loader must be gone, or its
+pass must have ended before the new loader was made.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 MOST_VARIANTS: Final = 8
-"""How many loaders with different data or options one line may make for one role; further ones continue one of these."""
+"""Most loaders with different data or options per line and role; further ones continue one of these."""
 MOST_LOADERS: Final = 256
-"""How many loaders a session has at most; after that, a new one continues any that is free."""
+"""Most loaders in a session; after that, a new loader continues any free one."""
 
 
 @dataclass
 class Line:
-    """The newest of the loaders that continued each other."""
+    """The newest loader in a chain of loaders that continue each other."""
 
     watch: Watch
     info: LoaderInfo
@@ -42,11 +42,11 @@ class Lineage:
 
     def __init__(self) -> None:
         self._lines: list[Line] = []
-        self._choosing = threading.Lock()  # several threads may begin with a new loader at the same time
+        self._choosing = threading.Lock()  # several threads may begin a new loader at the same time
         self._given: dict[int, tuple[weakref.ref[Any], str, LoaderRole]] = {}
 
     def taken_up(self, loader: Any, info: LoaderInfo, made: Made | None) -> tuple[Watch, bool] | None:
-        """Return the watch that a new loader continues, and whether its description differs; None for another loader."""
+        """Return the watch that a new loader continues and whether its description differs; None if none."""
         with self._choosing:
             line = self._found(loader, info, made)
             if line is None:
@@ -67,13 +67,13 @@ class Lineage:
         self._lines.append(Line(watch, info, made, weakly(loader), weakly(dataset)))
 
     def hold(self, watch: Watch, holder: Any) -> None:
-        """Name the wrapper that stands for a loader; while it lives, the loader can be iterated."""
+        """Note the wrapper of a loader: while the wrapper lives, the loader can be iterated."""
         for line in self._lines:
             if line.watch is watch:
                 line.loader = weakly(holder)
 
     def given(self, loader: Any) -> tuple[str, LoaderRole] | None:
-        """Return the name and the role under which this loader was watched before another one continued it."""
+        """Return the name and role that this loader had before another loader continued it."""
         entry = self._given.get(id(loader))
         return (entry[1], entry[2]) if entry is not None and entry[0]() is loader else None
 
@@ -102,27 +102,27 @@ class Lineage:
 
 
 def _likeness(info: LoaderInfo) -> LoaderInfo:
-    """Return the description without the facts that change as the loader is used."""
+    """Return the description without the facts that change while the loader is used."""
     return msgspec.structs.replace(info, loader=0, same_epoch_passes=None, shards=None)
 
 
 def _comes_from_the_same(line: Line, info: LoaderInfo, made: Made | None) -> bool:
-    one, other = line.info, info
-    if (one.name, one.role, one.class_name, one.dataset_class) != (
-        other.name,
-        other.role,
-        other.class_name,
-        other.dataset_class,
+    known, new = line.info, info
+    if (known.name, known.role, known.class_name, known.dataset_class) != (
+        new.name,
+        new.role,
+        new.class_name,
+        new.dataset_class,
     ):
         return False
     return made is None or line.made is None or made.line == line.made.line
 
 
 def _is_free(line: Line, made: Made | None) -> bool:
-    """Whether nobody can iterate this line's loader at the same time as a new one that was made like this."""
+    """Whether this line's loader cannot be iterated at the same time as the new loader."""
     watch = line.watch
     if line.loader() is None:
         return not watch.passes
-    if any(one.opened for one in watch.passes):
+    if any(known.opened for known in watch.passes):
         return False
     return made is not None and made.at_ns > watch.left_ns

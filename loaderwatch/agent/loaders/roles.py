@@ -1,7 +1,7 @@
-"""Correction of guessed roles: an optimizer that steps with the batches of an "eval" loader shows that it trains.
+"""Corrects guessed roles: an "eval" loader trains if an optimizer steps with its batches.
 
-A second loader that is not shuffled most often evaluates, even where gradients are enabled when its pass begins (a Trainer
-switches them off for each batch). But it may also train: unlabelled data in a ``zip``, a curriculum, another phase.
+A second loader that is not shuffled usually evaluates. Gradients may be enabled when its pass begins: a
+Trainer disables them per batch. It may also train: unlabelled data in a ``zip``, a curriculum, another phase.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.agent.recorder import Recorder
 
 FEW_BATCHES: Final = 3
-"""With how many batches of one pass an optimizer must step: a single one may be left over from an evaluation."""
+"""Batches of one pass with which an optimizer must step: a single one may remain from an evaluation."""
 PATIENCE: Final = 1000
-"""After how many optimizer steps without this loader's batches a guess stands and the hook is taken out."""
+"""Optimizer steps without this loader's batches after which a guess is final and the hook is removed."""
 MOST_DOUBTS: Final = 8
 
 
@@ -38,7 +38,7 @@ _handle: Any = None
 
 
 def doubt(watch: Watch, recorder: Recorder, correct: Callable[[], None]) -> None:
-    """Call ``correct`` once if an optimizer steps with the batches of this loader, whose role was guessed as "eval"."""
+    """Call ``correct`` once if an optimizer steps with batches of this loader, guessed as "eval"."""
     global _handle
     _doubts.append(_Doubt(watch, recorder, correct))
     del _doubts[:-MOST_DOUBTS]
@@ -47,7 +47,7 @@ def doubt(watch: Watch, recorder: Recorder, correct: Callable[[], None]) -> None
 
 
 def forget() -> None:
-    """Drop all doubts and take the hook out."""
+    """Drop all doubts and remove the hook."""
     global _handle
     _doubts.clear()
     if _handle is not None:
@@ -56,20 +56,22 @@ def forget() -> None:
 
 
 def _look() -> None:
-    for one in list(_doubts):
-        taken: Any = next((p for p in one.recorder.together if getattr(p, "watch", None) is one.watch), None)
-        if taken is None:
-            one.steps_elsewhere += 1
-            if one.steps_elsewhere >= PATIENCE:
-                _doubts.remove(one)
+    for guess in list(_doubts):
+        epoch: Any = next(
+            (p for p in guess.recorder.together if getattr(p, "watch", None) is guess.watch), None
+        )
+        if epoch is None:
+            guess.steps_elsewhere += 1
+            if guess.steps_elsewhere >= PATIENCE:
+                _doubts.remove(guess)
             continue
-        if taken.number != one.epoch:
-            one.epoch = taken.number
-            one.batches.clear()
-        one.batches.add(taken.batch)
-        if len(one.batches) >= FEW_BATCHES:
-            _doubts.remove(one)
-            one.correct()
+        if epoch.number != guess.epoch:
+            guess.epoch = epoch.number
+            guess.batches.clear()
+        guess.batches.add(epoch.batch)
+        if len(guess.batches) >= FEW_BATCHES:
+            _doubts.remove(guess)
+            guess.correct()
     if not _doubts:
         forget()
 

@@ -1,6 +1,6 @@
-"""The side of ``sample_timeout`` in the training process: the limit of a loader, and the iterator that reads under it.
+"""``sample_timeout`` in the training process: a loader's limit, and the iterator that reads under the limit.
 
-The iterator drops batches all of whose samples were left out, and says for which sample a worker was ended.
+The iterator drops batches whose samples were all left out, and names the sample for which a worker was ended.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _deadline: Deadline | None = None
 
 
 def set_limit(watch: Watch, seconds: float, skip: bool, folder: str) -> None:
-    """Give a loader a limit, from its next workers on. Says so where this system has nothing to keep it with."""
+    """Set a loader's limit for its next workers; print a line if this system cannot enforce it."""
     global _signals
     if _signals is None and can_be_timed():
         free = free_signals()[-len(Signals._fields) :]
         _signals = Signals(*free) if len(free) == len(Signals._fields) else None
     if _signals is None:
         say_once(
-            f"cannot keep sample_timeout={seconds:g} of {watch.name}: it needs Linux's timers and three free real-time"
-            " signals, and this process has none. Training goes on without it"
+            f"cannot keep sample_timeout={seconds:g} of {watch.name}: it needs Linux's timers and three free"
+            " real-time signals, and this process has none. Training goes on without it"
         )
         return
     end_limit(watch)
@@ -44,7 +44,7 @@ def set_limit(watch: Watch, seconds: float, skip: bool, folder: str) -> None:
 
 
 def end_limit(watch: Watch) -> None:
-    """Take the limit from a loader. Workers that run already keep it."""
+    """Remove a loader's limit. Running workers keep it."""
     watch.limit = None
     if watch.sample_guard is not None:
         watch.sample_guard.over = True
@@ -52,7 +52,7 @@ def end_limit(watch: Watch) -> None:
 
 
 def limit_in_process(fetcher: Any, watch: Watch) -> None:
-    """Keep the loader's limit, if it has one, in a fetcher of this process."""
+    """Enforce the loader's limit, if any, in a fetcher of this process."""
     global _deadline
     limit = watch.limit
     if limit is None:
@@ -70,9 +70,9 @@ def limit_in_process(fetcher: Any, watch: Watch) -> None:
 
 
 def limit_iterator(iterator: Any, watch: Watch) -> None:
-    """Swap the class of an iterator of PyTorch's that was just made, if its loader has a limit.
+    """Swap the class of a new PyTorch iterator if its loader has a limit.
 
-    It keeps that class after ``detach``, as its workers keep the limit.
+    The iterator keeps this class after ``detach``, because its workers keep the limit.
     """
     if watch.limit is None or type(iterator) in _classes.values():
         return
@@ -92,7 +92,7 @@ def _limited_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
                 batch = call(self)
             except StopIteration:
                 raise
-            except Exception:  # PyTorch's for a worker that is gone, or EOFError for what it still held
+            except Exception:  # PyTorch's error for a dead worker, or EOFError for objects that it still held
                 ended = _asked_twice(lambda: ended_worker(self._workers, *self._loaderwatch_limit))
                 if ended is None:
                     raise
@@ -106,15 +106,15 @@ def _limited_next(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _asked_twice(question: Callable[[], SampleTimeout | None]) -> SampleTimeout | None:
-    """Ask again where nothing is known: the worker's death may come just then, and PyTorch's handler of SIGCHLD raises."""
+    """Ask twice: the worker may die during the first question, and PyTorch's SIGCHLD handler then raises."""
     return ask(question) or ask(question)
 
 
 def _nothing_left(batch: EmptyBatch, limit: SampleLimit) -> SampleTimeout:
     return SampleTimeout(
-        f"all {batch.samples} samples of a batch of {limit.name} took longer than {limit.option} and were left out. A rank"
-        " that gets a batch less than the others would wait for them for ever. Look at the samples that were named before,"
-        " or use larger batches"
+        f"all {batch.samples} samples of a batch of {limit.name} took longer than {limit.option} and were"
+        " left out. A rank that gets a batch less than the others would wait for them for ever."
+        " Look at the samples that were named before, or use larger batches"
     )
 
 

@@ -1,11 +1,11 @@
-"""A training loop without a loader that is known: its batches are what lies between two steps of the optimizer.
+"""A training loop without a known loader: one batch for each step of the optimizer.
 
-A generator, a replay buffer, tensors that are sliced by hand: there is no object whose ``next`` could be timed. What is there are
-the optimizer's steps and the model's calls. From the end of a step until the model is called again the model has nothing to do:
-that is the wait of such a loop, for a batch as a rule; a stack says what the script does there.
+With a generator, a replay buffer or tensors sliced by hand, no object has a ``next`` that could be timed.
+Only the optimizer's steps and the model's calls are visible. From the end of a step to the next call, the
+model has nothing to do. This time is the loop's wait, usually for a batch. A stack shows the code that runs.
 
-Nobody sees such a loop end. So between two steps the process is outside of any loop, where a script may also serve, save or be
-over; it is judged as such, by where it stands.
+The end of such a loop is not visible. So between two steps the process counts as outside of any loop: there a
+script may also serve, save or be over. Stacks decide how that time is judged.
 """
 
 from __future__ import annotations
@@ -24,64 +24,60 @@ from loaderwatch.core.clock import monotonic_ns
 from loaderwatch.core.records import UNKNOWN, EndedBy, Phase
 
 MEMORY: Final = 16
-"""Gaps between two steps that are remembered, to tell what is done in most of them from what is done now and then."""
+"""Remembered gaps between two steps: shows which activity is in most gaps and which only now and then."""
 
 MANY_CALLS: Final = 16
-"""Calls of the model without gradients between two steps: an agent acts so, and an evaluation by hand reads as many batches."""
+"""Model calls without gradients in one gap that mean acting (RL agents) or an evaluation written by hand."""
 SOME_CALLS: Final = 4
-"""The same where it comes ``MEMORY`` times in a row; a teacher's pass and a second view are fewer."""
+"""The limit if ``MEMORY`` gaps in a row reach it. A teacher's pass or a second view makes fewer calls."""
 
 
 class StepLoop:
     """Times the loop between the optimizer's steps and the model's calls."""
 
     def __init__(self, watch: Watch, note_acting: Callable[[], None] = lambda: None) -> None:
-        """Begin with a watch that nobody else has; ``note_acting`` is called once, when the model is seen to act."""
+        """Begin with a watch of its own; ``note_acting`` is called once, when the model is seen to act."""
         watch.refresh()
         if watch.gpu is None:
             watch.gpu = device_clock(watch.recorder.ring)
         self._pass = _Pass(watch, watch.recorder)
-        self._between = False  # a step has ended, and the model was not called to train since
-        self._steps = UNKNOWN  # of the optimizer, so far
-        self._came_ns = 0  # when the script went on to something that is no wait, in that time; 0: it has not
-        self._aside_ratio = 0.0  # of the last ``MEMORY`` gaps, those in which the script did something else
-        self._backward_ns = (
-            0  # what the present step has spent in backward, as of the model's last call to train
-        )
+        self._between = False  # a step has ended, and no training call of the model has followed
+        self._steps = UNKNOWN  # optimizer steps so far
+        self._came_ns = 0  # when the script began something other than waiting in this gap; 0: not yet
+        self._aside_ratio = 0.0  # share of the last ``MEMORY`` gaps in which the script did something else
+        self._backward_ns = 0  # backward time of the current step, at the model's last training call
         self._other_ns = 0  # when another optimizer last stepped
-        self._paused = (
-            False  # it did, and the model was not called since: it may have been the last of the loop's
-        )
-        self._blind = True  # no call of the model is seen: hooks do not run in it, or it is not known yet
-        self._calls = 0  # of the model without gradients, since the last step
-        self._acted = 0  # gaps in a row in which there were some
+        self._paused = False  # another optimizer stepped and no model call followed: perhaps the loop is over
+        self._blind = True  # no model call is seen: hooks do not run in the model, or it is unknown
+        self._calls = 0  # model calls without gradients since the last step
+        self._acted = 0  # gaps in a row with at least ``SOME_CALLS`` such calls
         self._note_acting: Callable[[], None] | None = note_acting
         self.model_called = shield(self._model_called)
 
     def step_ended(self) -> None:
         """Note that the leading optimizer has stepped."""
-        one, recorder = self._pass, self._pass.recorder
+        loop_pass, recorder = self._pass, self._pass.recorder
         if get_ident() != recorder.thread or recorder.outer_waits(own=0):
             return
-        steps = one.phases.steps_finished if one.phases is not None else UNKNOWN
-        if steps == self._steps != UNKNOWN:  # a subclass's step, which has called its parent's
+        steps = loop_pass.phases.steps_finished if loop_pass.phases is not None else UNKNOWN
+        if steps == self._steps != UNKNOWN:  # a subclass's step that called its parent's step
             self.other_step_ended()
             return
         self._steps = steps
         if self._between:
             self._blind = True
-            self._begin(one.wait_since_ns)
+            self._begin(loop_pass.wait_since_ns)
         self._acted = self._acted + 1 if self._calls >= SOME_CALLS else 0
         if self._acted >= MEMORY:
             self._acts()
-        one.request(None, monotonic_ns())
+        loop_pass.request(None, monotonic_ns())
         recorder.depth = 0  # no ``next`` is on the stack
         self._between, self._paused, self._came_ns, self._calls = True, False, 0, 0
         if self._blind:
-            self._begin(one.wait_since_ns)
+            self._begin(loop_pass.wait_since_ns)
 
     def other_step_ended(self) -> None:
-        """Note that another optimizer has stepped: until now the script has not come to the next batch."""
+        """Note that another optimizer has stepped: the script has not begun the next batch yet."""
         recorder = self._pass.recorder
         if get_ident() != recorder.thread:
             return
@@ -94,9 +90,9 @@ class StepLoop:
             self._pass.wait_since_ns = now
 
     def goes_on(self) -> None:
-        """Note that the script does something else than to wait for a batch, such as an evaluation.
+        """Note that the script does something other than waiting for a batch, such as an evaluation.
 
-        What it does in most gaps is no such thing: an agent that acts calls the model as well, to make its next batch.
+        An activity in most gaps does not count: an acting agent also calls the model, for its next batch.
         """
         if self._between and not self._came_ns and get_ident() == self._pass.recorder.thread:
             self._came_ns = monotonic_ns()
@@ -117,56 +113,56 @@ class StepLoop:
             self._take_micro_batch()
 
     def _acts(self) -> None:
-        """Say that the model acts, once."""
+        """Report once that the model acts."""
         if self._note_acting is not None:
             note, self._note_acting = self._note_acting, None
             note()
 
     def _take_micro_batch(self) -> None:
-        """Add to the step's wait what has passed since backward, where gradients of several batches are accumulated in it."""
-        one = self._pass
-        clock = one.phases
+        """With gradient accumulation, add the time since the last backward pass to the step's wait."""
+        loop_pass = self._pass
+        clock = loop_pass.phases
         if self._paused:
             self._paused = False
-            one.publish(Phase.STEP, one.delivered_ns, one.batch)
-        if clock is None or not one.delivered_ns or clock.backward_ns <= self._backward_ns:
+            loop_pass.publish(Phase.STEP, loop_pass.delivered_ns, loop_pass.batch)
+        if clock is None or not loop_pass.delivered_ns or clock.backward_ns <= self._backward_ns:
             return
         self._backward_ns = clock.backward_ns
         gap_ns = max(0, monotonic_ns() - max(clock.model_ended_at, self._other_ns))
-        one.wait_ns += gap_ns
-        one.delivered_ns += gap_ns
-        one.recorder.since_ns += gap_ns
+        loop_pass.wait_ns += gap_ns
+        loop_pass.delivered_ns += gap_ns
+        loop_pass.recorder.since_ns += gap_ns
 
     def _begin(self, at_ns: int) -> None:
-        """Begin a step, as of a moment that has passed; 0: now."""
-        one, recorder = self._pass, self._pass.recorder
+        """Begin a step at this past moment; 0: now."""
+        loop_pass, recorder = self._pass, self._pass.recorder
         since_ns = recorder.since_ns
-        one.deliver()
+        loop_pass.deliver()
         self._between, self._backward_ns = False, 0
         self._aside_ratio += (bool(self._came_ns) - self._aside_ratio) / MEMORY
         if at_ns:
-            one.wait_ns, one.wait_cpu_ns = at_ns - one.wait_since_ns, UNKNOWN
-            one.delivered_ns = at_ns
-            recorder.since_ns = max(at_ns, since_ns)  # less where another loader was read meanwhile
+            loop_pass.wait_ns, loop_pass.wait_cpu_ns = at_ns - loop_pass.wait_since_ns, UNKNOWN
+            loop_pass.delivered_ns = at_ns
+            recorder.since_ns = max(at_ns, since_ns)  # since_ns is later if another loader was read meanwhile
 
     def close(self) -> None:
-        """End the loop: the script trains from a loader that is known, after all."""
+        """End the loop: the script does train from a known loader."""
         self._between = False
         self._pass.end(EndedBy.BREAK, monotonic_ns(), UNKNOWN)
 
 
 class _Pass(Epoch):
-    """The one pass of such a loop, which nobody sees wait."""
+    """The only pass of a loop without a loader. It has no visible ``next``."""
 
     __slots__ = ()
 
     @property
     def waits(self) -> bool:
-        """Whether somebody is inside ``next`` of this pass."""
+        """Always false: this pass has no ``next``."""
         return False
 
     def publish(self, phase: Phase, since_ns: int, batch: int, awaited: int = UNKNOWN) -> None:
-        """Publish this pass as what the process is doing now; between two steps it is outside of any loop."""
+        """Publish this pass as the process's current activity; between two steps, publish OUTSIDE."""
         if phase is Phase.WAIT:
             self.recorder.publish(Phase.OUTSIDE, since_ns)
         else:

@@ -1,8 +1,8 @@
-"""Substitutes: loaders that nobody gave to ``attach`` but that frameworks make in place of an attached one.
+"""Substitutes: loaders that frameworks make to replace an attached loader.
 
-A hook sees every DataLoader as it is iterated. Frameworks make a new loader out of the one they are given (accelerate, and so
-transformers; Lightning for several ranks), and the new one is watched as the attached one would have been. ``attach()``
-without a loader watches every DataLoader in this way.
+A hook sees every DataLoader when it is iterated. Some frameworks make a new loader from the given one:
+accelerate (also in transformers), and Lightning for several ranks. The new loader is then watched like the
+attached one. ``attach()`` without a loader watches every DataLoader in this way.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from loaderwatch.agent.loaders.watch import Watch
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
 
 MAX_WRAPPERS: Final = 4
-"""How many nested wrappers of a framework around a batch sampler or a dataset are looked into."""
+"""Most nested framework wrappers around a batch sampler or dataset that are searched."""
 
 _hook: IterHook | None = None
 _all = False
 
 
 class Attached(NamedTuple):
-    """An attached loader, which may be gone by now; ``source`` is the batch sampler or stream that it reads."""
+    """An attached loader, which may be gone; ``source`` is the batch sampler or stream that it reads."""
 
     source: Callable[[], Any]
     dataset: Callable[[], Any]
@@ -47,9 +47,9 @@ def watch_everything() -> None:
 
 
 def watch_substitutes(loader: Any, watch: Watch) -> None:
-    """Watch loaders that are iterated in place of this one, which may be gone by then."""
-    # Nothing is kept of loaders that are gone, because people attach anew in every epoch.
-    _attached[:] = [one for one in _attached if one.watch is not watch and one.source() is not None]
+    """Watch the loaders that are iterated instead of this loader, which may be gone by then."""
+    # Drop loaders that are gone, because scripts may attach a new loader in every epoch.
+    _attached[:] = [old for old in _attached if old.watch is not watch and old.source() is not None]
     source = next(iter(_sources(loader)), None)
     _attached.append(Attached(weakly(source), weakly(_dataset_of(loader)), watch))
     _install()
@@ -57,13 +57,13 @@ def watch_substitutes(loader: Any, watch: Watch) -> None:
 
 def forget(watch: Watch) -> None:
     """Forget a loader that was detached."""
-    _attached[:] = [one for one in _attached if one.watch is not watch]
+    _attached[:] = [attached for attached in _attached if attached.watch is not watch]
     if not _attached and not _all:
         unwatch_everything()
 
 
 def unwatch_everything() -> None:
-    """Take the hooks on DataLoader out."""
+    """Remove the hooks on DataLoader."""
     global _hook, _all
     _all = False
     _attached.clear()
@@ -82,19 +82,19 @@ def _install() -> None:
 
 
 def arriving(loader: Any, own: Callable[[Any], Any]) -> Any:
-    """Return the iterator of a loader that is being iterated, and watch the loader from here on if it is a substitute.
+    """Return the iterator of a loader that begins a pass; a substitute is watched from now on.
 
-    A subclass that calls ``super().__iter__()`` gets its parent's iterator. Only where this is the ``__iter__`` that
-    ``iter(loader)`` itself runs is the call repeated through the class that times.
+    The call is repeated through the timing class only if ``iter(loader)`` itself runs this ``__iter__``. A
+    subclass that calls ``super().__iter__()`` gets its parent's iterator.
     """
     if dataloader.watch_of(loader) is not None:
         return own(loader)
-    asked: Any = type(loader)
-    first = asked.__iter__
-    whole = first is own or getattr(first, "__wrapped__", None) is own
+    class_before: Any = type(loader)
+    outermost = class_before.__iter__
+    is_outermost = outermost is own or getattr(outermost, "__wrapped__", None) is own
     _take(loader)
     watched: Any = type(loader)
-    return watched.__iter__(loader) if whole and watched is not asked else own(loader)
+    return watched.__iter__(loader) if is_outermost and watched is not class_before else own(loader)
 
 
 def _arrived(loader: Any) -> None:
@@ -106,19 +106,19 @@ _take = shield(_arrived)
 
 
 def original_of(loader: Any) -> Watch | None:
-    """Return the watch of the attached loader that this one replaces, None if it replaces none.
+    """Return the watch of the attached loader that this loader replaces; None if it replaces none.
 
-    A substitute draws from the same batch sampler, reads the same stream that nobody has read yet, or was made for the
-    same dataset by calling the class that we swapped in for the attached loader (Lightning).
+    A substitute uses the same batch sampler, or reads the same stream that nobody has read yet. Or, with
+    Lightning, it has the same dataset and was made by calling our class of the attached loader.
     """
     sources, dataset = _sources(loader), _dataset_of(loader)
     streams, remade = isinstance(dataset, IterableDataset), dataloader.is_swapped(loader)
-    for one in _attached:
-        source = one.source()
-        if any(each is source for each in sources) and not (streams and one.watch.epochs):
-            return one.watch
-        if remade and dataset is not None and one.dataset() is dataset:
-            return one.watch
+    for attached in _attached:
+        attached_source = attached.source()
+        if any(source is attached_source for source in sources) and not (streams and attached.watch.epochs):
+            return attached.watch
+        if remade and dataset is not None and attached.dataset() is dataset:
+            return attached.watch
     return None
 
 
@@ -127,22 +127,22 @@ def _dataset_of(loader: Any) -> Any:
 
 
 def _sources(loader: Any) -> list[Any]:
-    """Return what a loader gets its batches from, and the objects that this wraps."""
-    inside = "dataset" if isinstance(_dataset_of(loader), IterableDataset) else "batch_sampler"
-    found = [loader]
-    while len(found) <= MAX_WRAPPERS:
-        one = ask(lambda: getattr(found[-1], inside, None))
-        if one is None:
+    """Return the source of a loader's batches, and the objects that the source wraps."""
+    attribute = "dataset" if isinstance(_dataset_of(loader), IterableDataset) else "batch_sampler"
+    chain = [loader]
+    while len(chain) <= MAX_WRAPPERS:
+        inner = ask(lambda: getattr(chain[-1], attribute, None))
+        if inner is None:
             break
-        found.append(one)
-    return found[1:]
+        chain.append(inner)
+    return chain[1:]
 
 
 def guess_role(loader: Any, known: list[LoaderInfo]) -> LoaderRole:
     """Guess "train" or "eval" for a loader that nobody attached by hand.
 
-    A loader that is iterated without gradients evaluates, shuffled or not. Of the others, a shuffled one trains, and so does
-    the first, also where it is built anew for every epoch. The rest evaluate, until an optimizer steps with their batches.
+    Without gradients a loader evaluates, shuffled or not. With gradients, a shuffled loader trains. So does
+    the first loader, even if rebuilt for every epoch. Others evaluate until an optimizer uses their batches.
     """
     if not torch.is_grad_enabled():
         return "eval"
@@ -153,6 +153,6 @@ def guess_role(loader: Any, known: list[LoaderInfo]) -> LoaderRole:
 
 
 def _built_alike(loader: Any, known: LoaderInfo) -> bool:
-    """Whether a loader looks as if the line that built a known one had built it again."""
+    """Whether a loader looks as if the code that built a known loader had built it again."""
     info = describe_loader(loader, known.loader, known.name, known.role, type(loader).__name__)
     return info == msgspec.structs.replace(known, same_epoch_passes=info.same_epoch_passes)

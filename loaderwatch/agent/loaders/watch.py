@@ -1,4 +1,4 @@
-"""The watch of one loader: its number, settings and counters, and whether its sampler is told of the epochs."""
+"""The watch of one loader: its number, settings and counters, and whether its sampler's epoch is set."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from loaderwatch.core.facts import LoaderRole
 
 PUBLISHED_PASSES: Final = 3
-"""How many passes in the same order are published; more say nothing new, and publishing writes a file."""
+"""Most passes in the same order that are published: more say nothing new, and publishing writes a file."""
 
 
 _WORKER_DIED: Final = "DataLoader worker (pid"
-"""How PyTorch's error begins when a worker was killed or left by itself."""
+"""The begin of PyTorch's error message when a worker was killed or exited by itself."""
 
 
 def ended_by(error: BaseException) -> EndedBy:
-    """Return how the pass ends whose ``next`` raised this."""
+    """Return how a pass ends if its ``next`` raised this error."""
     if isinstance(error, StopIteration):
         return EndedBy.EXHAUSTED
     died = isinstance(error, RuntimeError) and str(error).startswith(_WORKER_DIED)
@@ -44,12 +44,12 @@ def _reads_nothing(iterator: Any) -> Reader:
 
 
 class WorkerProbeMaker(Protocol):
-    """A function that makes the ``worker_init_fn`` which watches a worker."""
+    """A function that makes the ``worker_init_fn`` of watched workers."""
 
     def __call__(
         self, loader: int, init: Callable[[int], None] | None, limit: SampleLimit | None
     ) -> Callable[[int], None]:
-        """Return a picklable probe for workers of this loader; it calls ``init``, the user's own ``worker_init_fn``."""
+        """Return a picklable probe for this loader's workers; it calls ``init``, the user's own function."""
 
 
 class WatchedPass(Protocol):
@@ -61,37 +61,37 @@ class WatchedPass(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether somebody is inside ``next`` of this pass."""
+        """Whether a thread is inside ``next`` of this pass."""
 
     def read_from(self, inner: Any) -> None:
-        """Read batches ready and the like from PyTorch's iterator from now on, from which this pass gets its batches."""
+        """Use PyTorch's iterator ``inner``, which feeds this pass, as the source of its state from now on."""
 
 
 class PassSource(Protocol):
-    """What gives a loader's passes in its place."""
+    """A replacement for a loader's own passes."""
 
     def passing(self, loader: Any, begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        """Return a pass over the loader; ``begin`` begins one of its own."""
+        """Return a pass over the loader; ``begin`` begins a real pass."""
 
 
 class Tuner(Protocol):
-    """What changes a loader's settings between its passes. None of these raises."""
+    """Changes a loader's settings between its passes. None of these functions raises."""
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The facts of the loader that are the tuner's by now."""
+        """The loader's settings that the tuner has changed."""
 
     @property
     def before_pass(self) -> Callable[[Any], None]:
-        """Is called with the loader before ``iter(loader)``."""
+        """Called with the loader before ``iter(loader)``."""
 
     @property
     def begun(self) -> Callable[[Any], None]:
-        """Is called with the loader after it, also if it raised."""
+        """Called with the loader after ``iter(loader)``, also after an error."""
 
     @property
     def leaving(self) -> Callable[[Any], None]:
-        """Is called with PyTorch's iterator before its workers end."""
+        """Called with PyTorch's iterator before its workers end."""
 
 
 class Watch:
@@ -121,36 +121,34 @@ class Watch:
         self.closed = False  # the loader was detached
         self.epochs = 0
         self.batches = 0
-        self.ended_ns = UNKNOWN  # end of the epoch before
+        self.ended_ns = UNKNOWN  # end of the previous epoch
         self.sampler_ns = UNKNOWN
         self.building = False  # inside the loader's own iterator construction
         self.beginning = False  # inside iter(loader)
-        self.outers: list[WatchedPass] = []  # passes of iterators that are not PyTorch's but may read one
+        self.outers: list[WatchedPass] = []  # passes of other iterators, which may read PyTorch's
         self.passes: list[WatchedPass] = []  # all passes that have not ended
-        # when the newest pass ended; maxsize while none of the present loader's has
-        self.left_ns = sys.maxsize
-        self.made_anew = False  # the loader was made anew, and its workers are still to be started
+        self.left_ns = sys.maxsize  # end of the newest pass; maxsize until the current loader has ended one
+        self.made_anew = False  # the loader was recreated, and its workers have not started yet
         self.built: list[weakref.ref[Any]] = []  # PyTorch's iterators, made inside iter(loader)
-        self.inner: Callable[[], Any] = (
-            _nobody  # PyTorch's iterator that a pass of ``outers`` reads from, while it lives
-        )
+        # PyTorch's iterator that feeds a pass of ``outers``, while it lives
+        self.inner: Callable[[], Any] = _nobody
         self.reader_of: Callable[[Any], Reader] = _reads_nothing  # returns the reader of such an iterator
-        self.began_cpu_ns = 0  # the CPU clock as iter(loader) was entered
+        self.began_cpu_ns = 0  # the CPU clock when iter(loader) was entered
         self.refresh = refresh  # looks up rank and run again: init_process_group may come after attach
-        self.note_calls = note_calls  # publishes from where a training pass is read
+        self.note_calls = note_calls  # publishes where a training pass is read
         self._note_reader = note_reader
-        self.note_pass: Callable[[], None] | None = None  # looks at the sampler as a pass begins
+        self.note_pass: Callable[[], None] | None = None  # checks the sampler when a pass begins
         self.tuner: Tuner | None = None  # attach(autotune=True)
         self.cached: PassSource | None = None  # LOADERWATCH_CACHED_BATCHES
         self.limit: SampleLimit | None = None  # attach(sample_timeout=)
-        self.sample_guard: SampleGuard | None = None  # keeps it in this process
+        self.sample_guard: SampleGuard | None = None  # enforces the limit in this process
 
     def note_reader(self, thread: str, error: str | None) -> None:
-        """Publish that this thread reads the loader, and the type of the error that ended that."""
+        """Publish that this thread reads the loader, and the type of the error that ended the reading."""
         self._note_reader(self.loader, thread, error)
 
     def in_process_fetch(self) -> FetchClock:
-        """Return the clock of fetches on the training thread, which counts them over all epochs."""
+        """Return the clock of fetches on the training thread. It counts over all epochs."""
         if self._fetch is None:
             self._fetch = self._make_fetch(self.loader)
         return self._fetch
@@ -159,10 +157,11 @@ class Watch:
 def epoch_check(
     loader: Any, publish: Callable[[int], None], earlier: Callable[[], None] | None = None
 ) -> Callable[[], None] | None:
-    """Return a function to call as each pass over the loader begins; None when its sampler has no epoch to set.
+    """Return a function to call when each pass over the loader begins; None if its sampler has no epoch.
 
-    A DistributedSampler whose ``set_epoch`` is never called gives every epoch in the same order. ``publish`` is told how many
-    passes in a row began with the same epoch; those over ``earlier``'s loader count, which this one takes the place of.
+    A DistributedSampler whose ``set_epoch`` is never called gives every epoch in the same order. ``publish``
+    receives the number of passes in a row that began with the same epoch. Passes that ``earlier`` counted are
+    included: this loader replaces the loader of ``earlier``.
     """
     sampler = getattr(loader, "sampler", None)
     if not shuffles_by_epoch(sampler):
@@ -183,15 +182,15 @@ class _EpochCheck:
         self._passes = 0
 
     def follow(self, sampler: weakref.ref[Any]) -> None:
-        """Another one from now on."""
+        """Check another sampler from now on."""
         self._sampler = sampler
 
     def __call__(self) -> None:
         sampler = self._sampler()
         if sampler is None:
             return
-        before = self._passes
-        self._passes = before + 1 if sampler.epoch == self._epoch else 1
+        passes_before = self._passes
+        self._passes = passes_before + 1 if sampler.epoch == self._epoch else 1
         self._epoch = sampler.epoch
-        if self._passes != before and self._passes <= PUBLISHED_PASSES:
+        if self._passes != passes_before and self._passes <= PUBLISHED_PASSES:
             self._publish(self._passes)

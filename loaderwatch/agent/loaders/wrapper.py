@@ -1,4 +1,4 @@
-"""The wrapper of loaders that are not PyTorch's; only ``type()`` tells it from the loader."""
+"""The wrapper of loaders that are not PyTorch's. Only ``type()`` distinguishes it from the loader."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _classes: Final[dict[type, type]] = {}
 
 
 class WrappedLoader:
-    """Wraps any iterable and times its ``iter`` and ``next``; everything else is passed on."""
+    """Wraps any iterable and times its ``iter`` and ``next``. Everything else is delegated."""
 
     def __init__(self, target: Any, watch: Watch) -> None:
         object.__setattr__(self, "_target", target)
@@ -37,13 +37,13 @@ class WrappedLoader:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """The loader's own, so that isinstance() holds."""
+        """The loader's own class, so that isinstance() holds."""
         return type(self._target)
 
     def __iter__(self) -> Any:
-        under_way = self._loaderwatch
-        if guard.tripped or self._watch.closed or (under_way is not None and under_way.ended is None):
-            # iter() of an iterator that somebody has begun to read continues it, and begins no pass.
+        open_epoch = self._loaderwatch
+        if guard.tripped or self._watch.closed or (open_epoch is not None and open_epoch.ended is None):
+            # iter() of an iterator that is already being read continues its pass.
             iterator = iter(self._target)
             return self if iterator is self._target else iterator
         epoch = _begin(self._watch)
@@ -109,7 +109,7 @@ def is_wrapped(loader: object) -> bool:
 
 
 def unwrapped(loader: Any) -> Any:
-    """Return the loader inside a wrapper, which from now on times nothing."""
+    """Return the loader inside a wrapper."""
     return object.__getattribute__(loader, "_target")
 
 
@@ -125,7 +125,7 @@ _timed = timed_next(lambda self: next(self._target))
 
 
 def _next(self: Any) -> Any:
-    """Time ``next`` on a loader that is its own iterator, and so may begin a pass without ``iter``."""
+    """Time ``next`` of a loader that is its own iterator. Such a loader may begin a pass without ``iter``."""
     epoch = self._loaderwatch
     if not guard.tripped and not self._watch.closed and (epoch is None or epoch.ended is not None):
         epoch = _begin(self._watch)

@@ -1,6 +1,6 @@
-"""The ``sitecustomize`` of every Python that ``loaderwatch run``, or a script under the doctor, starts.
+"""The ``sitecustomize`` of every Python process of ``loaderwatch run`` or of a script under the doctor.
 
-Its folder is on PYTHONPATH. It runs the environment's own ``sitecustomize``, then hooks into DataLoader.
+Its folder is on PYTHONPATH. It runs the environment's own ``sitecustomize``, then hooks DataLoader.
 """
 
 import importlib
@@ -20,11 +20,11 @@ except ModuleNotFoundError:
 
 _is_script = os.environ.get("LOADERWATCH_SCRIPT", "").startswith(f"{os.getpid()}:")
 if _is_script:
-    sys.path.append(_HOME)  # `python -m loaderwatch` may have found it in the working directory alone
+    sys.path.append(_HOME)  # `python -m loaderwatch` may have been found in the working directory only
 try:
     from loaderwatch.agent.launcher.ondemand import start
 except ModuleNotFoundError:
-    pass  # another Python, which does not have loaderwatch
+    pass  # another Python installation, without loaderwatch
 else:
     start()
 if _is_script:
