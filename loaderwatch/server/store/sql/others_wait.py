@@ -1,10 +1,10 @@
-"""How long a rank waits for other ranks, over time: what ``detect.measures.coupling`` tells of the last seconds, for any.
+"""How long a rank waits for other ranks, over time: ``detect.measures.coupling`` in SQL, for any interval.
 
-The rules are those of that module, iteration by iteration, in SQL: what DDP's own collectives took beyond the rank that
-came last, else what the rank that waits longest for data waits longer. It is known only where the ranks go in step.
+The rules are those of that module, per iteration: what DDP's own collectives took beyond the last rank's
+time, or else how much longer the longest-waiting rank waits for data. Both are known for ranks in step only.
 
-One case differs. Ranks that read and work independently may have equal means by chance. This module compares
-each iteration, and says nothing of such ranks. Detectors compare the means, and may count waits.
+One case differs. Ranks that work independently may have equal means by chance. This module compares each
+iteration, and gives no value for such ranks. Detectors compare the means, and may count waits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from loaderwatch.server.store.sql import rollup
 from loaderwatch.server.store.sql.snapshot import Snapshot
 
 MOST_ROWS: Final = 250_000
-"""Of more rows than about this, every so many iterations are looked at, the same on all ranks."""
+"""Rows that are compared at most. Of more, only every n-th iteration is read, the same on all ranks."""
 
 NOTHING: Final = (
     "SELECT 0 AS key, 0 AS t, 0.0 AS low, 0.0 AS value, 0.0 AS high, 0.0 AS num, 0 AS whole WHERE false"
@@ -34,11 +34,11 @@ class Asked:
     end_ns: int
     width_ns: int
     ranks: Sequence[int] | None
-    attempts_ns: Sequence[int] = ()  # when attempts after the first began: each counts its iterations anew
+    attempts_ns: Sequence[int] = ()  # when later attempts began: each counts its iterations from the start
 
 
 def per_rank(snapshot: Snapshot, asked: Asked) -> str:
-    """Return the SQL of (key, t, low, value, high, num, whole): nanoseconds per iteration, by rank and bucket."""
+    """Return the SQL of (key, t, low, value, high, num, whole), in ns per iteration, by rank and bucket."""
     rows = rollup.rows_sql(SOURCES["steps"], asked.start_ns, asked.end_ns)
     (ranks, count) = snapshot.execute(
         "SELECT count(DISTINCT rank), count(*) FROM steps WHERE counted = 1 "
