@@ -1,6 +1,5 @@
 """Data wait over time, by each rank's clock: the device's if enough CUDA events are known, else the loop's.
-
-The rule is that of ``detect.device_clock``, on sums instead of rows. A rank has one clock over a whole
+ The rule is that of ``detect.device_clock``, on sums instead of rows. A rank has one clock over a whole
 chart. A batch without an event gets the hidden share of the rank's other batches.
 """
 
