@@ -116,14 +116,13 @@ class _Parts:
         # Rows that were recorded after the last event go with the last event, so that none is lost.
         envelope_index = np.minimum(np.searchsorted(made_ns, ended[mine]), len(places) - 1)
         for index in np.unique(envelope_index).tolist():
-            chosen_rows, place = mine[envelope_index == index], places[index]
-            rows_before = self._tables[place].get(table, {})
+            picked, place = mine[envelope_index == index], places[index]
+            old = self._tables[place].get(table, {})
             self._tables[place][table] = {
-                name: rows_before.get(name, b"") + data
-                for name, data in _packed(table, columns, chosen_rows).items()
+                name: old.get(name, b"") + data for name, data in _packed(table, columns, picked).items()
             }
             if "counted" in columns:
-                counted = columns["counted"][chosen_rows].astype("<u1").tobytes()
+                counted = columns["counted"][picked].astype("<u1").tobytes()
                 self.counted[place][table] = self.counted[place].get(table, b"") + counted
 
     def _is_of(self, host: str, columns: Columns) -> NDArray[np.bool_]:

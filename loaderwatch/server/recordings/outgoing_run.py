@@ -51,11 +51,7 @@ class MovedRun:
     rest: Rest
 
     def fingerprint(self) -> str:
-        """Return the run's fingerprint. This reads the whole run.
-
-        Raises:
-            StoreError, WireError
-        """
+        """Return the run's fingerprint. This reads the whole run, and raises StoreError or WireError."""
         return fingerprint(self.parts(), self.rest.sequences)
 
 
@@ -82,11 +78,7 @@ def of_store(store: Store, run_id: str) -> MovedRun:
 
 
 def of_recording(recorded: Recording, path: Path) -> MovedRun:
-    """Return the run of a recording after checking all of it.
-
-    Raises:
-        BadRecording: it has content that no run can have.
-    """
+    """Return the run of a recording after checking all of it; raise BadRecording if no run can have it."""
     try:
         rest = _rest_of(recorded)
         check_rest(rest, recorded.run_id)
@@ -158,9 +150,7 @@ def _stored(store: Store, run_id: str) -> Iterator[Part]:
         at_once = max(1, PART_BYTES // (9 * len(TABLES[table])))
         for columns in _stretches(store, run_id, table):
             for begin in range(0, len(columns[TIME_COLUMN[table]]), at_once):
-                yield _part(
-                    table, {name: values[begin : begin + at_once] for name, values in columns.items()}
-                )
+                yield _part(table, {name: data[begin : begin + at_once] for name, data in columns.items()})
 
 
 def _stretches(store: Store, run_id: str, table: str) -> Iterator[Columns]:
@@ -216,10 +206,9 @@ def _joined(parts: list[Part]) -> Part:
             counted.setdefault(name, []).append(data)
     return Part(
         tables={
-            name: {column: b"".join(pieces) for column, pieces in table.items()}
-            for name, table in tables.items()
+            name: {column: b"".join(each) for column, each in table.items()} for name, table in tables.items()
         },
-        counted={name: b"".join(pieces) for name, pieces in counted.items()},
+        counted={name: b"".join(each) for name, each in counted.items()},
         hosts=[host for part in parts for host in part.hosts],
         events=[event for part in parts for event in part.events],
     )

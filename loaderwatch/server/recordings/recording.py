@@ -103,11 +103,7 @@ def redacted(recording: Recording) -> Recording:
 
 
 def pack(recording: Recording) -> bytes:
-    """Return the bytes of the file.
-
-    Raises:
-        Stopped: the time of the current request is over.
-    """
+    """Return the bytes of the file; raise Stopped if the time of the current request is over."""
     data, packer, pieces = msgspec.msgpack.encode(recording), lzma.LZMACompressor(preset=6), []
     for begin in range(0, len(data), _PACKED_AT_ONCE):
         deadline.check()
@@ -116,11 +112,7 @@ def pack(recording: Recording) -> bytes:
 
 
 def load(path: Path) -> Recording:
-    """Read a file.
-
-    Raises:
-        BadRecording: the file cannot be read, or holds something else.
-    """
+    """Read a file; raise BadRecording if it cannot be read, or holds something else."""
     try:
         return unpack(path.read_bytes(), path)
     except OSError as error:
@@ -128,11 +120,7 @@ def load(path: Path) -> Recording:
 
 
 def unpack(packed: bytes, path: Path) -> Recording:
-    """Unpack what ``pack`` returned; ``path`` is only for error messages.
-
-    Raises:
-        BadRecording: the file holds something else.
-    """
+    """Unpack the bytes of a file; raise BadRecording, which names ``path``, if they are something else."""
     most = min(MOST_BYTES, max(SMALL_BYTES, MOST_RATIO * len(packed)))
     unpacker = lzma.LZMADecompressor(memlimit=DICTIONARY_BYTES)
     try:
@@ -174,11 +162,7 @@ def windows(recording: Recording) -> Iterator[tuple[RunWindow, bool]]:
 
 
 def last_window(recording: Recording) -> RunWindow:
-    """Return the run's window at the recording's end.
-
-    Raises:
-        WireError: an envelope is malformed.
-    """
+    """Return the run's window at the recording's end; raise WireError if an envelope is malformed."""
     builder = WindowBuilder(recording.run_id)
     for envelope in recording.decoded():
         builder.add(envelope)

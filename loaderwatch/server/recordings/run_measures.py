@@ -53,11 +53,7 @@ def observed(store: Store, run_id: str) -> Observed:
             began_at=begin_ns / 1e9,
             seconds=max(0.0, (last_ns - begin_ns) / 1e9),
         ),
-        values={
-            name: values_of_measure
-            for name, values_of_measure in values.items()
-            if np.isfinite(values_of_measure).any()
-        },
+        values={name: array for name, array in values.items() if np.isfinite(array).any()},
         processes=run.processes,
         hosts=run.hosts,
         gpus=run.gpus,

@@ -1,5 +1,6 @@
 """The newest windows of ended runs. Eight API answers use them, so the last few are cached for a while.
- A window is built from the run's last minutes and sums over the whole run (``window.replay``). Long runs cost
+
+A window is built from the run's last minutes and sums over the whole run (``window.replay``). Long runs cost
 more.
 """
 

@@ -70,11 +70,9 @@ class Verdicts:
         """Write new verdicts to the file. Drop those of runs that are missing in ``runs``."""
         with self._lock:
             if runs is not None:
-                existing_ids = {run.run_id for run in runs}
-                self._known = {
-                    run_id: known for run_id, known in self._known.items() if run_id in existing_ids
-                }
-                self._last = {run_id: known for run_id, known in self._last.items() if run_id in existing_ids}
+                run_ids = {run.run_id for run in runs}
+                self._known = {run_id: known for run_id, known in self._known.items() if run_id in run_ids}
+                self._last = {run_id: known for run_id, known in self._last.items() if run_id in run_ids}
             if not self._changed or self._path is None:
                 return
             self._changed = False

@@ -58,11 +58,7 @@ class Deadline:
             _watch.look()
 
     def check(self) -> None:
-        """Raise if the time is over.
-
-        Raises:
-            Stopped: the time is over.
-        """
+        """Raise Stopped if the time is over."""
         if not self.left_s:
             raise Stopped(self.why)
 
@@ -95,11 +91,7 @@ CURRENT: Final[ContextVar[Deadline | None]] = ContextVar("loaderwatch_deadline",
 
 
 def check() -> None:
-    """Raise if the time of the current request is over.
-
-    Raises:
-        Stopped
-    """
+    """Raise Stopped if the time of the current request is over."""
     deadline = CURRENT.get()
     if deadline is not None:
         deadline.check()
@@ -159,9 +151,7 @@ class _Watch:
         with self._changed:  # ``remove`` waits for this lock, so nothing is interrupted after its read
             while True:
                 self._interrupt()
-                wait_s = min(
-                    (max(AGAIN_S, deadline.left_s) for deadline in self._reads.values()), default=inf
-                )
+                wait_s = min((max(AGAIN_S, each.left_s) for each in self._reads.values()), default=inf)
                 self._wakes_s = time.monotonic() + wait_s
                 self._changed.wait(None if wait_s == inf else wait_s)
 

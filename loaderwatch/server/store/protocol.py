@@ -69,11 +69,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.labels.name or self.name
 
     def span_of(self, attempt: int | None) -> tuple[int, int]:
-        """Return the begin and end of an attempt (None: the newest) in ns UTC.
-
-        Raises:
-            UnknownAttempt
-        """
+        """Return begin and end of an attempt (None: the newest) in ns UTC; raise UnknownAttempt for others."""
         if attempt in (None, self.attempt):
             return self.attempt_ns, END_OF_TIME_NS
         for earlier in self.earlier:
@@ -250,11 +246,7 @@ class Store(Protocol):
     """Whether other servers may write to this store. People are then alerted only about what is stored."""
 
     def check(self) -> None:
-        """Run an empty query to see whether the database answers.
-
-        Raises:
-            StoreError: the database does not answer.
-        """
+        """Raise StoreError if the database does not answer an empty query."""
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
         """Store envelopes of any runs; they are on disk on return. Return those that were not stored before.
@@ -317,10 +309,7 @@ class Store(Protocol):
         """Return a metric over [start, end), a row per rank, in at most ``points`` buckets."""
 
     def epochs(self, run_id: str, rank: int | None, limit: int = MOST_EPOCH_ROWS) -> list[dict[str, Any]]:
-        """Return the newest ``limit`` epochs, oldest first: columns of epoch_begins and of their epoch_ends.
-
-        Unknown values are None.
-        """
+        """Return the newest ``limit`` epochs, oldest first: columns of epoch_begins and epoch_ends."""
 
     def fetches(
         self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None
@@ -330,10 +319,7 @@ class Store(Protocol):
     def phases(
         self, run_id: str, rank: int | None, names: Sequence[int], start_ns: int, end_ns: int, limit: int
     ) -> list[dict[str, Any]]:
-        """Return the newest ``limit`` phases that overlap [start, end), oldest first.
-
-        ``names`` are indices into ProcessInfo.phase_names.
-        """
+        """Return the newest ``limit`` phases in [start, end), oldest first; ``names`` are indices."""
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
         """Return the slowest sample of each index, slowest first."""

@@ -82,11 +82,7 @@ def parse_address(text: str) -> Address:
 
 
 def _host(place: str, usual_port: int) -> tuple[str, int]:
-    """Return host and port.
-
-    Raises:
-        ValueError: the port is invalid.
-    """
+    """Return host and port; raise ValueError if the port is invalid."""
     parts = urlsplit(f"//{place}")
     return parts.hostname or "", usual_port if parts.port is None else parts.port
 

@@ -1,9 +1,11 @@
 """Claims of runs: a server claims a run before it writes. The previous owner's later commits are then void.
- A claim is a number above all earlier ones, from which the claimant's commit numbers count up. The claim is
+
+A claim is a number above all earlier ones, from which the claimant's commit numbers count up. The claim is
 stored before the claimant reads the run. After each commit, before it acknowledges the commit, an owner
 checks for a newer claim. So the new owner has seen every acknowledged commit. A commit that the previous
 owner writes later is void, because the new owner's commits, which have higher numbers, do not follow it.
- Labels and alerts of a run are replaced, not appended. A claimant first writes them again under its own
+
+Labels and alerts of a run are replaced, not appended. A claimant first writes them again under its own
 number, then marks its claim as ready. From then on, rows with a lower number do not count.
 """
 
@@ -64,22 +66,12 @@ class Claim:
         self._say(ready=True)
 
     def check(self) -> None:
-        """Raise if another server has claimed the run since.
-
-        Raises:
-            Fenced: another server has claimed it.
-            StoreError
-        """
+        """Raise Fenced if another server has claimed the run since."""
         if not self._alone() and not self.is_newest():
             raise Fenced(self._run_id)
 
     def see(self) -> None:
-        """Do the same as ``check``, but always ask ClickHouse, even if this process is alone.
-
-        Raises:
-            Fenced: another server has claimed it.
-            StoreError
-        """
+        """Do the same as ``check``, but always ask ClickHouse, even if this process is alone."""
         if not self.is_newest():
             raise Fenced(self._run_id)
 

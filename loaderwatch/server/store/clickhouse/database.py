@@ -191,11 +191,7 @@ class Database:
         return self._away_since_ns
 
     def check(self) -> None:
-        """Run an empty query.
-
-        Raises:
-            StoreError: the server does not answer, or answers wrongly.
-        """
+        """Raise StoreError if the server does not answer an empty query, or answers wrongly."""
         self.query("SELECT 1 AS one")
 
     def _asked(self, question: Callable[[], _T]) -> _T:
@@ -214,12 +210,10 @@ class Database:
             if is_away:
                 self._trying.release()
         with self._lock:
-            away_since_ns, self._away_since_ns = self._away_since_ns, None
-        if away_since_ns is not None:
+            since_ns, self._away_since_ns = self._away_since_ns, None
+        if since_ns is not None:
             _log.warning(
-                "ClickHouse at %s answers again, after %.0f s",
-                self.address,
-                (wall_ns() - away_since_ns) / 1e9,
+                "ClickHouse at %s answers again, after %.0f s", self.address, (wall_ns() - since_ns) / 1e9
             )
         return answer
 

@@ -32,14 +32,12 @@ def stored_runs(database: Database) -> set[str]:
 
 def drop(database: Database, run_id: str) -> None:
     """Delete everything that is stored for a run."""
-    tables_with_run = {
+    held = {
         table.decode()
         for (table,) in database.rows(
             f"SELECT DISTINCT table FROM system.parts WHERE active AND database = {text(database.name)}"
             f" AND partition = {text(run_id)}"
         )
     }
-    for table in sorted(
-        tables_with_run & STORED.keys(), key=lambda table: _LAST.index(table) if table in _LAST else -1
-    ):
+    for table in sorted(held & STORED.keys(), key=lambda table: _LAST.index(table) if table in _LAST else -1):
         database.command(f"ALTER TABLE {database.name}.{table} DROP PARTITION {text(run_id)}")

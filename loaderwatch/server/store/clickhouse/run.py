@@ -1,5 +1,6 @@
 """A run in ClickHouse for reading or writing: its commits, and what makes each of them count once.
- A commit is one block per table, under one number of our claim (``claims.py``). Its last block, in ``acked``,
+
+A commit is one block per table, under one number of our claim (``claims.py``). Its last block, in ``acked``,
 makes the number count. After a failed commit, the run is claimed and read again, so that the commit's blocks
 stay invisible. If only the answer to the last block was lost, reading the run again shows the commit. Each
 commit names its predecessor. Those on the chain that ends at the highest one count. A late commit under an

@@ -16,11 +16,7 @@ class Server:
 
 
 def owner_of(run_id: str, servers: Iterable[Server]) -> Server:
-    """Return the server with the highest hash. When a server comes or goes, only its own runs move.
-
-    Raises:
-        ValueError: there is no server.
-    """
+    """Return the server with the highest hash. When a server comes or goes, only its own runs move."""
     return max(servers, key=lambda server: (_weight(server.id, run_id), server.id))
 
 

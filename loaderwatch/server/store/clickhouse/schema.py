@@ -1,5 +1,6 @@
 """The tables in ClickHouse: those of a run's file, for all runs together.
- A row also has its ``run`` and its ``commit``'s number. The run is the partition, so that deleting a run
+
+A row also has its ``run`` and its ``commit``'s number. The run is the partition, so that deleting a run
 drops files instead of rewriting them. No transaction spans tables, so queries read only whole commits
 (``snapshot.py``).
 """

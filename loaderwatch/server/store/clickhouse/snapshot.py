@@ -1,5 +1,6 @@
 """One committed state of one run, for the SQL of ``store.sql.charts`` and ``store.sql.row_queries``.
- ClickHouse understands nearly all of DuckDB's SQL; ``_SPELLINGS`` has the rest. ``WITH steps AS (…)`` in
+
+ClickHouse understands nearly all of DuckDB's SQL; ``_SPELLINGS`` has the rest. ``WITH steps AS (…)`` in
 front of a query narrows its tables to the run and its commits. This costs nothing: conditions reach the
 table's index through it.
 """

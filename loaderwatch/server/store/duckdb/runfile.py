@@ -193,11 +193,7 @@ class RunFile(OpenRun):
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """Give a snapshot, whose queries all see the same committed state and end at the caller's deadline.
-
-        Raises:
-            Stopped
-        """
+        """Give a snapshot of one committed state. Its queries raise Stopped at the caller's deadline."""
         cursor = self._connection.cursor()
         deadline = CURRENT.get()
         try:

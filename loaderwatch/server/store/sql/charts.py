@@ -280,13 +280,11 @@ def series(
     result = []
     for n, metric_of in enumerate(metrics):
         means = floats(fetched[f"mean{n}"])
-        is_known = ~np.isnan(means)
+        known = ~np.isnan(means)
         low, high = floats(fetched[f"low{n}"]), floats(fetched[f"high{n}"])
         scale = metric_of.scale
         result.append(
-            Series(
-                width, times[is_known], low[is_known] * scale, means[is_known] * scale, high[is_known] * scale
-            )
+            Series(width, times[known], low[known] * scale, means[known] * scale, high[known] * scale)
         )
     return result
 

@@ -1,5 +1,6 @@
 """Data wait over time, by each rank's clock: the device's if enough CUDA events are known, else the loop's.
- The rule is that of ``detect.device_clock``, on sums instead of rows. A rank has one clock over a whole
+
+The rule is that of ``detect.device_clock``, on sums instead of rows. A rank has one clock over a whole
 chart. A batch without an event gets the hidden share of the rank's other batches.
 """
 
@@ -153,13 +154,9 @@ def _buckets(source: Source, asked: Range, open_waits: Sequence[rollup.OpenWait]
     A bucket may come in several rows.
     """
     width = asked.width_ns
-    columns = [
-        f"{measure}_{statistic}" for measure in source.measures for statistic in ("n", "sum", "min", "max")
-    ]
+    columns = [f"{measure}_{stat}" for measure in source.measures for stat in ("n", "sum", "min", "max")]
     columns = columns or list(SPANS)
-    key_filter = (
-        "true" if asked.ranks is None else f"key IN ({', '.join(str(int(rank)) for rank in asked.ranks)})"
-    )
+    where = "true" if asked.ranks is None else f"key IN ({', '.join(str(int(rank)) for rank in asked.ranks)})"
     parts = []
     for piece in asked.pieces:
         begin, end = piece.start_ns, piece.end_ns
@@ -170,6 +167,6 @@ def _buckets(source: Source, asked: Range, open_waits: Sequence[rollup.OpenWait]
         else:
             rows = f"(SELECT *, t AS t_ns FROM {rollup.attributed_sql(begin, end, width, open_waits)})"
         parts.append(
-            f"SELECT key, t_ns // {width} * {width} AS t, {', '.join(columns)} FROM {rows} WHERE {key_filter}"
+            f"SELECT key, t_ns // {width} * {width} AS t, {', '.join(columns)} FROM {rows} WHERE {where}"
         )
     return " UNION ALL ".join(parts)

@@ -1,6 +1,8 @@
 """Digests: a few rows per bucket for what its sums cannot answer, so that long runs stay cheap to query.
- *Slow samples*: the slowest of each rank, each index once. A run's slowest are among its buckets' slowest.
- *Paths*: an iteration takes as long as its slowest rank. Iterations that all ranks began within the bucket
+
+*Slow samples*: the slowest of each rank, each index once. A run's slowest are among its buckets' slowest.
+
+*Paths*: an iteration takes as long as its slowest rank. Iterations that all ranks began within the bucket
 are added up. Of any other iteration the longest duration is kept, to be compared with neighbouring buckets.
 """
 

@@ -172,11 +172,7 @@ class OpenRun(ABC):
             self.changed = True
 
     def see_room(self) -> None:
-        """Raise if no more can be stored now.
-
-        Raises:
-            Behind: too many time buckets of the run wait to be summed.
-        """
+        """Raise Behind if too many time buckets of the run wait to be summed."""
         waiting = sum(map(len, self._dirty.values()))
         if waiting > rollup.MOST_DIRTY:
             raise Behind(
@@ -194,11 +190,9 @@ class OpenRun(ABC):
 
     def _event(self, envelope: Envelope) -> Event | None:
         is_new = self.facts.take(envelope)
-        last_spans_ns = self._spans_made.get(envelope.stream)
+        last_ns = self._spans_made.get(envelope.stream)
         keeps_spans = bool(envelope.spans) and (
-            last_spans_ns is None
-            or not 0 <= envelope.made_ns - last_spans_ns < SPANS_EVERY_NS
-            or envelope.final
+            last_ns is None or not 0 <= envelope.made_ns - last_ns < SPANS_EVERY_NS or envelope.final
         )
         lost = sum(loss.count for loss in envelope.losses)
         if not (is_new or keeps_spans or envelope.stacks or envelope.losses or envelope.gpu_states):
@@ -233,16 +227,14 @@ class OpenRun(ABC):
         self, newest_bodies: Callable[[], Iterable[bytes]]
     ) -> dict[str, tuple[int, list[rollup.OpenWait]]]:
         """Return, by stream, its newest time and the waits in which processes died."""
-        dead_ranks = {rank for rank, process in self.facts.processes.items() if process.state == "crashed"}
+        dead = {rank for rank, process in self.facts.processes.items() if process.state == "crashed"}
         waits_by_stream: dict[str, tuple[int, list[rollup.OpenWait]]] = {}
-        for body in newest_bodies() if dead_ranks else ():
+        for body in newest_bodies() if dead else ():
             envelope = unpack_event(body)
-            last_spans = [
-                span for span in envelope.spans if span.worker < 0 and span.alive and span.rank in dead_ranks
-            ]
-            dead_ranks -= {span.rank for span in last_spans}
+            spans = [span for span in envelope.spans if span.worker < 0 and span.alive and span.rank in dead]
+            dead -= {span.rank for span in spans}
             _, waits = waits_by_stream.setdefault(envelope.stream, (envelope.made_ns, []))
-            waits += self._waits_of(last_spans, envelope.made_ns)
+            waits += self._waits_of(spans, envelope.made_ns)
         return waits_by_stream
 
     def _waits_of(self, spans: Sequence[SpanInfo], made_ns: int) -> list[rollup.OpenWait]:

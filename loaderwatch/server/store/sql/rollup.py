@@ -1,5 +1,6 @@
 """Rollups: the sums of each level's closed buckets, so that a chart costs the same however long the run is.
- ``dirty`` names each level's buckets that got rows since they were summed, or were never summed. A bucket is
+
+``dirty`` names each level's buckets that got rows since they were summed, or were never summed. A bucket is
 summed once it is closed, and again when late rows come. A query reads clean buckets from a level, others from
 the level below, and finally from the rows. Its answer never depends on when rollups ran.
 """

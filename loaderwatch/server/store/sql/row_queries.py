@@ -152,15 +152,13 @@ def _events(snapshot: Snapshot, which: str) -> Iterator[StoredEvent]:
 
 def sequences(snapshot: Snapshot) -> dict[str, list[tuple[int, int]]]:
     """Return the stored sequence numbers of each stream as inclusive intervals."""
-    intervals_by_stream: dict[str, list[tuple[int, int]]] = {}
+    stored: dict[str, list[tuple[int, int]]] = {}
     # Each number is stored once: if the count fits first to last, the stream has no gap.
     for stream, first, last, count in snapshot.execute(
         "SELECT stream, min(low), max(high), sum(high - low + 1) FROM acked GROUP BY stream ORDER BY stream"
     ).fetchall():
-        intervals_by_stream[stream] = (
-            [(first, last)] if count == last - first + 1 else _intervals(snapshot, stream)
-        )
-    return intervals_by_stream
+        stored[stream] = [(first, last)] if count == last - first + 1 else _intervals(snapshot, stream)
+    return stored
 
 
 def _intervals(snapshot: Snapshot, stream: str) -> list[tuple[int, int]]:
@@ -217,19 +215,18 @@ def scan(
     names += ", counted" if counted else ""
     condition, values = only.where(table) if only is not None else ("", [])
     order = ", ".join([time, *[c.name for c in columns if c.dtype == "i8" and c.name != time][:3]])
-    fetched = snapshot.execute(
+    data = snapshot.execute(
         f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns}{condition} "
         f"ORDER BY {order}",
         values or None,
     ).fetchnumpy()
     result: dict[str, NDArray[Any]] = {
-        c.name: integers(fetched[c.name]) if c.dtype == "i8" else charts.floats(fetched[c.name])
-        for c in columns
+        c.name: integers(data[c.name]) if c.dtype == "i8" else charts.floats(data[c.name]) for c in columns
     }
     if table == "hosts":
-        result["host"] = np.asarray(fetched["host"], dtype=object)
+        result["host"] = np.asarray(data["host"], dtype=object)
     if counted:
-        result["counted"] = integers(fetched["counted"])
+        result["counted"] = integers(data["counted"])
     return result
 
 

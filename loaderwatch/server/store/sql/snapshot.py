@@ -29,11 +29,7 @@ class Snapshot(Protocol):
     """A run's tables (``store.schema``) at one moment. DuckDB's connection in a transaction is one."""
 
     def execute(self, query: Any, parameters: Any = None) -> Answer:
-        """Run a query with ``parameters`` for its question marks.
-
-        Raises:
-            Exception: the database's own error.
-        """
+        """Run a query with ``parameters`` for its question marks. Errors are the database's own."""
 
 
 COLUMNS: Final = "SELECT column_name FROM duckdb_columns() WHERE table_name = ?"

@@ -265,8 +265,7 @@ def _last_rows(
     reach_ns: int,
     only: row_queries.Only | None = None,
 ) -> dict[str, Columns]:
-    """Return the rows since a time: whole tables entirely, and tables that limits are learned from at least
-    for the last ``reach_ns`` before their newest row."""
+    """Return rows since a time, but all of whole tables, and ``reach_ns`` of tables to learn limits from."""
     rows_by_table = {}
     for table in TABLES:
         first_ns = since_ns

@@ -78,11 +78,7 @@ class Arriving(ABC):
 
 
 def arrays_of(part: Part) -> dict[str, Arrays]:
-    """Return the rows of a part by table, as columns of arrays.
-
-    Raises:
-        WireError: a column is missing or damaged.
-    """
+    """Return the rows of a part by table, as columns of arrays; raise WireError if a column is damaged."""
     wire.check_tables(part.tables, set())
     arrays_by_table: dict[str, Arrays] = {}
     for name, table in part.tables.items():
@@ -146,10 +142,8 @@ def _hashes(name: str, arrays: Arrays) -> NDArray[np.uint64]:
 
 def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
     if values.dtype == object:
-        text_hashes = {text: hashlib.sha256(text.encode()).digest()[:8] for text in set(values.tolist())}
-        return np.array(
-            [int.from_bytes(text_hashes[text], "big") for text in values.tolist()], dtype=np.uint64
-        )
+        hashes = {text: hashlib.sha256(text.encode()).digest()[:8] for text in set(values.tolist())}
+        return np.array([int.from_bytes(hashes[text], "big") for text in values.tolist()], dtype=np.uint64)
     if values.dtype.kind == "f":
         return np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
     return values.astype(np.int64).view(np.uint64)
@@ -166,32 +160,20 @@ def event_of(envelope: Envelope, *, facts: bool) -> Kept:
 
 
 def unpack_part(body: bytes) -> Part:
-    """Return the part that ``pack`` packed.
-
-    Raises:
-        WireError: it is something else.
-    """
+    """Return the part that ``pack`` packed; raise WireError if it is something else."""
     part: Part = _unpacked(_decode_part, body)
     return part
 
 
 def unpack_rest(body: bytes, run_id: str) -> Rest:
-    """Return the rest that ``pack`` packed for a run.
-
-    Raises:
-        WireError: it is something else, or has impossible values.
-    """
+    """Return the rest that ``pack`` packed for a run; raise WireError if it is wrong or something else."""
     rest: Rest = _unpacked(_decode_rest, body)
     check_rest(rest, run_id)
     return rest
 
 
 def check_rest(rest: Rest, run_id: str) -> None:
-    """Check the rest of a run.
-
-    Raises:
-        WireError: a value is impossible.
-    """
+    """Raise WireError if the rest of a run has an impossible value."""
     if not 0 < rest.first_ns <= rest.newest_ns < 2**62 or not 0 < rest.received_ns < 2**62:
         raise WireError("first_ns", f"{rest.first_ns} to {rest.newest_ns}: no times")
     check_clock("first_ns", (rest.first_ns, rest.newest_ns, rest.received_ns))
