@@ -97,9 +97,9 @@ class _Parts:
         ended = ended_ns(table, columns)
         left = ended >= since_ns
         for host, places in self._of_host.items():
-            mine = left & self._is_of(host, columns)
-            self._give(table, columns, ended, np.flatnonzero(mine), places)
-            left &= ~mine
+            of_host = left & self._is_of(host, columns)
+            self._give(table, columns, ended, np.flatnonzero(of_host), places)
+            left &= ~of_host
         if self._whole and left.any():  # of ranks that moved to another host, or no longer exist
             self._give(table, columns, ended, np.flatnonzero(left), list(range(len(self._bodies))))
 
@@ -108,15 +108,15 @@ class _Parts:
         table: str,
         columns: Columns,
         ended: NDArray[np.int64],
-        mine: NDArray[np.intp],
+        rows: NDArray[np.intp],
         places: list[int],
     ) -> None:
         """Distribute rows over the envelopes at these places."""
         made_ns = np.maximum.accumulate([self._bodies[place].made_ns for place in places])
         # Rows that were recorded after the last event go with the last event, so that none is lost.
-        envelope_index = np.minimum(np.searchsorted(made_ns, ended[mine]), len(places) - 1)
+        envelope_index = np.minimum(np.searchsorted(made_ns, ended[rows]), len(places) - 1)
         for index in np.unique(envelope_index).tolist():
-            picked, place = mine[envelope_index == index], places[index]
+            picked, place = rows[envelope_index == index], places[index]
             old = self._tables[place].get(table, {})
             self._tables[place][table] = {
                 name: old.get(name, b"") + data for name, data in _packed(table, columns, picked).items()

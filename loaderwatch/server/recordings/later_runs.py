@@ -23,7 +23,7 @@ from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, Unkn
 _log = logging.getLogger(__name__)
 
 MOST_LATER: Final = 20
-"""How many next runs are searched: an advice is followed soon or never."""
+"""How many of the next runs are searched: people follow advice soon or never."""
 MOST_READ: Final = 5
 """How many runs that followed the advice are read until one has enough data. Each costs opening its file."""
 _MOST_KEPT: Final = 64  # observed runs, some 10 kB each
@@ -35,7 +35,7 @@ _Later = Sequence[tuple[StoredRun, Sequence[Setting]]]
 
 
 class LaterRuns:
-    """Finds runs in a store that followed an advice. Measures of a run are cached until the run changes.
+    """Finds runs in a store that followed a finding's advice. A run's measures are cached until it changes.
 
     It may be used from any thread.
     """

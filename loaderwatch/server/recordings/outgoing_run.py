@@ -31,7 +31,7 @@ PART_BYTES: Final = 600_000
 _ENOUGH_ROWS: Final = 50_000
 _STRETCH_NS: Final = 60 * SECOND_NS
 _LONGEST_NS: Final = 3600 * SECOND_NS
-"""A run is read in stretches with this many rows, but of an hour at most."""
+"""A run is read in stretches that have ``_ENOUGH_ROWS`` rows or last an hour."""
 
 
 class StillReports(LoaderwatchError):

@@ -1,4 +1,5 @@
 """A recording: a run's envelopes in one small file, for tests and for showing a run to somebody else.
+
 An ``.lwrec`` file is an xz stream of one MessagePack object, a ``Recording``.
 """
 
@@ -80,7 +81,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Outline(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a recording whose number a stranger may inflate, not decoded yet."""
+    """The parts of a recording that may hold any number of values, not decoded yet."""
 
     envelopes: msgspec.Raw
     counted: msgspec.Raw = msgspec.Raw()

@@ -60,16 +60,16 @@ def observed(store: Store, run_id: str) -> Observed:
     )
 
 
-def _values(found: Series, begin_ns: int, end_ns: int, *, highest: bool, gaps: bool) -> Floats:
+def _values(series: Series, begin_ns: int, end_ns: int, *, highest: bool, gaps: bool) -> Floats:
     """Return a value per whole stretch in the range. ``gaps``: a stretch without rows is 0."""
-    width = found.bucket_ns
+    width = series.bucket_ns
     times = np.arange(-(-begin_ns // width) * width, end_ns // width * width, width, dtype=np.int64)
-    values = np.full(len(times), 0.0 if gaps and len(found.t_ns) else np.nan)
+    values = np.full(len(times), 0.0 if gaps and len(series.t_ns) else np.nan)
     if not len(times):
         return values
-    indices = (found.t_ns - times[0]) // width
+    indices = (series.t_ns - times[0]) // width
     fits = (indices >= 0) & (indices < len(times))
-    values[indices[fits]] = (found.high if highest else found.mean)[fits]
+    values[indices[fits]] = (series.high if highest else series.mean)[fits]
     return values
 
 
@@ -104,6 +104,6 @@ def _sum_s(*parts: int | None) -> float | None:
     return sum(known) / 1e9 if known else None
 
 
-def _note(found: dict[str, dict[int, list[float]]], name: str, number: int, value: float | None) -> None:
+def _note(measures: dict[str, dict[int, list[float]]], name: str, number: int, value: float | None) -> None:
     if value is not None:
-        found.setdefault(name, {}).setdefault(number, []).append(value)
+        measures.setdefault(name, {}).setdefault(number, []).append(value)

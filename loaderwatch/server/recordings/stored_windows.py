@@ -1,7 +1,6 @@
 """The newest windows of ended runs. Eight API answers use them, so the last few are cached for a while.
 
-A window is built from the run's last minutes and sums over the whole run (``window.replay``). Long runs cost
-more.
+Each is built from the run's last minutes and sums over all of it (``window.replay``). Long runs cost more.
 """
 
 from __future__ import annotations
@@ -78,12 +77,12 @@ class StoredWindows:
         key = run_id, attempt
         with self._lock:
             kept = self._kept.pop(key, None)
-            must_build = kept is None or kept.received_ns != received_ns
-            if kept is None or must_build:
+            builds = kept is None or kept.received_ns != received_ns
+            if kept is None or builds:
                 kept = _Kept(received_ns)
             kept.asked_at = time.monotonic()
             self._kept[key] = kept
-        if must_build:
+        if builds:
             try:
                 kept.made.set_result(self._made(run_id, attempt))
             except BaseException as error:  # noqa: BLE001 - all callers that wait for this window get it

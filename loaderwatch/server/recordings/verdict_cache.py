@@ -40,7 +40,7 @@ class Verdicts:
         self._last: _Known = {}  # of lost runs: the last verdict
 
     def of(self, run: StoredRun, now_ns: int, deadline: float) -> Verdict | None:
-        """Return the verdict of a run that is not live, None of a live one.
+        """Return the verdict of a run that is not live, None for a live one.
 
         It is also None if the run's file would have to be opened after ``deadline`` (monotonic).
         """

@@ -1,4 +1,5 @@
 """Deadlines of reads: a query is interrupted when its time is over or nobody waits for its answer any more.
+
 The code that answers a request sets ``CURRENT``; stores read it. One thread interrupts all queries.
 """
 

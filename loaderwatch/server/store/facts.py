@@ -44,7 +44,7 @@ class RunFacts:
     _uncounted: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def take(self, envelope: Envelope) -> bool:
-        """Take in an envelope; return whether a fact is new. A newer one of its stream makes it void."""
+        """Take in an envelope; return whether a fact is new. One behind its stream's newest changes nothing."""
         if envelope.seq < self._newest.get(envelope.stream, 0):
             return False
         self._newest[envelope.stream] = envelope.seq

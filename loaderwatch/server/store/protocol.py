@@ -69,7 +69,7 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.labels.name or self.name
 
     def span_of(self, attempt: int | None) -> tuple[int, int]:
-        """Return begin and end of an attempt (None: the newest) in ns UTC; raise UnknownAttempt for others."""
+        """Return an attempt's span in ns UTC (None: the newest's); raise UnknownAttempt if there is none."""
         if attempt in (None, self.attempt):
             return self.attempt_ns, END_OF_TIME_NS
         for earlier in self.earlier:
@@ -241,7 +241,7 @@ class Store(Protocol):
     """
 
     commit_interval_s: float
-    """Seconds between two commits of a run. A longer interval costs less: more envelopes share a commit."""
+    """Seconds between two commits. A longer interval costs less, as more envelopes share a commit."""
     shared: bool
     """Whether other servers may write to this store. People are then alerted only about what is stored."""
 
@@ -309,17 +309,17 @@ class Store(Protocol):
         """Return a metric over [start, end), a row per rank, in at most ``points`` buckets."""
 
     def epochs(self, run_id: str, rank: int | None, limit: int = MOST_EPOCH_ROWS) -> list[dict[str, Any]]:
-        """Return the newest ``limit`` epochs, oldest first: columns of epoch_begins and epoch_ends."""
+        """Return the newest epochs, oldest first: columns of epoch_begins and epoch_ends, None if unknown."""
 
     def fetches(
         self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None
     ) -> Columns:
-        """Return the newest ``limit`` fetches of a worker (None: all) in [start, end), ordered by time."""
+        """Return the newest fetches of a worker (None: all) that overlap [start, end), ordered by time."""
 
     def phases(
         self, run_id: str, rank: int | None, names: Sequence[int], start_ns: int, end_ns: int, limit: int
     ) -> list[dict[str, Any]]:
-        """Return the newest ``limit`` phases in [start, end), oldest first; ``names`` are indices."""
+        """Return the newest phases that overlap [start, end), oldest first; ``names`` index phase_names."""
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
         """Return the slowest sample of each index, slowest first."""

@@ -219,8 +219,7 @@ class WindowBuilder:
     ) -> None:
         """Supply the past of the hosts that lack it: rows of tables, those of ``hosts`` with the host's name.
 
-        ``sequences`` are, by stream, the envelopes whose rows these are. Other rows come with their
-        envelopes.
+        ``sequences`` are, by stream, the envelopes whose rows these are. Other rows come in envelopes.
         """
         if self._detailed is not None:
             self._detailed.fill({name: host.stream for name, host in self._hosts.items()}, sequences)

@@ -27,7 +27,7 @@ MOST_RANKS: Final = 128
 SAMPLED: Final = 64
 """How many of them, at least, are an even sample with rank 0. Statements on the whole run rely on it."""
 POINTS: Final = 8
-"""Hosts of this many ranks, as far apart as possible, are sampled at once. Eight ranks per host suffice."""
+"""Hosts of this many evenly spaced ranks are sampled from the start. Eight ranks on each are enough."""
 STAYS_S: Final = 60.0
 """How long a host is looked at after it last stood out, so that detectors see the consequences."""
 MOST_NEW: Final = 4
@@ -37,7 +37,7 @@ _STAYING: Final = 2.0  # factor for the score of a host that is looked at, so th
 
 
 def is_sampled(rank: int, world_size: int, points: int) -> bool:
-    """Whether a rank is one of ``points`` ranks that are as far apart as possible."""
+    """Whether a rank is one of ``points`` evenly spaced ranks."""
     return rank == 0 or rank * points // world_size != (rank - 1) * points // world_size
 
 
@@ -72,8 +72,7 @@ class Detailed:
     def fill(self, streams: Mapping[str, str], sequences: Mapping[str, Sequence[tuple[int, int]]]) -> None:
         """Note that all lacking hosts now have their past.
 
-        ``streams`` has the stream of each host's newest envelope, ``sequences`` the past's envelopes, by
-        stream.
+        ``streams`` has each host's newest stream, ``sequences`` the envelopes in that past, by stream.
         """
         lacking_streams = {streams.get(host, "") for host in self.lacking}
         if "" in lacking_streams:  # a host that is silent since a restart uses a stream without a known host

@@ -41,7 +41,7 @@ class Gathered:
         )
 
     def take(self, envelope: Envelope, facts: RunFacts, *, keep: bool, count_as_said: bool) -> None:
-        """Gather an envelope's rows after ``facts`` took it. Without ``keep``: only ``hosts`` and summed rows.
+        """Gather an envelope's rows after ``facts`` took it. Without ``keep``: only hosts and summed rows.
 
         ``count_as_said`` is true for its host's newest envelope.
         """

@@ -30,8 +30,8 @@ BEHIND_S: Final = 5.0
 FEW: Final = 0.05
 """Stuck ranks stand out if at most this share of all ranks is stuck at the same place."""
 SCARCE_RATIO: Final = 0.7
-"""A host is looked at when this part of its memory, shared memory, or filling disk is used. For a leak, which
-a detector could forecast earlier, its forecast comes later on other hosts."""
+"""A host is looked at when this part of its memory, shared memory or filling disk is used. On a host that is
+not looked at, detectors therefore forecast a leak later than elsewhere."""
 _RUN_OUT: Final = (
     "memory_available_bytes",
     "memory_total_bytes",
@@ -71,7 +71,8 @@ def standing_out(ranks: Sequence[SummedRank]) -> Floats:
 def off(values: Floats, floor: float, floor_ratio: float) -> Floats:
     """Return each value's distance from the median, relative to the usual distance, shape (ranks,).
 
-    It is 0 for an unknown value. ``SPREAD`` median deviations, ``floor`` and a part of the median are usual.
+    It is 0 if unknown. The usual distance is ``SPREAD`` median deviations, ``floor``, and a part of the
+    median.
     """
     known = np.isfinite(values)
     if known.sum() < 2:

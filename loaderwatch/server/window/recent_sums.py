@@ -133,28 +133,28 @@ class RecentSums:
 
 
 def _measured(
-    table: str, block: Block, at: dict[str, int], which: NDArray[np.bool_]
+    table: str, block: Block, at: dict[str, int], counts: NDArray[np.bool_]
 ) -> list[tuple[int, Floats]]:
     """Return the values that a table's rows add, by measure; 0 for rows that do not count."""
 
     def known(name: str) -> Floats:
         values = block[at[name]]
-        return np.where(which & (values != UNKNOWN), values, 0).astype(np.float64)
+        return np.where(counts & (values != UNKNOWN), values, 0).astype(np.float64)
 
     if table == "steps":
-        which = which & (block[at["off_main_thread"]] != 1)
+        counts = counts & (block[at["off_main_thread"]] != 1)
         made = block[at["optimizer_steps"]]
         return [
-            (_BATCHES, which.astype(np.float64)),
-            (_STEPS, np.where(which, np.where(made >= 0, made, 1), 0).astype(np.float64)),
+            (_BATCHES, counts.astype(np.float64)),
+            (_STEPS, np.where(counts, np.where(made >= 0, made, 1), 0).astype(np.float64)),
             (_WAIT_NS, known("wait_ns")),
             (_STEP_NS, known("step_ns")),
             (_FORWARD_NS, known("forward_ns")),
             (_BACKWARD_NS, known("backward_ns")),
         ]
     if table == "gpu_waits":
-        which = which & (block[at["starved_ns"]] != UNKNOWN)
-        return [(_TOLD, which.astype(np.float64)), (_STARVED_NS, known("starved_ns"))]
+        counts = counts & (block[at["starved_ns"]] != UNKNOWN)
+        return [(_TOLD, counts.astype(np.float64)), (_STARVED_NS, known("starved_ns"))]
     values = block[at["utilization_ratio"]].view(np.float64)
     is_known = ~np.isnan(values)
     return [(_READINGS, is_known.astype(np.float64)), (_UTILIZATION, np.where(is_known, values, 0.0))]

@@ -113,7 +113,7 @@ NO_ROWS: Final = {
 
 
 class RowBuffer:
-    """The newest ``limit`` rows of one table (of one rank), which should cover the last ``keep_ns``."""
+    """The newest rows of one table (of one rank): ``limit`` at most, and up to that all of ``keep_ns``."""
 
     __slots__ = (
         "_block",

@@ -103,8 +103,7 @@ class Totals:
     ) -> None:
         """Take in rows of a table, grouped by rank. ``firsts`` is where each rank's rows begin.
 
-        ``counted`` marks rows of training loaders (``of_training``). ``count`` false: the sums have them
-        already.
+        ``counted`` marks rows of training loaders (``of_training``). ``count`` false: the sums have them.
         """
         if table not in _DURATIONS:
             return

@@ -146,7 +146,7 @@ class ClickHouseStore(SqlStore):
             yield run.snapshot(), run
 
     def check(self) -> None:
-        """Raise if ClickHouse does not answer."""
+        """Raise StoreError if ClickHouse does not answer."""
         self._database.check()
 
     # -- writing

@@ -1,4 +1,5 @@
 """The connection to ClickHouse: queries go out, blocks come in, errors are one line without the password.
+
 Only this module imports clickhouse-connect, which ``loaderwatch[clickhouse]`` installs.
 """
 

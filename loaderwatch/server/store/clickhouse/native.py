@@ -1,4 +1,5 @@
 """ClickHouse's Native format: blocks of columns, which numpy packs and unpacks without a loop over values.
+
 The client's own columns create a Python object per value. At a million rows a second, that fills a core.
 """
 
@@ -41,12 +42,12 @@ def pack(columns: Mapping[str, NDArray[Any]], types: Mapping[str, str]) -> bytes
 
 def _number(value: int) -> bytes:
     """Return an unsigned integer as a varint: as few bytes as possible, with seven bits in each."""
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _text(value: bytes) -> bytes:

@@ -32,7 +32,7 @@ ARRIVING: Final = "arriving"
 
 
 class RunFiles:
-    """The files ``directory/<run_id>.duckdb``. They are opened when needed; the least used of many is closed.
+    """The files ``directory/<run_id>.duckdb``, opened when needed. The least recently used are closed.
 
     Each file has a card, ``<run_id>.json``, with what lists of runs show, so that listing hundreds of runs
     opens no file. A card counts only if the file was closed in order, which leaves no write-ahead log.

@@ -81,7 +81,7 @@ def _pieces(
 
 def _partials(
     metrics: Sequence[Metric],
-    found: list[rollup.Piece],
+    pieces: list[rollup.Piece],
     width_ns: int,
     keys: list[Any] | None,
     keyed: bool = True,
@@ -92,7 +92,7 @@ def _partials(
     """
     name = metrics[0].source
     parts = []
-    for piece in found:
+    for piece in pieces:
         if piece.level is None:
             parts.append(_from_rows(metrics, piece, width_ns, keys, keyed))
             continue
@@ -107,18 +107,18 @@ def _partials(
 def _keyed_partials(
     snapshot: Snapshot,
     metric: Metric,
-    found: list[rollup.Piece],
+    pieces: list[rollup.Piece],
     width_ns: int,
     level: int,
     bounds: tuple[int, int],
     keys: list[Any] | None,
 ) -> str:
     """Return the SQL of partial sums. A rate has 0 for each full bucket in which a process lived."""
-    partials = _partials([metric], found, width_ns, keys)
+    partials = _partials([metric], pieces, width_ns, keys)
     if metric.kind != "rate":
         return partials
-    begin = min(piece.start_ns for piece in found)
-    end = min(max(piece.end_ns for piece in found), bounds[1] // width_ns * width_ns)
+    begin = min(piece.start_ns for piece in pieces)
+    end = min(max(piece.end_ns for piece in pieces), bounds[1] // width_ns * width_ns)
     alive = SOURCES["trainers"]
     zeros = []
     for piece in rollup.pieces(begin, end, level, "trainers", rollup.load_dirty(snapshot)):

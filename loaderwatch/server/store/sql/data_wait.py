@@ -50,7 +50,8 @@ def clocks(snapshot: Snapshot, asked: Range) -> list[Clock]:
         f"""
         SELECT key, since, sum(hidden) AS hidden, sum(hidden) + sum(lost) AS waited, sum(told) AS told FROM (
           SELECT *, min(t) FILTER (WHERE told > 0) OVER (PARTITION BY key) AS since FROM (
-            SELECT key, t, sum(wait_ns_n) AS n, sum(lost_ns_n) AS told, sum(lost_ns_sum) AS lost, sum(hidden_ns_sum) AS hidden
+            SELECT key, t, sum(wait_ns_n) AS n, sum(lost_ns_n) AS told, sum(lost_ns_sum) AS lost,\
+ sum(hidden_ns_sum) AS hidden
             FROM ({_buckets(_OF_ROWS, asked)}) GROUP BY key, t))
         WHERE t >= since GROUP BY key, since HAVING sum(told) >= {KNOWN_RATIO} * sum(n)
         """
@@ -92,7 +93,14 @@ def _share(
     return (
         f"SELECT key, t, {value} AS low, {value} AS value, {value} AS high, {num} AS num, "
         f"{metric.of} + {metric.rest} AS whole FROM ("
-        f"{_clocked(f'SELECT key, t, {spent} FROM ({_buckets(_OF_SPANS, asked, waits)}) GROUP BY key, t', 'told_in', known, asked)}) "
+        f"""{
+            _clocked(
+                f"SELECT key, t, {spent} FROM ({_buckets(_OF_SPANS, asked, waits)}) GROUP BY key, t",
+                "told_in",
+                known,
+                asked,
+            )
+        }) """
         f"WHERE {'by_device' if metric.device_only else 'true'}"
     )
 

@@ -57,23 +57,28 @@ def per_rank(snapshot: Snapshot, asked: Asked) -> str:
                max(wait_ns + step_ns) OVER same - min(wait_ns + step_ns) OVER same AS apart,
                count(collective_ns) OVER same = {ranks} AS all_measured, count(*) OVER same AS n
         FROM (
-          SELECT *, {attempt} AS attempt, CASE WHEN starved_ns IS NULL THEN wait_ns ELSE least(wait_ns, starved_ns) END AS lost
-          FROM {rows} WHERE wait_ns >= 0 AND step_ns >= 0 AND batch > 0 AND (batch + 7919 * epoch) % {every} = 0
+          SELECT *, {attempt} AS attempt, CASE WHEN starved_ns IS NULL THEN wait_ns\
+ ELSE least(wait_ns, starved_ns) END AS lost
+          FROM {rows} WHERE wait_ns >= 0 AND step_ns >= 0 AND batch > 0\
+ AND (batch + 7919 * epoch) % {every} = 0
         )
         WINDOW same AS (PARTITION BY attempt, loader, epoch, batch)
         QUALIFY n = {ranks}
       ), means AS (
-        SELECT key, avg(took) AS took, avg(measured) AS measured, avg(mirrored) AS mirrored, avg(apart) AS apart,
+        SELECT key, avg(took) AS took, avg(measured) AS measured, avg(mirrored) AS mirrored,\
+ avg(apart) AS apart,
                bool_and(all_measured) AND count(starved_ns) = 0 AS all_measured, count(*) AS n
         FROM iterations GROUP BY key
       ), rule AS (
         SELECT count(*) = {ranks} AND min(n) >= {LEAST_ITERATIONS}
-                 AND greatest(max(took) - median(took), median(took) - min(took)) <= {EQUAL_RATIO} * median(took) AS in_step,
+                 AND greatest(max(took) - median(took), median(took) - min(took))\
+ <= {EQUAL_RATIO} * median(took) AS in_step,
                bool_and(all_measured) AND max(measured) >= {MIRRORED_RATIO} * max(mirrored) AS by_collectives,
                max(apart) <= {MIRRORED_RATIO} * max(mirrored) AS by_durations
         FROM means
       )
-      SELECT key, t, min(wait) AS low, avg(wait) AS value, max(wait) AS high, sum(wait) AS num, count(wait) AS whole
+      SELECT key, t, min(wait) AS low, avg(wait) AS value, max(wait) AS high,\
+ sum(wait) AS num, count(wait) AS whole
       FROM (
         SELECT key, request_ns // {asked.width_ns} * {asked.width_ns} AS t,
                (CASE WHEN by_collectives THEN measured WHEN by_durations THEN mirrored END)::DOUBLE AS wait

@@ -30,10 +30,10 @@ GRACE_NS: Final = 3 * 10**9
 """A bucket is summed this long after its end. Healthy streamers have delivered its rows by then."""
 
 AT_ONCE_NS: Final = 120 * 10**9
-"""How much of a run is summed at once at first. For 1,024 ranks it takes DuckDB a second."""
+"""Nanoseconds of a run that one sum covers at first. With 1,024 ranks, it takes DuckDB a second."""
 
 MOST_AT_ONCE_NS: Final = 3600 * 10**9
-"""How much of a run is summed at once at most, if sums are fast: a streamer may bring hours at once."""
+"""Nanoseconds that one sum covers at most, if sums are fast: a streamer may bring hours at once."""
 
 PASS_S: Final = 0.5
 """No sum begins later than this after a pass over all runs began: all their envelopes wait meanwhile."""
@@ -73,7 +73,7 @@ class Piece:
 
 
 def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty, finest: int = 0) -> list[Piece]:
-    """Plan how to read [start, end), aligned to ``level`` (-1: the rows): clean buckets there, others finer.
+    """Plan how to read [start, end), aligned to ``level`` (-1: the rows). Dirty buckets are read finer.
 
     All clean stretches of a level are one piece, so that a query reads its table once.
     """
@@ -197,10 +197,12 @@ def attributed_sql(start_ns: int, end_ns: int, width_ns: int, open_waits: Sequen
              CASE WHEN told THEN wait_in + step_in ELSE 0 END AS told_in
       FROM (
         SELECT key, told, r // {width} * {width} AS t, (least(d, {until}) - r)::DOUBLE AS wait_in,
-               (least(e, {until}) - least(d, {until}))::DOUBLE AS step_in, (least(h, {until}) - r)::DOUBLE AS hidden_in
+               (least(e, {until}) - least(d, {until}))::DOUBLE AS step_in,\
+ (least(h, {until}) - r)::DOUBLE AS hidden_in
         FROM {rows} WHERE r >= {start_ns}
         UNION ALL
-        SELECT key, told, b * {width}, {_overlap("r", "d", start_ns)}, {_overlap("d", "e", start_ns)}, {_overlap("r", "h", start_ns)}
+        SELECT key, told, b * {width}, {_overlap("r", "d", start_ns)}, {_overlap("d", "e", start_ns)},\
+ {_overlap("r", "h", start_ns)}
         FROM (
           SELECT *, b * {width} AS b_from, least((b + 1) * {width}, {end_ns}) AS b_to FROM (
             SELECT key, told, r, h, d, e,
@@ -244,7 +246,8 @@ def _spans_sql(start_ns: int, end_ns: int, open_waits: Sequence[OpenWait]) -> st
         LEFT JOIN (SELECT * FROM gpu_waits WHERE {in_range}) g USING (rank, loader, request_ns)
         UNION ALL
         SELECT {picked}
-        FROM (SELECT * FROM long_steps WHERE request_ns < {end_ns} AND request_ns + wait_ns + step_ns > {start_ns}) s
+        FROM (SELECT * FROM long_steps WHERE request_ns < {end_ns}\
+ AND request_ns + wait_ns + step_ns > {start_ns}) s
         LEFT JOIN gpu_waits g USING (rank, request_ns)
         {f"UNION ALL SELECT * FROM (VALUES {open_rows})" if open_rows else ""}
       )"""

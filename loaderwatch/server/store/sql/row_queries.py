@@ -38,12 +38,14 @@ def epochs(snapshot: Snapshot, rank: int | None, limit: int) -> list[dict[str, A
         snapshot,
         f"""
         SELECT b.*, e.request_ns AS end_ns, e.teardown_ns, e.batches, e.ended_by
-        FROM (SELECT *, lead(request_ns, 1, {END_OF_TIME_NS}) OVER (PARTITION BY rank, loader, epoch ORDER BY request_ns) AS until_ns
+        FROM (SELECT *, lead(request_ns, 1, {END_OF_TIME_NS})\
+ OVER (PARTITION BY rank, loader, epoch ORDER BY request_ns) AS until_ns
               FROM epoch_begins WHERE request_ns IS NOT NULL{_of_rank(rank)}) b
         LEFT JOIN (SELECT DISTINCT ON (rank, loader, epoch, request_ns) * FROM epoch_ends) e
           ON e.rank = b.rank AND e.loader = b.loader AND e.epoch = b.epoch
          AND e.request_ns >= b.request_ns AND e.request_ns < b.until_ns
-        QUALIFY row_number() OVER (PARTITION BY b.rank, b.loader, b.epoch, b.request_ns ORDER BY e.request_ns) = 1
+        QUALIFY row_number() OVER (PARTITION BY b.rank, b.loader, b.epoch, b.request_ns\
+ ORDER BY e.request_ns) = 1
         ORDER BY b.request_ns DESC, b.rank DESC, b.loader DESC
         LIMIT {int(limit)}
         """,
@@ -62,7 +64,8 @@ def fetches(
         SELECT {names} FROM (
           SELECT {names} FROM fetches
           WHERE rank = {int(rank)} AND request_ns < {end_ns} AND request_ns >= {start_ns - 3600 * 10**9}
-            AND request_ns + coalesce(fetch_ns, 0) >= {start_ns}{"" if worker is None else f" AND worker = {int(worker)}"}
+            AND request_ns + coalesce(fetch_ns, 0)\
+ >= {start_ns}{"" if worker is None else f" AND worker = {int(worker)}"}
           ORDER BY request_ns DESC LIMIT {int(limit)}
         ) ORDER BY request_ns
         """
@@ -153,7 +156,7 @@ def _events(snapshot: Snapshot, which: str) -> Iterator[StoredEvent]:
 def sequences(snapshot: Snapshot) -> dict[str, list[tuple[int, int]]]:
     """Return the stored sequence numbers of each stream as inclusive intervals."""
     stored: dict[str, list[tuple[int, int]]] = {}
-    # Each number is stored once: if the count fits first to last, the stream has no gap.
+    # Each number is stored once. So a stream without gaps has as many as from its first to its last.
     for stream, first, last, count in snapshot.execute(
         "SELECT stream, min(low), max(high), sum(high - low + 1) FROM acked GROUP BY stream ORDER BY stream"
     ).fetchall():

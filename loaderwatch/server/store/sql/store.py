@@ -159,7 +159,7 @@ class SqlStore(ABC):
     def fetches(
         self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None
     ) -> Columns:
-        """Return the newest ``limit`` fetches of a worker (None: all) in [start, end), ordered by time."""
+        """Return the newest fetches of a worker (None: all) that overlap [start, end), ordered by time."""
         return self._read(run_id, lambda s, _: row_queries.fetches(s, rank, start_ns, end_ns, limit, worker))
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
@@ -265,7 +265,7 @@ def _last_rows(
     reach_ns: int,
     only: row_queries.Only | None = None,
 ) -> dict[str, Columns]:
-    """Return rows since a time, but all of whole tables, and ``reach_ns`` of tables to learn limits from."""
+    """Return rows since a time; whole tables entirely; ``reach_ns`` of tables that teach limits."""
     rows_by_table = {}
     for table in TABLES:
         first_ns = since_ns

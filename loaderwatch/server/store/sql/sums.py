@@ -42,7 +42,8 @@ def by_rank(snapshot: Snapshot, span: tuple[int, int] = WHOLE_RUN) -> dict[int, 
           SELECT rank, count(*) AS n, sum(coalesce(iter_ns, 0))::DOUBLE AS spent
           FROM epoch_begins WHERE counted = 1 AND {within} GROUP BY rank
           UNION ALL
-          SELECT rank, 0, sum(coalesce(teardown_ns, 0))::DOUBLE FROM epoch_ends WHERE counted = 1 AND {within} GROUP BY rank
+          SELECT rank, 0, sum(coalesce(teardown_ns, 0))::DOUBLE FROM epoch_ends\
+ WHERE counted = 1 AND {within} GROUP BY rank
         ) GROUP BY rank HAVING rank IS NOT NULL -- a row may say anything
         """
     ).fetchall():
@@ -108,7 +109,7 @@ def _longest(snapshot: Snapshot, table: str, span: tuple[int, int]) -> tuple[flo
 
 
 def _starved(snapshot: Snapshot, pieces: Sequence[rollup.Piece]) -> dict[int, tuple[int, float]]:
-    """Return, by rank, the number of batches with a CUDA event, and the seconds without their data."""
+    """Return, by rank, how many batches have a CUDA event, and how long the device lacked data, in s."""
     parts = [
         "SELECT rank AS key, count(starved_ns) AS n, sum(starved_ns)::DOUBLE AS starved FROM gpu_waits "
         f"WHERE counted = 1 AND {piece.holds('request_ns')} GROUP BY rank"
