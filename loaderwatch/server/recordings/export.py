@@ -95,13 +95,13 @@ class _Parts:
     def take(self, table: str, columns: Columns, since_ns: int) -> None:
         """Distribute a table's rows that ended at ``since_ns`` or later over the envelopes."""
         ended = ended_ns(table, columns)
-        left = ended >= since_ns
+        remaining = ended >= since_ns
         for host, places in self._of_host.items():
-            of_host = left & self._is_of(host, columns)
+            of_host = remaining & self._is_of(host, columns)
             self._give(table, columns, ended, np.flatnonzero(of_host), places)
-            left &= ~of_host
-        if self._whole and left.any():  # of ranks that moved to another host, or no longer exist
-            self._give(table, columns, ended, np.flatnonzero(left), list(range(len(self._bodies))))
+            remaining &= ~of_host
+        if self._whole and remaining.any():  # of ranks that moved to another host, or no longer exist
+            self._give(table, columns, ended, np.flatnonzero(remaining), list(range(len(self._bodies))))
 
     def _give(
         self,

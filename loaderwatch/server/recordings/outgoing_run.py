@@ -206,9 +206,9 @@ def _joined(parts: list[Part]) -> Part:
             counted.setdefault(name, []).append(data)
     return Part(
         tables={
-            name: {column: b"".join(each) for column, each in table.items()} for name, table in tables.items()
+            name: {column: b"".join(bits) for column, bits in table.items()} for name, table in tables.items()
         },
-        counted={name: b"".join(each) for name, each in counted.items()},
+        counted={name: b"".join(bits) for name, bits in counted.items()},
         hosts=[host for part in parts for host in part.hosts],
         events=[event for part in parts for event in part.events],
     )

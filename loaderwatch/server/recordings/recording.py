@@ -122,12 +122,12 @@ def load(path: Path) -> Recording:
 
 def unpack(packed: bytes, path: Path) -> Recording:
     """Unpack the bytes of a file; raise BadRecording, which names ``path``, if they are something else."""
-    most = min(MOST_BYTES, max(SMALL_BYTES, MOST_RATIO * len(packed)))
+    max_bytes = min(MOST_BYTES, max(SMALL_BYTES, MOST_RATIO * len(packed)))
     unpacker = lzma.LZMADecompressor(memlimit=DICTIONARY_BYTES)
     try:
-        data = unpacker.decompress(packed, max_length=most)
+        data = unpacker.decompress(packed, max_length=max_bytes)
         if not unpacker.eof:
-            raise BadRecording(path, f"it is cut off, or holds more than {most >> 20} MiB")
+            raise BadRecording(path, f"it is cut off, or holds more than {max_bytes >> 20} MiB")
         outline = _outline(data)
         wire.check_values(memoryview(outline.envelopes), MOST_ENVELOPES)
         for field, most_values in ((outline.counted, MOST_COUNTED), (outline.rest, wire.MAX_VALUES)):

@@ -152,7 +152,7 @@ class _Watch:
         with self._changed:  # ``remove`` waits for this lock, so nothing is interrupted after its read
             while True:
                 self._interrupt()
-                wait_s = min((max(AGAIN_S, each.left_s) for each in self._reads.values()), default=inf)
+                wait_s = min((max(AGAIN_S, d.left_s) for d in self._reads.values()), default=inf)
                 self._wakes_s = time.monotonic() + wait_s
                 self._changed.wait(None if wait_s == inf else wait_s)
 

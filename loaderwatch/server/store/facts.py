@@ -44,7 +44,7 @@ class RunFacts:
     _uncounted: NDArray[np.int64] | None = field(default=None, repr=False)
 
     def take(self, envelope: Envelope) -> bool:
-        """Take in an envelope; return whether a fact is new. One behind its stream's newest changes nothing."""
+        """Take in an envelope; return whether a fact is new. It is skipped if its stream has a newer one."""
         if envelope.seq < self._newest.get(envelope.stream, 0):
             return False
         self._newest[envelope.stream] = envelope.seq

@@ -31,11 +31,11 @@ class Source:
 class Metric:
     """How a metric is computed from a source.
 
-    ``mean``: mean, minimum and maximum of a measure over the rows of a bucket.
-    ``share``: sum(of) / sum(of and rest) per bucket; minimum and maximum over the keys.
-    ``rate``: sum(of) per second of a bucket; mean, minimum and maximum over the keys. An idle process has 0.
-    ``others``: mean wait for other ranks per iteration, see ``others_wait.py``.
-    ``device_mean``, ``device_share``: the same by the device's clock where that counts, see ``data_wait.py``.
+    Kind ``mean``: mean, minimum and maximum of a measure over the rows of a bucket.
+    Kind ``share``: sum(of) / sum(of and rest) per bucket; minimum and maximum over the keys.
+    Kind ``rate``: sum(of) per second of a bucket; mean, minimum and maximum over keys. An idle process has 0.
+    Kind ``others``: mean wait for other ranks per iteration, see ``others_wait.py``.
+    Kinds ``device_mean``, ``device_share``: the same by the device's clock where it counts: ``data_wait.py``.
     """
 
     source: str

@@ -113,7 +113,7 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
     for name, source in SOURCES.items():
         for index, level in enumerate(LEVELS):
             table = level.table(name)
-            digests = [each.name for each in DIGESTS if each.source == name and level in each.levels]
+            digests = [d.name for d in DIGESTS if d.source == name and level in d.levels]
             if table not in existing:
                 continue
             if any(level.table(digest) not in existing for digest in digests):

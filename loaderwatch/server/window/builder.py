@@ -79,8 +79,8 @@ class WindowBuilder:
     def _keeps(self, envelope: Envelope) -> bool:
         """Whether the rows of an envelope are kept, not only summed."""
         if self._in_part and self._detailed is None:
-            many = len(self.facts.processes) > LARGE or any(p.world_size > LARGE for p in envelope.processes)
-            self._detailed = self._begin_parts() if many else None
+            large = len(self.facts.processes) > LARGE or any(p.world_size > LARGE for p in envelope.processes)
+            self._detailed = self._begin_parts() if large else None
         if self._detailed is None:
             return True
         self._detailed.meet(envelope.host.name, envelope.processes, late=envelope.seq > 1)
@@ -146,9 +146,9 @@ class WindowBuilder:
         if not keep:
             return
         times = block[LAYOUTS[table].time]
-        back = np.flatnonzero(times[1:] < times[:-1]) + 1
+        steps_back = np.flatnonzero(times[1:] < times[:-1]) + 1
         # A rank's first row may be older than the previous rank's last one.
-        ordered = bool(np.isin(back, firsts).all())
+        ordered = bool(np.isin(steps_back, firsts).all())
         begins, numbers = firsts.tolist(), block[0, firsts].tolist()
         limit = 0
         for number, first, last in zip(numbers, begins, [*begins[1:], block.shape[1]], strict=True):

@@ -102,23 +102,23 @@ class Detailed:
                 scores[rank.host] = max(score, scores.get(rank.host, 0.0))
         for host, score in scores.items():
             self._wanted[host] = now_s + STAYS_S, score
-        self._wanted = {host: one for host, one in self._wanted.items() if one[0] > now_s and host in sizes}
+        self._wanted = {host: w for host, w in self._wanted.items() if w[0] > now_s and host in sizes}
         self._sample(ranks, sizes)
         order = sorted(
             self._wanted.keys() - self._sampled,
             key=lambda host: (-self._wanted[host][1] * (_STAYING if host in self.hosts else 1.0), host),
         )
         chosen = {host for host in self._sampled if host in sizes}
-        room = max(MOST_RANKS - sum(sizes[host] for host in chosen), MOST_RANKS - SAMPLED)
+        ranks_left = max(MOST_RANKS - sum(sizes[host] for host in chosen), MOST_RANKS - SAMPLED)
         new_hosts_left = MOST_NEW
         for host in order:
             is_new = host not in self.hosts
-            if sizes[host] > room and len(chosen) > len(self._sampled):
+            if sizes[host] > ranks_left and len(chosen) > len(self._sampled):
                 break
             if is_new and not new_hosts_left:
                 continue
             new_hosts_left -= is_new
-            room -= sizes[host]
+            ranks_left -= sizes[host]
             chosen.add(host)
         gone = self.hosts - chosen
         self.lacking = (self.lacking | (chosen - self.hosts)) - gone

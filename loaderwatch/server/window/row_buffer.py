@@ -175,9 +175,9 @@ class RowBuffer:
         if self._keep_ns is not None and keep:
             keep -= first_at(rows[self._layout.time], self._newest_ns - self._keep_ns)
         capacity = max(_FIRST_CAPACITY, int(self._slack * (keep + count)))
-        most = int(self._limit * self._slack) + count
-        if capacity > most:
-            capacity = most
+        max_capacity = int(self._limit * self._slack) + count
+        if capacity > max_capacity:
+            capacity = max_capacity
             keep = min(keep, max(0, self._limit - count))
             self.dropped = True
         block = np.empty((self._layout.count, capacity), dtype=np.int64)

@@ -35,9 +35,9 @@ class RunTotals:
     """Sums over the run, by rank.
 
     ``steps`` are training steps; ``eval_batches`` are batches of evaluation loaders; neither includes the
-    other. ``wait_s`` is by the device's clock if most batches have a CUDA event. ``step_s`` is the rest of
-    the time. ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``. ``path`` is
-    None for a single rank, and if ranks differ in clock.
+    other. The clock of ``wait_s`` is the device's if most batches have a CUDA event. The rest of the time is
+    ``step_s``. Time in iter(loader) and teardown is ``boundary_s``; first waits are in ``wait_s``. For a
+    single rank, and if ranks differ in clock, ``path`` is None.
     """
 
     steps: dict[int, int]

@@ -212,9 +212,9 @@ class ClickHouseStore(SqlStore):
                 run.bytes = bytes_of.get(run.run_id, 0)
         longest = Deadline(LONGEST_S, "summing this run up takes too long", begin_within_s=PASS_S)
         for run in sorted((run for run in runs if run.changed), key=lambda run: run.rolled_s):
-            more = self._roll(run, longest)
+            has_more = self._roll(run, longest)
             self._keep_card(run)
-            run.changed = more  # buckets that close later are summed later
+            run.changed = has_more  # buckets that close later are summed later
         self._forget_idle(now)
 
     def _roll(self, run: ClickHouseRun, longest: Deadline) -> bool:

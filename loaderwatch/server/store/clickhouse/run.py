@@ -158,11 +158,11 @@ class ClickHouseRun(OpenRun):
     ) -> None:
         """Insert a block of a commit. ``same`` are columns with one value in all rows."""
         count = len(next(iter(columns.values())))
-        whole: dict[str, NDArray[Any]] = {"run": objects([self.run_id] * count)}
-        whole |= {name: np.full(count, value) for name, value in {"commit": commit, **(same or {})}.items()}
-        whole |= columns
+        rows: dict[str, NDArray[Any]] = {"run": objects([self.run_id] * count)}
+        rows |= {name: np.full(count, value) for name, value in {"commit": commit, **(same or {})}.items()}
+        rows |= columns
         types = STORED[table].columns | {"run": "String"}
-        self._database.insert(table, whole, types, f"{self.run_id}:{commit}:{block}:{self._once}")
+        self._database.insert(table, rows, types, f"{self.run_id}:{commit}:{block}:{self._once}")
 
     def _mark(self, commit: int, buckets: Columns, *, clean: bool, block: int) -> None:
         """Mark buckets: this commit added rows to them, or (``clean``, which wins) their sums include it."""

@@ -46,9 +46,9 @@ def per_rank(snapshot: Snapshot, asked: Asked) -> str:
     ).fetchall()[0]
     if ranks < 2:
         return NOTHING
-    every = -(-int(count) // MOST_ROWS)
+    stride = -(-int(count) // MOST_ROWS)
     attempt = " + ".join(["0", *(f"(request_ns >= {int(at)})::INT" for at in asked.attempts_ns)])
-    which = "true" if asked.ranks is None else f"key IN ({', '.join(str(int(rank)) for rank in asked.ranks)})"
+    where = "true" if asked.ranks is None else f"key IN ({', '.join(str(int(rank)) for rank in asked.ranks)})"
     return f"""
       WITH iterations AS MATERIALIZED (
         SELECT rank AS key, request_ns, starved_ns, wait_ns + step_ns AS took,
@@ -60,7 +60,7 @@ def per_rank(snapshot: Snapshot, asked: Asked) -> str:
           SELECT *, {attempt} AS attempt, CASE WHEN starved_ns IS NULL THEN wait_ns\
  ELSE least(wait_ns, starved_ns) END AS lost
           FROM {rows} WHERE wait_ns >= 0 AND step_ns >= 0 AND batch > 0\
- AND (batch + 7919 * epoch) % {every} = 0
+ AND (batch + 7919 * epoch) % {stride} = 0
         )
         WINDOW same AS (PARTITION BY attempt, loader, epoch, batch)
         QUALIFY n = {ranks}
@@ -82,6 +82,6 @@ def per_rank(snapshot: Snapshot, asked: Asked) -> str:
       FROM (
         SELECT key, request_ns // {asked.width_ns} * {asked.width_ns} AS t,
                (CASE WHEN by_collectives THEN measured WHEN by_durations THEN mirrored END)::DOUBLE AS wait
-        FROM iterations, rule WHERE in_step AND {which}
+        FROM iterations, rule WHERE in_step AND {where}
       ) WHERE wait IS NOT NULL GROUP BY key, t
     """

@@ -68,8 +68,8 @@ class Piece:
 
     def holds(self, time: str) -> str:
         """Return the SQL condition that the column ``time`` lies in this piece."""
-        besides = "".join(f" AND NOT ({time} >= {start} AND {time} < {end})" for start, end in self.without)
-        return f"{time} >= {self.start_ns} AND {time} < {self.end_ns}{besides}"
+        excluded = "".join(f" AND NOT ({time} >= {start} AND {time} < {end})" for start, end in self.without)
+        return f"{time} >= {self.start_ns} AND {time} < {self.end_ns}{excluded}"
 
 
 def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty, finest: int = 0) -> list[Piece]:

@@ -115,8 +115,8 @@ def fingerprint(parts: Iterable[Part], sequences: dict[str, list[tuple[int, int]
         for kept in part.events:
             digest = hashlib.sha256(kept.body).digest()
             _count(sums, "(events)", 1, int.from_bytes(digest[:8], "big"))
-    whole = [sorted(sums.items()), sorted(sequences.items())]
-    return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+    content = [sorted(sums.items()), sorted(sequences.items())]
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
 def _count(sums: dict[str, list[int]], name: str, count: int, value: int) -> None:
