@@ -14,7 +14,7 @@ from loaderwatch.server.store.protocol import Arrival, Store
 from loaderwatch.server.store.sql.transfer import unpack_part, unpack_rest
 
 MOST_BYTES: Final = MAX_ENVELOPE_BYTES + 2**20
-"""Largest request with a part: at most one envelope more than what ``moving`` puts together."""
+"""Largest request with a part: at most an envelope's worth beyond the size of a part (``PART_BYTES``)."""
 AT_ONCE: Final = 2
 """How many runs may be imported at the same time. Each takes about 40 MB of memory."""
 GIVEN_UP_S: Final = 60.0

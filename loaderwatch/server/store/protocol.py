@@ -182,7 +182,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a run: rows by table and column, as in envelopes, and events in the order of their storing.
+    """A part of a run: rows by table and column, as in envelopes, and events in the order in which they came.
 
     ``counted`` has one byte per row of a table with that column. If it is missing, the store computes it.
     """

@@ -26,7 +26,7 @@ class Gathered:
         self.hosts: set[str] = set()
         self.since_ns = 0
         self.uncounted: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self.said: list[SpanInfo] = []  # with the step numbers that processes count themselves
+        self.said: list[SpanInfo] = []  # spans with the processes' own step counts
         self.of_hosts: list[tuple[str, Block]] = []
         self._tables: dict[tuple[str, bool], list[Mapping[str, bytes]]] = {}
 

@@ -12,7 +12,7 @@ from loaderwatch.detect.measures.rebuilt_loaders import joined_rank
 from loaderwatch.detect.window import WINDOW_S, RankWindow, distinct
 
 LATE_NS: Final = 4_000_000_000
-"""How long after its end a slice is computed: step records come at its end, GPU times some steps later."""
+"""How long after its end a slice is computed: steps are recorded at their end, GPU times some steps later."""
 SETTLING_NS: Final = 5_000_000_000
 """The beginning of a run has no slices: compilers, caches and clock rates settle."""
 RANKS_AT_ONCE: Final = 32

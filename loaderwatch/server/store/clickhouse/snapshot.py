@@ -118,7 +118,7 @@ class ClickHouseSnapshot:
         return f"WITH {scopes} {sql}" if scopes else sql
 
     def _spelled(self, code: str, parameters: list[Any]) -> str:
-        """Return SQL without string literals in ClickHouse's SQL."""
+        """Return code without string literals as ClickHouse spells it."""
         for pattern, spelling in _SPELLINGS:
             code = pattern.sub(spelling, code)
         for value in parameters:
