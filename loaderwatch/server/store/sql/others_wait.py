@@ -1,7 +1,7 @@
 """How long a rank waits for other ranks, over time: ``detect.measures.coupling`` in SQL, for any interval.
 
-The rules are those of that module, per iteration: what DDP's own collectives took beyond the last rank's
-time, or else the longest data wait of any rank minus its own. Both are known for ranks in step only.
+The rules are those of that module, per iteration. A rank waits as long as DDP's own collectives took beyond
+the last rank's time; or else for the longest data wait of any rank minus its own. Both need ranks in step.
 
 One case differs. Ranks that work independently may have equal means by chance. This module compares each
 iteration, and gives no value for such ranks. Detectors compare the means, and may count waits.
