@@ -1,1 +1,1 @@
-"""Recordings: runs as files, their export, replay and new analysis, and the verdicts of ended runs."""
+"""Recordings: runs as files, with export, replay and new analysis, and the verdicts of ended runs."""

@@ -1,4 +1,4 @@
-"""Judges a stored or recorded run anew, as the live server does: same windows, same judge, and so the same findings and verdict."""
+"""Judges a stored or recorded run again. Windows and judge are the live server's, and so are the results."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from loaderwatch.server.store.protocol import Store, StoredAlert
 from loaderwatch.server.window.replay import windows
 
 Judged = tuple[list[Finding], Verdict | None]
-"""Findings as the API gives them, newest first, and the verdict as the page would give it; None of a run without a window."""
+"""Findings as in the API, newest first, and the verdict as on the page (None for a run without a window)."""
 
 
 def judge_stored(
     store: Store, run_id: str, hang_after_s: float | None = None, attempt: int | None = None
 ) -> Judged:
-    """Judge an attempt of a stored run (None: the newest); ``hang_after_s`` is the limit for hangs, None for the default.
+    """Judge an attempt (None: the newest) of a stored run. ``hang_after_s`` None is the default limit.
 
     Raises:
         UnknownRun, StoreError, UnknownAttempt
@@ -39,7 +39,7 @@ def judge_stored(
 
 
 def judge_recording(recorded: Recording, hang_after_s: float | None = None) -> Judged:
-    """Judge a recording; ``hang_after_s`` is the limit for hangs, None for the one of its server.
+    """Judge a recording. ``hang_after_s`` None is the recording server's limit for hangs.
 
     Raises:
         WireError: an envelope is malformed.
@@ -49,7 +49,7 @@ def judge_recording(recorded: Recording, hang_after_s: float | None = None) -> J
 
 
 def alerts_of(recorded: Recording) -> list[StoredAlert]:
-    """Judge a recording that holds no alerts, and return those that a server would have stored.
+    """Judge a recording without alerts, and return the alerts that a server would have stored.
 
     Raises:
         WireError: an envelope is malformed.
@@ -66,29 +66,29 @@ def _judged(
     state: RunStatus | None = None,
     silent_s: float | None = None,
 ) -> Judged:
-    """Judge ``looks``: windows in order of time, each with whether the run was over, of which only the last one's counts.
+    """Judge ``looks``: windows in order of time, with whether the run was over. Only the last flag counts.
 
-    Without a ``state`` the last window tells it.
+    ``state`` None is derived from the last window.
     """
     judge = Judge(run_id)
     last, over = _look(judge, looks, hang_after_s)
     if last is None:
         return [], None
-    alerts = judge.alerts(last)  # of several attempts in a recording the newest counts
-    said = verdict_of(
+    alerts = judge.alerts(last)  # the newest attempt counts if a recording has several
+    verdict = verdict_of(
         state or (_end_of(last) if over else "live"), lambda: RunEvidence(last), alerts, silent_s=silent_s
     )
-    return [shape(alert) for alert in alerts], said
+    return [shape(alert) for alert in alerts], verdict
 
 
 def _look(
     judge: Judge, looks: Iterable[tuple[RunWindow, bool]], hang_after_s: float | None
 ) -> tuple[RunWindow | None, bool]:
-    """Have all ``looks`` judged; return the last one, None where there is none."""
+    """Judge all ``looks``; return the last one, None if there is none."""
     limits = limits_of(hang_after_s)
     now_ns = time.time_ns()
     last, over = None, False
-    for window, over in looks:  # noqa: B007 - the last word counts
+    for window, over in looks:  # noqa: B007 - the last ``over`` counts
         judge.begin(window, now_ns)
         judge.judge(window, detect(RunEvidence(window, limits, partial(judge.alerts, window))), now_ns)
         last = window
@@ -98,6 +98,6 @@ def _look(
 
 
 def _end_of(window: RunWindow) -> RunStatus:
-    """Return how a run ended whose processes have all ended: "crashed" if one of them crashed."""
+    """Return how a run ended: "crashed" if any process crashed."""
     crashed = any(rank.process.state == "crashed" for rank in window.ranks.values())
     return "crashed" if crashed else "finished"

@@ -1,4 +1,4 @@
-"""Export of a stored run, or of its newest part, as a recording: to show it to somebody else, to move it, and for tests."""
+"""Exports a stored run or its newest part as a recording: to show it to others, to move it, and for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from loaderwatch.server.window.replay import LONGEST_ROW_NS, ended_ns
 
 DEFAULT_LAST_S: Final = 600.0
 MOST_STORED: Final = 64 * 2**20
-"""Most bytes of a run on disk that is exported as a whole: some two million rows, which take 300 MB in memory."""
+"""Bytes on disk of the largest run that is exported whole: two million rows, which take 300 MB of memory."""
 
 
 class CannotExport(LoaderwatchError):
@@ -32,17 +32,17 @@ class CannotExport(LoaderwatchError):
 def export(
     store: Store, run_id: str, last_s: float | None = DEFAULT_LAST_S, hang_after_s: float | None = None
 ) -> Recording:
-    """Return the last ``last_s`` seconds of a stored run; each row goes with the first envelope made after it was recorded.
+    """Return the last ``last_s`` seconds of a stored run. Rows go with the first envelope made after them.
 
     Args:
-        store: where the run is.
-        run_id: which run.
+        store: the run's store.
+        run_id: the run's id.
         last_s: None for the whole run.
         hang_after_s: the limit by which the run was judged, None for the detectors' own.
 
     Raises:
         UnknownRun, StoreError: see ``Store``.
-        CannotExport: the run as a whole still reports, or is too large.
+        CannotExport: a whole run still reports, or is too large.
     """
     run = store.run(run_id)
     whole = last_s is None
@@ -50,15 +50,15 @@ def export(
         raise CannotExport(f"run {run_id} still reports; export it as a whole when it is over")
     if whole and run.bytes > MOST_STORED:
         raise CannotExport(
-            f"run {run_id} takes {run.bytes >> 20} MiB, and at most {MOST_STORED >> 20} MiB go into one file; `loaderwatch import`"
-            " takes the .duckdb file of a run of any size"
+            f"run {run_id} takes {run.bytes >> 20} MiB, and at most {MOST_STORED >> 20} MiB go into one "
+            "file; `loaderwatch import` takes the .duckdb file of a run of any size"
         )
     since_ns = 0 if last_s is None else run.last_seen_ns - int(last_s * 1e9)
     sequences = store.sequences(run_id) if whole else {}
     events = list(store.all_events(run_id) if whole else store.events(run_id, since_ns, END_OF_TIME_NS))
     parts = _Parts(run, events, whole=whole)
     for table in TABLES:
-        # A row is stored under the time it began, and a wait that ended within the time may have begun long before.
+        # Rows are stored under their begin. A wait that ended in the range may have begun long before.
         begin_ns = max(0, since_ns - LONGEST_ROW_NS)
         parts.take(table, store.scan(run_id, table, begin_ns, END_OF_TIME_NS, counted=True), since_ns)
     first_ns, newest_ns = store.bounds(run_id)
@@ -66,7 +66,7 @@ def export(
         run_id=run_id,
         run_name=run.name,
         hang_after_s=hang_after_s,
-        envelopes=[wire.encode(each) for each in parts.envelopes()],
+        envelopes=[wire.encode(envelope) for envelope in parts.envelopes()],
         counted=parts.counted,
         rest=Rest(
             first_ns=max(first_ns, since_ns),
@@ -80,7 +80,7 @@ def export(
 
 
 class _Parts:
-    """The events as envelopes, and the rows that each envelope is to carry."""
+    """The events as envelopes, and the rows that each envelope will carry."""
 
     def __init__(self, run: StoredRun, events: list[StoredEvent], *, whole: bool) -> None:
         self._run = run
@@ -93,75 +93,75 @@ class _Parts:
             self._of_host.setdefault(body.host.name, []).append(place)
 
     def take(self, table: str, columns: Columns, since_ns: int) -> None:
-        """Give the rows of a table that ended at ``since_ns`` or later to the envelopes."""
+        """Distribute a table's rows that ended at ``since_ns`` or later over the envelopes."""
         ended = ended_ns(table, columns)
-        left = ended >= since_ns
+        remaining = ended >= since_ns
         for host, places in self._of_host.items():
-            mine = left & self._is_of(host, columns)
-            self._give(table, columns, ended, np.flatnonzero(mine), places)
-            left &= ~mine
-        if self._whole and left.any():  # of ranks that are elsewhere now, or are no more
-            self._give(table, columns, ended, np.flatnonzero(left), list(range(len(self._bodies))))
+            of_host = remaining & self._is_of(host, columns)
+            self._give(table, columns, ended, np.flatnonzero(of_host), places)
+            remaining &= ~of_host
+        if self._whole and remaining.any():  # of ranks that moved to another host, or no longer exist
+            self._give(table, columns, ended, np.flatnonzero(remaining), list(range(len(self._bodies))))
 
     def _give(
         self,
         table: str,
         columns: Columns,
         ended: NDArray[np.int64],
-        mine: NDArray[np.intp],
+        rows: NDArray[np.intp],
         places: list[int],
     ) -> None:
-        """Give rows to the envelopes at these places."""
-        made = np.maximum.accumulate([self._bodies[place].made_ns for place in places])
-        # Rows that were recorded after the last event go with that one, so that none is left out.
-        at = np.minimum(np.searchsorted(made, ended[mine]), len(places) - 1)
-        for which in np.unique(at).tolist():
-            chosen, place = mine[at == which], places[which]
-            known = self._tables[place].get(table, {})
+        """Distribute rows over the envelopes at these places."""
+        made_ns = np.maximum.accumulate([self._bodies[place].made_ns for place in places])
+        # Rows that were recorded after the last event go with the last event, so that none is lost.
+        envelope_index = np.minimum(np.searchsorted(made_ns, ended[rows]), len(places) - 1)
+        for index in np.unique(envelope_index).tolist():
+            picked, place = rows[envelope_index == index], places[index]
+            old = self._tables[place].get(table, {})
             self._tables[place][table] = {
-                name: known.get(name, b"") + data for name, data in _packed(table, columns, chosen).items()
+                name: old.get(name, b"") + data for name, data in _packed(table, columns, picked).items()
             }
             if "counted" in columns:
-                told = columns["counted"][chosen].astype("<u1").tobytes()
-                self.counted[place][table] = self.counted[place].get(table, b"") + told
+                counted = columns["counted"][picked].astype("<u1").tobytes()
+                self.counted[place][table] = self.counted[place].get(table, b"") + counted
 
     def _is_of(self, host: str, columns: Columns) -> NDArray[np.bool_]:
         if "host" in columns:
             return np.asarray(columns["host"] == host, dtype=np.bool_)
-        ranks = [rank for rank, where in self._run.rank_hosts.items() if where == host]
+        ranks = [rank for rank, rank_host in self._run.rank_hosts.items() if rank_host == host]
         if len(self._of_host) == 1:
-            ranks.append(UNKNOWN)  # the rank of a GPU that nobody uses
+            ranks.append(UNKNOWN)  # the rank of an unused GPU
         return np.isin(columns["rank"], ranks)
 
     def envelopes(self) -> list[Envelope]:
-        """Return the envelopes; the first of each host describes its processes and GPUs.
+        """Return the envelopes. The first one of each host describes its processes and GPUs.
 
-        Those of a whole run are numbered as they came, and describe nothing but what they did.
+        The envelopes of a whole run keep their numbers, and their descriptions are not completed.
         """
         if self._whole:
             return [
                 msgspec.structs.replace(body, tables=tables)
                 for body, tables in zip(self._bodies, self._tables, strict=True)
             ]
-        made = []
+        envelopes = []
         introduced: set[str] = set()
         for number, (body, tables) in enumerate(zip(self._bodies, self._tables, strict=True), start=1):
             host = body.host.name
-            more: dict[str, Any] = {"tables": tables, "stream": "export", "seq": number}
+            replaced: dict[str, Any] = {"tables": tables, "stream": "export", "seq": number}
             if host not in introduced:
                 introduced.add(host)
-                known = {process.rank for process in body.processes}
-                more["processes"] = [
+                described = {process.rank for process in body.processes}
+                replaced["processes"] = [
                     *body.processes,
                     *(
                         msgspec.structs.replace(process, state="live", exit=None)
                         for process in self._run.processes
-                        if self._run.rank_hosts.get(process.rank) == host and process.rank not in known
+                        if self._run.rank_hosts.get(process.rank) == host and process.rank not in described
                     ),
                 ]
-                more["gpus"] = body.gpus or self._run.gpus.get(host, [])
-            made.append(msgspec.structs.replace(body, **more))
-        return made
+                replaced["gpus"] = body.gpus or self._run.gpus.get(host, [])
+            envelopes.append(msgspec.structs.replace(body, **replaced))
+        return envelopes
 
 
 def _packed(table: str, columns: Columns, rows: NDArray[np.intp]) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Runs that come in over HTTP, a part with each request. One that stops coming is given up, and nothing of it stays."""
+"""Imports of runs over HTTP, one part per request. An import that stops is given up and removed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from loaderwatch.server.store.protocol import Arrival, Store
 from loaderwatch.server.store.sql.transfer import unpack_part, unpack_rest
 
 MOST_BYTES: Final = MAX_ENVELOPE_BYTES + 2**20
-"""Of a request with a part: one holds at most an envelope's worth beyond what ``moving`` puts together."""
+"""Largest request with a part: at most an envelope's worth beyond the size of a part (``PART_BYTES``)."""
 AT_ONCE: Final = 2
-"""How many runs may come in at the same time; each holds some 40 MB."""
+"""How many runs may be imported at the same time. Each takes about 40 MB of memory."""
 GIVEN_UP_S: Final = 60.0
 
 
 class OutOfTurn(LoaderwatchError):
-    """A part does not follow the one before."""
+    """The part does not follow the previous one."""
 
     def __init__(self, run_id: str, expected: int | None) -> None:
         wanted = "its first part, 0" if expected is None else f"part {expected}"
@@ -29,23 +29,23 @@ class OutOfTurn(LoaderwatchError):
 
 
 class TooManyArrive(LoaderwatchError):
-    """Others are coming in."""
+    """Too many other runs are being imported."""
 
 
 @dataclass
 class _Coming:
     arrival: Arrival
-    next: int = 0  # the number of the part that is expected
+    next: int = 0  # the number of the expected part
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     timer: asyncio.TimerHandle | None = None
     over: bool = False
 
 
 class Arrivals:
-    """The runs that are coming in. Use it on the event loop; the store works in threads."""
+    """The runs that are being imported. Use it on the event loop; the store works in threads."""
 
     def __init__(self, store: Store, arrived: Callable[[str], None]) -> None:
-        """Make it. ``arrived`` is told of each run that is whole."""
+        """Begin without runs. ``arrived`` is called with the id of each complete run."""
         self._store = store
         self._arrived = arrived
         self._coming: dict[str, _Coming] = {}
@@ -53,10 +53,10 @@ class Arrivals:
         self._given_up: set[asyncio.Task[None]] = set()
 
     async def take(self, run_id: str, number: int, body: bytes, *, last: bool) -> None:
-        """Take in a part, or with ``last`` the rest. Number 0 begins; one that was taken already may come again.
+        """Store a part, or the rest if ``last``. Part 0 begins an import. The newest part may be sent again.
 
         Raises:
-            RunExists, WireError, StoreError, UnknownRun: it cannot be taken in, and nothing of the run stays.
+            RunExists, WireError, StoreError, UnknownRun: the import failed and was removed.
             OutOfTurn: another part is expected.
             TooManyArrive
         """
@@ -86,9 +86,9 @@ class Arrivals:
 
     async def _begin(self, run_id: str) -> None:
         async with self._beginning:
-            if (before := self._coming.get(run_id)) is not None:
-                async with before.lock:
-                    await self._give_up(run_id, before)
+            if (previous := self._coming.get(run_id)) is not None:
+                async with previous.lock:
+                    await self._give_up(run_id, previous)
             if len(self._coming) >= AT_ONCE:
                 raise TooManyArrive(f"{len(self._coming)} runs are coming in; try again when they are there")
             coming = _Coming(await asyncio.to_thread(self._store.arrive, run_id))
@@ -123,7 +123,7 @@ class Arrivals:
             del self._coming[run_id]
 
     async def stop(self) -> None:
-        """Give up what has not come."""
+        """Give up all imports."""
         for run_id, coming in list(self._coming.items()):
             async with coming.lock:
                 await self._give_up(run_id, coming)

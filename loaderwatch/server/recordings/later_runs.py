@@ -1,4 +1,4 @@
-"""The later runs of a script in which the advice of a finding was followed, for who reads the findings of a run that is over."""
+"""Finds later runs of a script that followed a finding's advice, for readers of an ended run's findings."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from loaderwatch.server.store.protocol import Store, StoredRun, StoreError, Unkn
 _log = logging.getLogger(__name__)
 
 MOST_LATER: Final = 20
-"""How many runs are looked at: those that came next, as an advice is followed soon or not at all."""
+"""How many of the next runs are searched: people follow advice soon or never."""
 MOST_READ: Final = 5
-"""How many of those that followed are read, until one has enough to tell: each takes the time to open its file."""
+"""How many runs that followed the advice are read until one has enough data. Each costs opening its file."""
 _MOST_KEPT: Final = 64  # observed runs, some 10 kB each
 _AGAIN_S: Final = 60.0  # how often a run that still reports is read again
 
-_Version = tuple[int, str]  # what becomes another with a run's rows, and with its name
+_Version = tuple[int, str]  # changes with a run's rows and its name
 _Later = Sequence[tuple[StoredRun, Sequence[Setting]]]
-"""Later runs, the next one first, each with the settings that it has changed."""
+"""Later runs, the next one first, each with its changed settings."""
 
 
 class LaterRuns:
-    """Looks among the runs of a store for those that followed. What was read of a run is kept while that does not change.
+    """Finds runs in a store that followed a finding's advice. A run's measures are cached until it changes.
 
     It may be used from any thread.
     """
@@ -43,12 +43,12 @@ class LaterRuns:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._kept: OrderedDict[str, tuple[_Version, float, Observed]] = OrderedDict()  # used last comes last
+        self._kept: OrderedDict[str, tuple[_Version, float, Observed]] = OrderedDict()  # last used is last
 
     def mark(self, run: StoredRun, findings: list[Finding]) -> list[Finding]:
-        """Return findings of the newest attempt of a run, those with ``followed`` whose advice a later run followed.
+        """Return findings of a run's newest attempt, with ``followed`` where a later run followed the advice.
 
-        Of a run that goes on, or whose findings name no settings, no other run is looked at.
+        No other run is read if the run is live, or no finding names settings.
         """
         if state_now(run, time.time_ns()) == "live" or not any(map(names_settings, findings)):
             return findings
@@ -62,7 +62,7 @@ class LaterRuns:
 
     def _later(self, run: StoredRun) -> _Later:
         script = _script(run)
-        found = [
+        later = [
             other
             for other in self._store.runs()
             if other.started_ns > run.started_ns
@@ -70,21 +70,21 @@ class LaterRuns:
             and _script(other) == script
             and _has_one_setting(other)
         ]
-        found.sort(key=lambda other: other.started_ns)
+        later.sort(key=lambda other: other.started_ns)
         ours = run.processes, run.hosts, run.gpus
         return [
-            (other, changed(ours, (other.processes, other.hosts, other.gpus))) for other in found[:MOST_LATER]
+            (other, changed(ours, (other.processes, other.hosts, other.gpus))) for other in later[:MOST_LATER]
         ]
 
     def _followed(self, run: StoredRun, finding: Finding, later: _Later) -> Followed | None:
-        """Return what the first run gained that began when the advice was known, followed it, and has enough to tell."""
-        did = [
+        """Return the gain of the first later run that followed the finding's advice and has enough data."""
+        followers = [
             other
             for other, changes in later
             if other.started_ns / 1e9 > finding.began_at and is_followed(finding, run.processes, changes)
         ]
-        compared = (self._compared(run, finding, other) for other in did[:MOST_READ])
-        return next((found for found in compared if found is not None), None)
+        compared = (self._compared(run, finding, other) for other in followers[:MOST_READ])
+        return next((gain for gain in compared if gain is not None), None)
 
     def _compared(self, run: StoredRun, finding: Finding, other: StoredRun) -> Followed | None:
         try:
@@ -96,27 +96,27 @@ class LaterRuns:
     def _observed(self, run: StoredRun) -> Observed:
         now, version = time.monotonic(), (run.received_ns, run.shown_name)
         with self._lock:
-            kept = self._kept.get(run.run_id)
-            if kept is not None and (kept[0] == version or now - kept[1] < _AGAIN_S):
+            cached = self._kept.get(run.run_id)
+            if cached is not None and (cached[0] == version or now - cached[1] < _AGAIN_S):
                 self._kept.move_to_end(run.run_id)
-                return kept[2]
-        found = observed(self._store, run.run_id)
+                return cached[2]
+        measures = observed(self._store, run.run_id)
         with self._lock:
-            self._kept[run.run_id] = version, now, found
+            self._kept[run.run_id] = version, now, measures
             self._kept.move_to_end(run.run_id)
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
-        return found
+        return measures
 
 
 def _has_one_setting(run: StoredRun) -> bool:
-    """Whether a run's speed is that of its settings: not with cached batches, nor where autotune moved them."""
+    """Whether one set of settings explains a run's speed: no cached batches, and no changes by autotune."""
     loaders = [loader for process in run.processes for loader in process.loaders]
     return not any(loader.cached_batches or loader.autotuned for loader in loaders)
 
 
 def _script(run: StoredRun) -> tuple[str, PurePath] | None:
-    """Return the script's name and file, by which runs are told to be of the same; None where no process has described itself."""
+    """Return the script's name and file, the same for all its runs; None if no process is described yet."""
     if not run.processes:
         return None
     first = run.processes[0]

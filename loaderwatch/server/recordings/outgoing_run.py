@@ -1,4 +1,4 @@
-"""A run that is to go elsewhere, out of a store or a recording: its parts, and the rest."""
+"""A run that is read from a store or a recording to be moved: its parts, and the rest."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from loaderwatch.server.store.sequence_set import SequenceSet
 from loaderwatch.server.store.sql.transfer import check_rest, event_of, fingerprint
 
 PART_BYTES: Final = 600_000
-"""About how large a part is. With the one event that may be larger, it fits into a request."""
+"""About the bytes of a part. With one event, which may be larger, it fits into a request."""
 _ENOUGH_ROWS: Final = 50_000
 _STRETCH_NS: Final = 60 * SECOND_NS
 _LONGEST_NS: Final = 3600 * SECOND_NS
-"""How much of a run is read at once: so much that there are enough rows, or an hour."""
+"""A run is read in stretches that have ``_ENOUGH_ROWS`` rows or last an hour."""
 
 
 class StillReports(LoaderwatchError):
@@ -43,7 +43,7 @@ class StillReports(LoaderwatchError):
 
 @dataclass(frozen=True, slots=True)
 class MovedRun:
-    """A run, as what an ``Arrival`` takes in. ``parts`` may be asked for again."""
+    """A run in the form that an ``Arrival`` takes. ``parts`` may be called several times."""
 
     run_id: str
     name: str
@@ -51,16 +51,12 @@ class MovedRun:
     rest: Rest
 
     def fingerprint(self) -> str:
-        """Return the run's fingerprint, for which all of it is read.
-
-        Raises:
-            StoreError, WireError
-        """
+        """Return the run's fingerprint. This reads the whole run, and raises StoreError or WireError."""
         return fingerprint(self.parts(), self.rest.sequences)
 
 
 def of_store(store: Store, run_id: str) -> MovedRun:
-    """Return a run of a store, none of which changes any more.
+    """Return a run of a store that is over.
 
     Raises:
         UnknownRun, StoreError
@@ -82,11 +78,7 @@ def of_store(store: Store, run_id: str) -> MovedRun:
 
 
 def of_recording(recorded: Recording, path: Path) -> MovedRun:
-    """Return the run of a recording, all of which is checked.
-
-    Raises:
-        BadRecording: it holds what no run can.
-    """
+    """Return the run of a recording after checking all of it; raise BadRecording if no run can have it."""
     try:
         rest = _rest_of(recorded)
         check_rest(rest, recorded.run_id)
@@ -98,17 +90,17 @@ def of_recording(recorded: Recording, path: Path) -> MovedRun:
 
 
 def _rest_of(recorded: Recording) -> Rest:
-    seen: dict[str, SequenceSet] = {}
+    numbers: dict[str, SequenceSet] = {}
     first_ns, newest_ns = END_OF_TIME_NS, 0
     for envelope in recorded.decoded():
         if envelope.run_id != recorded.run_id:
             raise WireError("run_id", f"{envelope.run_id!r} in a recording of {recorded.run_id[:80]!r}")
-        seen.setdefault(envelope.stream, SequenceSet()).add(envelope.seq)
+        numbers.setdefault(envelope.stream, SequenceSet()).add(envelope.seq)
         first_ns = min(first_ns, rows.first_time(envelope))
         newest_ns = max(newest_ns, envelope.made_ns)
-    sequences = {stream: each.intervals() for stream, each in seen.items()}
+    sequences = {stream: number_set.intervals() for stream, number_set in numbers.items()}
     rest = recorded.rest
-    if rest is None:  # of an older version, or redacted
+    if rest is None:  # an older or redacted recording
         return Rest(
             first_ns=first_ns,
             newest_ns=newest_ns,
@@ -120,26 +112,26 @@ def _rest_of(recorded: Recording) -> Rest:
 
 
 def _recorded(recorded: Recording) -> Iterator[Part]:
-    """Yield a part for each envelope. Of envelopes as they came, only the events are events that a store would keep."""
+    """Yield a part per envelope. Of raw envelopes, only those that a store would keep become events."""
     facts = RunFacts()
     seen: set[tuple[str, int]] = set()
     for place, envelope in enumerate(recorded.decoded()):
         if (envelope.stream, envelope.seq) in seen:
             continue
         seen.add((envelope.stream, envelope.seq))
-        new = facts.take(envelope)
-        told = new or bool(
+        has_new_facts = facts.take(envelope)
+        is_event = has_new_facts or bool(
             envelope.spans or envelope.stacks or envelope.losses or envelope.gpu_states or envelope.final
         )
         body = envelope
-        if recorded.rest is None and not new:
+        if recorded.rest is None and not has_new_facts:
             body = msgspec.structs.replace(envelope, processes=[], gpus=[])
-        known = recorded.counted[place] if place < len(recorded.counted) else None
+        stored_counted = recorded.counted[place] if place < len(recorded.counted) else None
         yield Part(
             tables=envelope.tables,
-            counted=known if known is not None else _counted(envelope, facts),
+            counted=stored_counted if stored_counted is not None else _counted(envelope, facts),
             hosts=[envelope.host.name] * wire.row_count(envelope.tables.get("hosts", {})),
-            events=[event_of(body, facts=new)] if told or recorded.rest is not None else [],
+            events=[event_of(body, facts=has_new_facts)] if is_event or recorded.rest is not None else [],
         )
 
 
@@ -158,23 +150,23 @@ def _stored(store: Store, run_id: str) -> Iterator[Part]:
         at_once = max(1, PART_BYTES // (9 * len(TABLES[table])))
         for columns in _stretches(store, run_id, table):
             for begin in range(0, len(columns[TIME_COLUMN[table]]), at_once):
-                yield _part(table, {name: each[begin : begin + at_once] for name, each in columns.items()})
+                yield _part(table, {name: data[begin : begin + at_once] for name, data in columns.items()})
 
 
 def _stretches(store: Store, run_id: str, table: str) -> Iterator[Columns]:
-    """Yield all rows of a table, a stretch of time after the other. Times without rows are skipped."""
+    """Yield all rows of a table in stretches of time. Times without rows are skipped."""
     long_ns = _STRETCH_NS
-    at = store.next_row(run_id, table, 0)
-    while at is not None:
-        columns = store.scan(run_id, table, at, at + long_ns, counted=True)
+    begin_ns = store.next_row(run_id, table, 0)
+    while begin_ns is not None:
+        columns = store.scan(run_id, table, begin_ns, begin_ns + long_ns, counted=True)
         yield columns
-        few = len(columns[TIME_COLUMN[table]]) < _ENOUGH_ROWS
-        at = store.next_row(run_id, table, at + long_ns)
-        long_ns = min(2 * long_ns, _LONGEST_NS) if few else max(SECOND_NS, long_ns // 2)
+        is_sparse = len(columns[TIME_COLUMN[table]]) < _ENOUGH_ROWS
+        begin_ns = store.next_row(run_id, table, begin_ns + long_ns)
+        long_ns = min(2 * long_ns, _LONGEST_NS) if is_sparse else max(SECOND_NS, long_ns // 2)
 
 
 def _part(table: str, columns: Columns) -> Part:
-    told = columns.get("counted") if "counted" in DERIVED.get(table, ()) else None
+    counted = columns.get("counted") if "counted" in DERIVED.get(table, ()) else None
     return Part(
         tables={
             table: {
@@ -182,25 +174,25 @@ def _part(table: str, columns: Columns) -> Part:
                 for column in TABLES[table]
             }
         },
-        counted={} if told is None else {table: told.astype("<u1").tobytes()},
+        counted={} if counted is None else {table: counted.astype("<u1").tobytes()},
         hosts=columns["host"].tolist() if table == "hosts" else [],
     )
 
 
 def _large(parts: Iterator[Part]) -> Iterator[Part]:
-    """Put small parts that follow each other together."""
-    several: list[Part] = []
-    size = 0
+    """Join small consecutive parts."""
+    joined: list[Part] = []
+    joined_bytes = 0
     for part in parts:
-        own = sum(len(data) for table in part.tables.values() for data in table.values())
-        own += sum(len(event.body) for event in part.events)
-        if several and size + own > PART_BYTES:
-            yield _joined(several)
-            several, size = [], 0
-        several.append(part)
-        size += own
-    if several:
-        yield _joined(several)
+        part_bytes = sum(len(data) for table in part.tables.values() for data in table.values())
+        part_bytes += sum(len(event.body) for event in part.events)
+        if joined and joined_bytes + part_bytes > PART_BYTES:
+            yield _joined(joined)
+            joined, joined_bytes = [], 0
+        joined.append(part)
+        joined_bytes += part_bytes
+    if joined:
+        yield _joined(joined)
 
 
 def _joined(parts: list[Part]) -> Part:
@@ -214,9 +206,9 @@ def _joined(parts: list[Part]) -> Part:
             counted.setdefault(name, []).append(data)
     return Part(
         tables={
-            name: {column: b"".join(each) for column, each in table.items()} for name, table in tables.items()
+            name: {column: b"".join(bits) for column, bits in table.items()} for name, table in tables.items()
         },
-        counted={name: b"".join(each) for name, each in counted.items()},
+        counted={name: b"".join(bits) for name, bits in counted.items()},
         hosts=[host for part in parts for host in part.hosts],
         events=[event for part in parts for event in part.events],
     )

@@ -1,4 +1,4 @@
-"""A recording: a run in one small file, with its envelopes as they came, for tests and for showing a run to somebody else.
+"""A recording: a run's envelopes in one small file, for tests and for showing a run to somebody else.
 
 An ``.lwrec`` file is an xz stream of one MessagePack object, a ``Recording``.
 """
@@ -26,21 +26,21 @@ from loaderwatch.server.window.builder import WindowBuilder
 SUFFIX: Final = ".lwrec"
 FORMAT: Final = 1
 MOST_BYTES: Final = 512 * 2**20
-"""Most bytes of an unpacked recording, since a stranger's file may claim any size."""
+"""Largest unpacked recording in bytes. A stranger's file may claim any size."""
 MOST_RATIO: Final = 500
-"""How many times as large as its file a recording may be. Those of real runs are 6 to 50 times as large, a bomb up to 7,000."""
+"""Largest ratio of a recording's size to its file's. Real runs have 6 to 50, a bomb up to 7,000."""
 SMALL_BYTES: Final = 16 * 2**20
-"""A recording of this many bytes may have a file of any size: very even runs pack well."""
+"""Up to this many bytes, the ratio is not limited: very even runs pack well."""
 DICTIONARY_BYTES: Final = 128 * 2**20
-"""Most memory that xz may take to unpack. Its highest preset asks for 65 MiB."""
+"""Memory that xz may take to unpack, in bytes. Its highest preset needs 65 MiB."""
 MOST_ENVELOPES: Final = MOST_BYTES // 1024
-"""An envelope has some kilobytes."""
+"""One envelope has a few kilobytes."""
 MOST_COUNTED: Final = 2_000_000
-"""Most MessagePack values in ``counted``. With two tables in each envelope it has five for each."""
+"""Most MessagePack values in ``counted``. With two tables per envelope, it has five per envelope."""
 _PACKED_AT_ONCE: Final = 2**20
-"""Bytes that are compressed between two looks at the deadline, half a second's work."""
+"""Bytes that are compressed between two checks of the deadline: about half a second's work."""
 WINDOW_EVERY_NS: Final = 950_000_000
-"""There is a window a second, as in the live server. The interval is a little shorter, because envelopes come early or late."""
+"""One window a second, as in the live server. It is a bit shorter, as envelopes come early or late."""
 
 
 class BadRecording(LoaderwatchError):
@@ -51,7 +51,7 @@ class BadRecording(LoaderwatchError):
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """The envelopes of one run, each as ``wire.encode`` made it, in the order in which the server took them in."""
+    """The envelopes of one run, encoded by ``wire.encode``, in the order in which the server took them."""
 
     format: int = FORMAT
     run_id: str
@@ -59,16 +59,15 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     hang_after_s: float | None = None  # the server's option; None: the detectors' own limit
     envelopes: list[bytes]
     counted: list[dict[str, bytes]] = []
-    """For each envelope, by table: a byte for each row, 1 if it counts as training. Without it, that is found anew."""
-    rest: Rest | None = (
-        None  # what is known of the run besides; its sequences are empty unless all of it is here
-    )
+    """For each envelope, by table: a byte per row, 1 if it counts as training. If missing, it is computed."""
+    rest: Rest | None = None
+    """What is known about the run besides. ``sequences`` is empty unless the whole run is here."""
 
     def decoded(self) -> Iterator[Envelope]:
-        """Yield the decoded envelopes, of which there is one at a time.
+        """Yield the decoded envelopes, one at a time.
 
         Raises:
-            WireError: an envelope is malformed, or there are more ranks, hosts or streams than a server takes.
+            WireError: an envelope is malformed, or there are more ranks, hosts or streams than allowed.
         """
         ranks: set[int] = set()
         senders: set[tuple[str, str]] = set()
@@ -82,7 +81,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Outline(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of a recording of which a stranger may make any number, not decoded yet."""
+    """The parts of a recording that may hold any number of values, not decoded yet."""
 
     envelopes: msgspec.Raw
     counted: msgspec.Raw = msgspec.Raw()
@@ -94,7 +93,10 @@ _decode: Final = msgspec.msgpack.Decoder(Recording).decode
 
 
 def redacted(recording: Recording) -> Recording:
-    """Redact a recording for strangers, which leaves out alerts and labels. The short forms of files differ in each recording, so that two cannot be compared."""
+    """Redact a recording for strangers, without alerts and labels.
+
+    Short forms of file names differ between recordings, so that two cannot be compared.
+    """
     redaction = Redaction(secrets.token_bytes(KEY_BYTES), sharing=True)
     name = redaction.run_id(recording.run_id)
     envelopes = [wire.encode(redaction.envelope(envelope)) for envelope in recording.decoded()]
@@ -102,24 +104,16 @@ def redacted(recording: Recording) -> Recording:
 
 
 def pack(recording: Recording) -> bytes:
-    """Return the bytes of the file.
-
-    Raises:
-        Stopped: the time of the question that is being answered is over.
-    """
-    data, packer, packed = msgspec.msgpack.encode(recording), lzma.LZMACompressor(preset=6), []
+    """Return the bytes of the file; raise Stopped if the time of the current request is over."""
+    data, packer, pieces = msgspec.msgpack.encode(recording), lzma.LZMACompressor(preset=6), []
     for begin in range(0, len(data), _PACKED_AT_ONCE):
         deadline.check()
-        packed.append(packer.compress(data[begin : begin + _PACKED_AT_ONCE]))
-    return b"".join([*packed, packer.flush()])
+        pieces.append(packer.compress(data[begin : begin + _PACKED_AT_ONCE]))
+    return b"".join([*pieces, packer.flush()])
 
 
 def load(path: Path) -> Recording:
-    """Read a file.
-
-    Raises:
-        BadRecording: the file cannot be read, or holds something else.
-    """
+    """Read a file; raise BadRecording if it cannot be read, or holds something else."""
     try:
         return unpack(path.read_bytes(), path)
     except OSError as error:
@@ -127,22 +121,18 @@ def load(path: Path) -> Recording:
 
 
 def unpack(packed: bytes, path: Path) -> Recording:
-    """Unpack what ``pack`` made; ``path`` is the file, for the error's message.
-
-    Raises:
-        BadRecording: the file holds something else.
-    """
-    most = min(MOST_BYTES, max(SMALL_BYTES, MOST_RATIO * len(packed)))
+    """Unpack the bytes of a file; raise BadRecording, which names ``path``, if they are something else."""
+    max_bytes = min(MOST_BYTES, max(SMALL_BYTES, MOST_RATIO * len(packed)))
     unpacker = lzma.LZMADecompressor(memlimit=DICTIONARY_BYTES)
     try:
-        data = unpacker.decompress(packed, max_length=most)
+        data = unpacker.decompress(packed, max_length=max_bytes)
         if not unpacker.eof:
-            raise BadRecording(path, f"it is cut off, or holds more than {most >> 20} MiB")
+            raise BadRecording(path, f"it is cut off, or holds more than {max_bytes >> 20} MiB")
         outline = _outline(data)
         wire.check_values(memoryview(outline.envelopes), MOST_ENVELOPES)
-        for beside, most_values in ((outline.counted, MOST_COUNTED), (outline.rest, wire.MAX_VALUES)):
-            if memoryview(beside):  # older versions wrote none
-                wire.check_values(memoryview(beside), most_values)
+        for field, most_values in ((outline.counted, MOST_COUNTED), (outline.rest, wire.MAX_VALUES)):
+            if memoryview(field):  # older versions wrote none
+                wire.check_values(memoryview(field), most_values)
         recording = _decode(data)
     except (lzma.LZMAError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, WireError) as error:
         raise BadRecording(path, str(error)) from error
@@ -154,7 +144,7 @@ def unpack(packed: bytes, path: Path) -> Recording:
 
 
 def windows(recording: Recording) -> Iterator[tuple[RunWindow, bool]]:
-    """Yield windows as the live server saw them, one a second, each with whether every process had ended by then.
+    """Yield windows as the live server saw them, one a second, each with whether all processes had ended.
 
     Raises:
         WireError: an envelope is malformed.
@@ -173,11 +163,7 @@ def windows(recording: Recording) -> Iterator[tuple[RunWindow, bool]]:
 
 
 def last_window(recording: Recording) -> RunWindow:
-    """Return the run as it stood at the recording's end.
-
-    Raises:
-        WireError: an envelope is malformed.
-    """
+    """Return the run's window at the recording's end; raise WireError if an envelope is malformed."""
     builder = WindowBuilder(recording.run_id)
     for envelope in recording.decoded():
         builder.add(envelope)

@@ -1,4 +1,4 @@
-"""What a stored run is compared by: its measures over its time, its epochs and its settings."""
+"""The measures by which stored runs are compared: over time, over epochs, and their settings."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from loaderwatch.server.live.summary import state_now
 from loaderwatch.server.store.protocol import Series, Store, StoredRun
 
 STRETCHES: Final = 60
-"""Most stretches of time that a run is cut into."""
+"""How many stretches of time a run is divided into at most."""
 _WARM_UP_RATIO: Final = 0.1
 _WARM_UP_MOST_S: Final = 60.0
-"""What is left out at the beginning: workers start, caches fill, compilers and autotuners try things out."""
+"""The beginning is left out: workers start, caches fill, compilers and autotuners try settings."""
 
 
 def observed(store: Store, run_id: str) -> Observed:
-    """Return what is known of the newest attempt of a run, without its beginning.
+    """Return the measures of a run's newest attempt without its beginning.
 
     Raises:
         UnknownRun, StoreError
@@ -53,28 +53,28 @@ def observed(store: Store, run_id: str) -> Observed:
             began_at=begin_ns / 1e9,
             seconds=max(0.0, (last_ns - begin_ns) / 1e9),
         ),
-        values={name: each for name, each in values.items() if np.isfinite(each).any()},
+        values={name: array for name, array in values.items() if np.isfinite(array).any()},
         processes=run.processes,
         hosts=run.hosts,
         gpus=run.gpus,
     )
 
 
-def _values(found: Series, begin_ns: int, end_ns: int, *, highest: bool, gaps: bool) -> Floats:
-    """Return a value for each stretch that lies wholly within the time; with ``gaps`` one without any row is 0."""
-    width = found.bucket_ns
+def _values(series: Series, begin_ns: int, end_ns: int, *, highest: bool, gaps: bool) -> Floats:
+    """Return a value per whole stretch in the range. ``gaps``: a stretch without rows is 0."""
+    width = series.bucket_ns
     times = np.arange(-(-begin_ns // width) * width, end_ns // width * width, width, dtype=np.int64)
-    values = np.full(len(times), 0.0 if gaps and len(found.t_ns) else np.nan)
+    values = np.full(len(times), 0.0 if gaps and len(series.t_ns) else np.nan)
     if not len(times):
         return values
-    at = (found.t_ns - times[0]) // width
-    fits = (at >= 0) & (at < len(times))
-    values[at[fits]] = (found.high if highest else found.mean)[fits]
+    indices = (series.t_ns - times[0]) // width
+    fits = (indices >= 0) & (indices < len(times))
+    values[indices[fits]] = (series.high if highest else series.mean)[fits]
     return values
 
 
 def _epochs(run: StoredRun, rows: Iterable[dict[str, Any]], since_ns: int) -> dict[str, Floats]:
-    """Return what the boundaries of the training loaders' epochs took, each as a mean over the ranks."""
+    """Return the durations of training loaders' epoch boundaries, each a mean over the ranks."""
     train = {
         (process.rank, loader.loader)
         for process in run.processes
@@ -82,20 +82,20 @@ def _epochs(run: StoredRun, rows: Iterable[dict[str, Any]], since_ns: int) -> di
         if loader.role == "train"
     }
     numbers: dict[tuple[int, int], int] = {}
-    found: dict[str, dict[int, list[float]]] = {}
+    measures: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         key = (row["rank"], row["loader"])
         if key not in train or (row["request_ns"] or 0) < since_ns:
             continue
         number = numbers[key] = numbers.get(key, -1) + 1
-        began = _sum_s(row["iter_ns"], row["first_wait_ns"])
-        _note(found, "epoch_start_s" if number else "startup_s", number, began)
-        if number:  # what lies before the first epoch is no gap between two
-            _note(found, "epoch_gap_s", number, _sum_s(row["gap_ns"]))
-        _note(found, "teardown_s", number, _sum_s(row["teardown_ns"]))
+        start_s = _sum_s(row["iter_ns"], row["first_wait_ns"])
+        _note(measures, "epoch_start_s" if number else "startup_s", number, start_s)
+        if number:  # the time before the first epoch is no gap
+            _note(measures, "epoch_gap_s", number, _sum_s(row["gap_ns"]))
+        _note(measures, "teardown_s", number, _sum_s(row["teardown_ns"]))
     return {
         name: np.array([float(np.mean(values[number])) for number in sorted(values)])
-        for name, values in found.items()
+        for name, values in measures.items()
     }
 
 
@@ -104,6 +104,6 @@ def _sum_s(*parts: int | None) -> float | None:
     return sum(known) / 1e9 if known else None
 
 
-def _note(found: dict[str, dict[int, list[float]]], name: str, number: int, value: float | None) -> None:
+def _note(measures: dict[str, dict[int, list[float]]], name: str, number: int, value: float | None) -> None:
     if value is not None:
-        found.setdefault(name, {}).setdefault(number, []).append(value)
+        measures.setdefault(name, {}).setdefault(number, []).append(value)

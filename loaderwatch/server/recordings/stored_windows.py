@@ -1,6 +1,6 @@
-"""The newest windows of runs that are over, of which eight answers are made: the last few are kept for a while.
+"""The newest windows of ended runs. Eight API answers use them, so the last few are cached for a while.
 
-Each is made from the run's last minutes and from sums over all of it (``window.replay``), whose cost grows with the run's length.
+Each is built from the run's last minutes and sums over all of it (``window.replay``). Long runs cost more.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from loaderwatch.server.window.replay import rebuild
 from loaderwatch.server.window.totals import RunTotals
 
 MOST_BYTES: Final = 256 * 2**20
-"""Memory of the windows that are kept; the newest is whatever it takes."""
+"""Memory limit of cached windows in bytes. The newest one may be larger."""
 KEPT_S: Final = 120.0
-"""How long a window is kept that nobody asks for."""
+"""Seconds for which an unused window is cached."""
 
 
 @dataclass(frozen=True)
 class StoredWindow:
-    """A run's newest window, or that at the end of an attempt, and its sums."""
+    """A run's newest window, or the window at an attempt's end, and its sums."""
 
     evidence: RunEvidence
     totals: RunTotals
@@ -36,13 +36,13 @@ class StoredWindow:
 
     @property
     def window(self) -> RunWindow:
-        """Return the rows that the evidence is of."""
+        """Return the rows of the evidence."""
         return self.evidence.window
 
 
 @dataclass
 class _Kept:
-    received_ns: int  # the run's then: news make it void
+    received_ns: int  # the run's at that time; a newer one makes the window void
     made: Future[StoredWindow] = field(default_factory=Future)
     asked_at: float = 0.0
 
@@ -52,13 +52,13 @@ class _Kept:
 
 
 class StoredWindows:
-    """Windows of stored runs. It is thread-safe; who asks for one that is being made waits for it."""
+    """Windows of stored runs. It is thread-safe; callers wait for a window that another thread builds."""
 
     def __init__(self, store: Store, limits: Limits = DEFAULT_LIMITS) -> None:
         self._store = store
         self._limits = limits
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, int | None], _Kept] = {}  # the one asked for last comes last
+        self._kept: dict[tuple[str, int | None], _Kept] = {}  # last used is last
 
     def of(self, run_id: str, attempt: int | None = None) -> StoredWindow:
         """Return the window of an attempt (None: the newest) of a run that is not live.
@@ -70,22 +70,22 @@ class StoredWindows:
             try:
                 return self._of(run_id, attempt)
             except Stopped:
-                deadline.check()  # else whoever made it has given up, and this one makes it
+                deadline.check()  # if the other thread gave up, this thread builds the window
 
     def _of(self, run_id: str, attempt: int | None) -> StoredWindow:
         received_ns = self._store.run(run_id).received_ns
         key = run_id, attempt
         with self._lock:
             kept = self._kept.pop(key, None)
-            makes = kept is None or kept.received_ns != received_ns
-            if kept is None or makes:
+            builds = kept is None or kept.received_ns != received_ns
+            if kept is None or builds:
                 kept = _Kept(received_ns)
             kept.asked_at = time.monotonic()
             self._kept[key] = kept
-        if makes:
+        if builds:
             try:
                 kept.made.set_result(self._made(run_id, attempt))
-            except BaseException as error:  # noqa: BLE001 - whatever it is, all who wait for this window get it
+            except BaseException as error:  # noqa: BLE001 - all callers that wait for this window get it
                 with self._lock:
                     if self._kept.get(key) is kept:
                         del self._kept[key]
@@ -94,12 +94,12 @@ class StoredWindows:
         return deadline.result_of(kept.made)
 
     def forget(self) -> None:
-        """Drop what nobody has asked for lately, and the oldest of what takes too much memory."""
+        """Drop windows that were not used recently, and the oldest ones beyond the memory limit."""
         with self._lock:
-            now, left = time.monotonic(), MOST_BYTES
-            for number, (key, kept) in enumerate(reversed(list(self._kept.items()))):
-                left -= kept.bytes
-                if kept.made.done() and (now - kept.asked_at > KEPT_S or (left < 0 and number)):
+            now, bytes_left = time.monotonic(), MOST_BYTES
+            for newer_windows, (key, kept) in enumerate(reversed(list(self._kept.items()))):
+                bytes_left -= kept.bytes
+                if kept.made.done() and (now - kept.asked_at > KEPT_S or (bytes_left < 0 and newer_windows)):
                     del self._kept[key]
 
     def _made(self, run_id: str, attempt: int | None) -> StoredWindow:

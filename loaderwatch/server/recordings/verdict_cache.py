@@ -1,4 +1,4 @@
-"""A cache of the verdicts of ended runs in a file beside the runs, so that a list of hundreds of runs opens none of their files."""
+"""A cache of ended runs' verdicts in a file beside the runs, so that a list of runs opens no run's file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _decode: Final = msgspec.json.Decoder(_Known).decode
 
 
 class Verdicts:
-    """The verdicts of ended runs. Without the file at ``path`` they are made again from the runs' alerts."""
+    """The verdicts of ended runs. Without the file at ``path``, they are derived from the runs' alerts."""
 
     def __init__(self, store: Store, path: Path | None = None) -> None:
         self._store = store
@@ -37,12 +37,12 @@ class Verdicts:
         self._lock = threading.Lock()
         self._known: _Known = _read(path) if path is not None else {}
         self._changed = False
-        self._last: _Known = {}  # of lost runs: what was said last
+        self._last: _Known = {}  # of lost runs: the last verdict
 
     def of(self, run: StoredRun, now_ns: int, deadline: float) -> Verdict | None:
-        """Return the verdict of a run that is not live.
+        """Return the verdict of a run that is not live, None for a live one.
 
-        It is None, too, when the run's file would have to be opened and ``deadline`` (monotonic) has passed.
+        It is also None if the run's file would have to be opened after ``deadline`` (monotonic).
         """
         state = state_now(run, now_ns)
         if state == "live":
@@ -51,7 +51,7 @@ class Verdicts:
             return no_news((now_ns - run.received_ns) / 1e9, self._last_said(run, deadline))
         known = self._known.get(run.run_id)
         if known is not None and known[0] == run.received_ns and (known[1] is None or known[1].rule):
-            return known[1]  # one without a rule is of a version that could say it in English alone
+            return known[1]  # one without a rule comes from a version that wrote English text only
         if time.monotonic() > deadline:
             return None
         verdict = self._quietly(run, now_ns)
@@ -67,12 +67,12 @@ class Verdicts:
         self.save()
 
     def save(self, runs: Iterable[StoredRun] | None = None) -> None:
-        """Write new verdicts to the file; drop those of runs that are not in ``runs`` any more."""
+        """Write new verdicts to the file. Drop those of runs that are missing in ``runs``."""
         with self._lock:
             if runs is not None:
-                there = {run.run_id for run in runs}
-                self._known = {run_id: known for run_id, known in self._known.items() if run_id in there}
-                self._last = {run_id: known for run_id, known in self._last.items() if run_id in there}
+                run_ids = {run.run_id for run in runs}
+                self._known = {run_id: known for run_id, known in self._known.items() if run_id in run_ids}
+                self._last = {run_id: known for run_id, known in self._last.items() if run_id in run_ids}
             if not self._changed or self._path is None:
                 return
             self._changed = False
@@ -87,18 +87,18 @@ class Verdicts:
             self._changed = True
 
     def _last_said(self, run: StoredRun, deadline: float) -> Verdict | None:
-        """Return what was said of a lost run before the silence; None while its file would have to be opened, and cannot."""
+        """Return a lost run's last verdict before the silence; None if its file cannot be opened in time."""
         known = self._last.get(run.run_id)
         if known is None or known[0] != run.received_ns:
             if time.monotonic() > deadline:
                 return None
             try:
                 evidence = RunEvidence(rebuild(self._store, run.run_id).window())
-                said = last_said(evidence, stored_alerts(run, self._store))
+                verdict = last_said(evidence, stored_alerts(run, self._store))
             except (StoreError, UnknownRun, *UNDECODABLE) as error:
                 _log.warning("run %s: what was said last cannot be read: %s", run.run_id, error)
-                said = None
-            known = (run.received_ns, said)
+                verdict = None
+            known = (run.received_ns, verdict)
             with self._lock:
                 self._last[run.run_id] = known
         return known[1]
@@ -106,17 +106,13 @@ class Verdicts:
     def _quietly(self, run: StoredRun, now_ns: int) -> Verdict | None:
         try:
             return stored_verdict(run, self._store, now_ns)
-        except (
-            StoreError,
-            UnknownRun,
-            *UNDECODABLE,
-        ) as error:  # one unreadable file must not hide the other runs
+        except (StoreError, UnknownRun, *UNDECODABLE) as error:  # one bad file must not hide other runs
             _log.warning("run %s has no verdict: %s", run.run_id, error)
             return None
 
 
 def stored_alerts(run: StoredRun, store: Store, attempt: int | None = None) -> list[Alert]:
-    """Return the alerts that the store has of an attempt (None: the newest), newest first.
+    """Return the stored alerts of an attempt (None: the newest), newest first.
 
     Raises:
         StoreError, UnknownRun, UnknownAttempt
@@ -127,7 +123,7 @@ def stored_alerts(run: StoredRun, store: Store, attempt: int | None = None) -> l
 def stored_verdict(run: StoredRun, store: Store, now_ns: int, attempt: int | None = None) -> Verdict | None:
     """Return the verdict of an attempt that is not live (None: the newest), from its stored alerts.
 
-    It is None for a live run, of which the summary has to make one from its numbers.
+    It is None for a live run, whose summary derives a verdict from its numbers.
 
     Raises:
         StoreError, UnknownRun, UnknownAttempt
@@ -142,10 +138,10 @@ def stored_verdict(run: StoredRun, store: Store, now_ns: int, attempt: int | Non
 
 
 def state_of(run: StoredRun, attempt: int | None, now_ns: int) -> tuple[RunStatus, float | None]:
-    """Return the state of an attempt (None: the newest), and for how many seconds nothing is heard; None of an earlier one."""
-    for one in run.earlier:
-        if one.number == attempt:
-            return one.state, None
+    """Return an attempt's state (None: the newest's), and the seconds of silence; None for an earlier one."""
+    for earlier in run.earlier:
+        if earlier.number == attempt:
+            return earlier.state, None
     return state_now(run, now_ns), (now_ns - run.received_ns) / 1e9
 
 

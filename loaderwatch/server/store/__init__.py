@@ -1,1 +1,1 @@
-"""The store of runs on disk: what the server asks of a store, and its implementation with DuckDB."""
+"""The store of runs on disk: the protocol that the server uses, implemented with DuckDB and ClickHouse."""

@@ -1,4 +1,4 @@
-"""Attempts of a run: when its name is used again after its processes have ended, a new attempt begins and old ones stay."""
+"""Attempts of a run: a new attempt begins when the run's name is used again after its processes ended."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.facts import ProcessInfo
 
 MOST: Final = 50
-"""How many earlier attempts are kept; a job that restarts every few seconds for days would make thousands."""
+"""How many earlier attempts are kept. A job that restarts every few seconds for days would make thousands."""
 
 
 class UnknownAttempt(LoaderwatchError):
-    """The run has no such attempt, or it is too old to be kept."""
+    """The run never had this attempt, or the attempt is too old to be kept."""
 
     def __init__(self, number: int, newest: int) -> None:
         known = "1" if newest == 1 else f"1 to {newest}, of which the newest {MOST + 1} can be looked at"
@@ -24,23 +24,23 @@ class UnknownAttempt(LoaderwatchError):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt that is over: the next began at ``ended_ns``.
+    """An attempt that is over: the next one began at ``ended_ns``.
 
-    ``state`` is ``crashed``, ``finished``, or ``lost`` when nobody said how it ended; ``exit`` and ``exit_code`` are those of
-    the first rank that crashed.
+    ``state`` is ``crashed``, ``finished``, or ``lost`` when no process reported how it ended.
+    ``exit`` and ``exit_code`` belong to the lowest rank that crashed.
     """
 
     number: int
     began_ns: int
     ended_ns: int
     state: AttemptStatus
-    steps: int | None = None  # training steps of the rank that was furthest, None if no process said
+    steps: int | None = None  # training steps of the rank that was furthest, None if no process reported them
     exit: str | None = None
     exit_code: int | None = None
 
 
 def ended(number: int, began_ns: int, ended_ns: int, processes: Iterable[ProcessInfo]) -> Attempt:
-    """Make the record of an attempt that ends as the next one begins."""
+    """Return the record of an attempt that ends when the next one begins."""
     processes = sorted(processes, key=lambda process: process.rank)
     crashed = next((process for process in processes if process.state == "crashed"), None)
     live = any(process.state == "live" for process in processes)

@@ -1,6 +1,6 @@
-"""Deadlines of reads: a query is interrupted when its time is over, or when nobody waits for its answer any more.
+"""Deadlines of reads: a query is interrupted when its time is over or nobody waits for its answer any more.
 
-Whoever answers a question sets ``CURRENT``; a store looks there. One thread interrupts the queries of all of them.
+The code that answers a request sets ``CURRENT``; stores read it. One thread interrupts all queries.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from loaderwatch.core.errors import LoaderwatchError
 _log: Final = logging.getLogger(__name__)
 
 AGAIN_S: Final = 0.05
-"""Seconds between two interrupts of the same read. DuckDB forgets an interrupt that comes just before a query begins."""
+"""Seconds between interrupts of the same read: DuckDB forgets one that comes just before a query begins."""
 
 LOOK_S: Final = 0.1
-"""Seconds between two looks at the deadline while another thread's work is waited for."""
+"""Seconds between two looks at the deadline while waiting for another thread's work."""
 
 _T = TypeVar("_T")
 
@@ -34,17 +34,17 @@ class Stopped(LoaderwatchError):
 
 
 class Deadline:
-    """Until when reads may go on. Every method may be called from any thread."""
+    """The time until which reads may go on. Every method may be called from any thread."""
 
     def __init__(self, within_s: float, why: str, begin_within_s: float = inf) -> None:
-        """End reads after ``within_s``; ``why`` is the error's text then. Of work in parts, none begins after ``begin_within_s``."""
+        """End reads after ``within_s`` with the error ``why``. No part begins after ``begin_within_s``."""
         self.ends_s = time.monotonic() + within_s  # monotonic
         self._last_begin_s = time.monotonic() + begin_within_s
         self.why = why
 
     @property
     def left_s(self) -> float:
-        """Seconds until the end, 0 after it."""
+        """Seconds until the end, 0 afterwards."""
         return max(0.0, self.ends_s - time.monotonic())
 
     @property
@@ -59,17 +59,13 @@ class Deadline:
             _watch.look()
 
     def check(self) -> None:
-        """Do nothing before the end.
-
-        Raises:
-            Stopped: the time is over.
-        """
+        """Raise Stopped if the time is over."""
         if not self.left_s:
             raise Stopped(self.why)
 
     @contextmanager
     def holds(self) -> Iterator[None]:
-        """Make this the deadline of all reads in this block, also of those in threads that it starts and waits for."""
+        """Make this the deadline of all reads in this block, also in threads that it starts and waits for."""
         token = CURRENT.set(self)
         try:
             yield
@@ -78,7 +74,7 @@ class Deadline:
 
     @contextmanager
     def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """Call ``interrupt`` at the end, and again until this block is left. It is never called after that.
+        """Call ``interrupt`` repeatedly from the end on until this block is left, and never after that.
 
         Raises:
             Stopped: the time is over already.
@@ -92,15 +88,11 @@ class Deadline:
 
 
 CURRENT: Final[ContextVar[Deadline | None]] = ContextVar("loaderwatch_deadline", default=None)
-"""The deadline of the question that is being answered; None: nobody waits, as on the command line."""
+"""The deadline of the request that is being answered. None: no deadline, as on the command line."""
 
 
 def check() -> None:
-    """Do nothing while the question that is being answered has time.
-
-    Raises:
-        Stopped
-    """
+    """Raise Stopped if the time of the current request is over."""
     deadline = CURRENT.get()
     if deadline is not None:
         deadline.check()
@@ -113,10 +105,10 @@ def may_begin() -> bool:
 
 
 def result_of(made: Future[_T]) -> _T:
-    """Return what another thread makes, as soon as it is there.
+    """Return another thread's result as soon as it is ready.
 
     Raises:
-        Stopped: the time of the question that is being answered is over. The other thread goes on.
+        Stopped: the time of the current request is over. The other thread goes on.
     """
     while True:
         try:
@@ -147,20 +139,20 @@ class _Watch:
                 self._changed.notify()
 
     def remove(self, interrupt: Callable[[], None]) -> None:
-        """Watch a read no longer."""
+        """Stop watching a read."""
         with self._changed:
             del self._reads[interrupt]
 
     def look(self) -> None:
-        """Look at all deadlines now, because one was changed."""
+        """Check all deadlines now, because one was changed."""
         with self._changed:
             self._changed.notify()
 
     def _run(self) -> None:
-        with self._changed:  # ``remove`` waits, so that nothing is interrupted that comes after a read
+        with self._changed:  # ``remove`` waits for this lock, so nothing is interrupted after its read
             while True:
                 self._interrupt()
-                wait_s = min((max(AGAIN_S, each.left_s) for each in self._reads.values()), default=inf)
+                wait_s = min((max(AGAIN_S, d.left_s) for d in self._reads.values()), default=inf)
                 self._wakes_s = time.monotonic() + wait_s
                 self._changed.wait(None if wait_s == inf else wait_s)
 

@@ -1,7 +1,7 @@
-"""The metrics that a store can draw, and the columns that each is made of.
+"""The metrics that a store can draw, and the columns that each is computed from.
 
-A *source* is a table with a filter, a key (the rank or the host) and measures: SQL expressions over its rows. Rollups
-keep, for each measure, its count, sum, least and greatest value in a time bucket; every metric is computed from these.
+A *source* is a table with a filter, a key (the rank or the host) and measures: SQL expressions over its rows.
+Rollups keep the count, sum, minimum and maximum of each measure per time bucket. Every metric uses these.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ class Source:
     where: str = "true"
     key: Literal["rank", "host"] = "rank"
     time: str = "request_ns"
-    spans: bool = False  # a row is a wait and a step, which may reach into later buckets
-    completed_by: str = ""  # the table whose rows tell more of a row: what the device did in it
-    least_width_ns: int = SECOND_NS // 10  # the narrowest bucket, a few times the interval of sampling
+    spans: bool = False  # a row is a data wait and a step, which may reach into later buckets
+    completed_by: str = ""  # the table that says more about the same row: what the device did in it
+    least_width_ns: int = SECOND_NS // 10  # the narrowest bucket, a few sampling intervals
 
 
 @dataclass(frozen=True)
 class Metric:
     """How a metric is computed from a source.
 
-    ``mean``: mean, least and greatest of a measure over the rows of a bucket.
-    ``share``: sum(of) / sum(of and rest) in a bucket, least and greatest over the keys.
-    ``rate``: sum(of) per second of a bucket, mean, least and greatest over the keys; 0 while the process lives and does nothing of it.
-    ``others``: mean per iteration of what a rank waits for others: ``others_wait.py``.
-    ``device_mean``, ``device_share``: likewise, where the device's clock counts for a rank that has one: ``data_wait.py``.
+    Kind ``mean``: mean, minimum and maximum of a measure over the rows of a bucket.
+    Kind ``share``: sum(of) / sum(of and rest) per bucket; minimum and maximum over the keys.
+    Kind ``rate``: sum(of) per second of a bucket; mean, minimum and maximum over keys. An idle process has 0.
+    Kind ``others``: mean wait for other ranks per iteration, see ``others_wait.py``.
+    Kinds ``device_mean``, ``device_share``: the same by the device's clock where it counts: ``data_wait.py``.
     """
 
     source: str
@@ -44,7 +44,7 @@ class Metric:
     rest: str = ""
     scale: float = 1.0
     complement: bool = False  # 1 - share
-    device_only: bool = False  # only of ranks whose device's clock counts
+    device_only: bool = False  # only for ranks whose device's clock counts
 
 
 def _columns(*names: str) -> dict[str, str]:
@@ -54,25 +54,25 @@ def _columns(*names: str) -> dict[str, str]:
 _PHASES: Final = ("h2d_ns", "forward_ns", "backward_ns", "optimizer_ns")
 _PHASE_SUM: Final = " - ".join(f"coalesce({phase}, 0)" for phase in _PHASES)
 
-_POWER_CAP: Final = 0x04  # a limit that was set, and no fault
+_POWER_CAP: Final = 0x04  # a limit that somebody set, not a fault
 _SLOWED_BY: Final = {
     **{
         f"slowed_{name.removesuffix('-slowdown').replace('-', '_')}": bit for bit, name in BAD_REASONS.items()
     },
     "slowed_power_cap": _POWER_CAP,
 }
-"""The bit of each of NVML's clocks event reasons (nvml.h) that hold a clock down."""
+"""The bits of NVML's clocks event reasons (nvml.h) that hold a clock down."""
 
 
 def _held_by(bits: int) -> str:
     return f"CASE WHEN throttle_reasons & {bits} != 0 THEN 1 WHEN throttle_reasons IS NOT NULL THEN 0 END"
 
 
-_TOLD: Final = "CASE WHEN wait_ns IS NOT NULL AND starved_ns IS NOT NULL THEN"  # of this batch an event tells
+_TOLD: Final = "CASE WHEN wait_ns IS NOT NULL AND starved_ns IS NOT NULL THEN"  # batches with a CUDA event
 
 SPANS: Final = ("wait_in", "step_in", "hidden_in", "missing_in", "told_in")
-"""Nanoseconds of a bucket in: data wait, step; of these waits that in which the device still worked, and that of batches of which
-no event tells; and whole iterations of which one tells."""
+"""Nanoseconds per bucket, in this order: data wait; step; data wait during which the device still worked;
+data wait of batches without a CUDA event; iterations with a CUDA event."""
 
 SOURCES: Final[dict[str, Source]] = {
     "steps": Source(
@@ -230,22 +230,22 @@ class Level:
 
 
 LEVELS: Final = (Level(5), Level(60), Level(600))
-"""The levels, finest first; each is a multiple of the one before."""
+"""The levels, finest first. Each width is a multiple of the one before."""
 
 
 @dataclass(frozen=True)
 class Digest:
-    """Rows that are kept of each bucket beside its sums, for what no sum of rows tells (``sql/digests.py``).
+    """Rows that are kept for each bucket besides its sums, for what sums cannot answer (``sql/digests.py``).
 
-    They are right as long as the bucket of their ``source`` is, whatever the source leaves out. With ``together`` the rows of a
-    bucket count together, so that one of an earlier sum would be wrong beside them.
+    They are valid as long as the bucket of their ``source`` is clean. With ``together``, the rows of a bucket
+    form one result, so rows of an earlier sum must not remain beside them.
     """
 
     name: str
     source: str
     levels: tuple[Level, ...]
-    columns: dict[str, str]  # with their SQL types
-    key: tuple[str, ...]  # one row has these values
+    columns: dict[str, str]  # with SQL types
+    key: tuple[str, ...]  # at most one row has these values
     together: bool = False
 
 
@@ -268,12 +268,12 @@ SLOW_FETCHES: Final = Digest(
     ),
     ("rank", "t_ns", "loader", "slow_index"),
 )
-"""The slowest samples of a rank, an index once."""
+"""The slowest samples of each rank, each index once."""
 PATHS: Final = {
     "steps": Digest("path_steps", "steps", LEVELS[1:2], _PATH_COLUMNS, _PATH_KEY, together=True),
     "gpu_waits": Digest("path_gpu_waits", "gpu_waits", LEVELS[1:2], _PATH_COLUMNS, _PATH_KEY, together=True),
 }
-"""What ranks that go in step wait for, by table: the sum over the iterations of which all ranks are in the bucket, and each other
+"""What ranks in step wait for, by table: the sum over iterations with all ranks in the bucket, and each other
 iteration."""
 DIGESTS: Final = (SLOW_FETCHES, *PATHS.values())
 
@@ -281,7 +281,7 @@ BUCKETS_NS: Final[tuple[int, ...]] = tuple(
     int(s * SECOND_NS)
     for s in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 43200)
 )
-"""The bucket widths that a chart may have; from 5 s on, they are multiples of the levels that they can be drawn from."""
+"""The bucket widths of charts. From 5 s on, each is a multiple of a level that it can be drawn from."""
 
 
 def bucket_width_ns(start_ns: int, end_ns: int, points: int, at_least_ns: int = 0) -> int:

@@ -1,4 +1,4 @@
-"""The protocol of a store: what the server asks of it, whichever database answers (``store/duckdb`` is one)."""
+"""The protocol of a store: what the server asks for, whichever database answers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from loaderwatch.core.wire import Envelope
 from loaderwatch.server.store.attempts import Attempt, UnknownAttempt
 
 MOST_EPOCH_ROWS: Final = 20_000
-"""Epochs of all ranks that are read at once, some 100 bytes each."""
+"""At most so many epochs, of all ranks together, are read at once. One takes about 100 bytes."""
 
 
 class UnknownRun(LoaderwatchError):
-    """No run of this id is stored."""
+    """No run with this id is stored."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"run {run_id[:80]!r} is not known here; `loaderwatch runs` lists those that are")
@@ -31,18 +31,18 @@ class UnknownRun(LoaderwatchError):
 
 
 class StoreError(LoaderwatchError):
-    """The store cannot do this now, because the disk is full or another process holds the file, for example."""
+    """The store cannot do this now, for example because the disk is full or another process has the file."""
 
 
 class Behind(StoreError):
-    """A run sends faster than it can be summed up: its envelopes have to come again."""
+    """A run sends faster than its rows can be summed: its envelopes have to be sent again."""
 
 
 class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run without reading its rows.
+    """What is known about a run without reading its rows.
 
-    ``state`` is what the processes last said: ``live``, ``finished`` or ``crashed``. Whether a live run is lost depends on
-    the clock, see ``loaderwatch.server.live.summary.state_now``.
+    ``state`` is what the processes last reported: ``live``, ``finished`` or ``crashed``. The clock decides
+    whether a live run is lost, see ``loaderwatch.server.live.summary.state_now``.
     """
 
     run_id: str
@@ -58,37 +58,33 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
     gpus: dict[str, list[GpuInfo]] = {}  # by host
     lost_records: int = 0
     bytes: int = 0  # on disk
-    attempt: int = 1  # the number of the newest attempt, whose processes these are
+    attempt: int = 1  # the newest attempt's number; ``processes`` belong to it
     attempt_ns: int = 0  # UTC, when that attempt began; 0 for the first
     earlier: list[Attempt] = []  # earlier attempts, oldest first
     labels: Labels = Labels()
 
     @property
     def shown_name(self) -> str:
-        """Return the name that somebody gave the run, else the script's."""
+        """Return the name that a person gave the run, or else the script's name."""
         return self.labels.name or self.name
 
     def span_of(self, attempt: int | None) -> tuple[int, int]:
-        """Return begin and end of an attempt (None: the newest) in UTC.
-
-        Raises:
-            UnknownAttempt
-        """
+        """Return an attempt's span in ns UTC (None: the newest's); raise UnknownAttempt if there is none."""
         if attempt in (None, self.attempt):
             return self.attempt_ns, END_OF_TIME_NS
-        for one in self.earlier:
-            if one.number == attempt:
-                return (one.began_ns if one.number > 1 else 0), one.ended_ns
+        for earlier in self.earlier:
+            if earlier.number == attempt:
+                return (earlier.began_ns if earlier.number > 1 else 0), earlier.ended_ns
         raise UnknownAttempt(attempt or 0, self.attempt)
 
     @property
     def steps(self) -> int | None:
-        """Training steps of the rank that is furthest, as the processes said when they ended; None if none has ended."""
+        """Training steps of the furthest rank, as reported when processes ended; None if none has ended."""
         return max((process.steps for process in self.processes if process.steps is not None), default=None)
 
 
 class StoredAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """An alert in the form that the store keeps. ``finding`` is a JSON object."""
+    """An alert as the store keeps it. ``finding`` is a JSON object."""
 
     id: str
     finding: str
@@ -101,7 +97,7 @@ class StoredAlert(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Series:
-    """A metric over time: one value for each bucket that has any, ordered by time."""
+    """A metric over time: one value per bucket, ordered by time. Buckets without values are left out."""
 
     bucket_ns: int
     t_ns: NDArray[np.int64]  # where the buckets begin
@@ -131,26 +127,26 @@ class RankTotals:
     step_s: float
     epochs: int
     boundary_s: float  # iter() and teardown of every epoch; first waits are part of wait_s
-    device_batches: int = 0  # batches of training loaders of which the device's clock tells
-    starved_s: float = 0.0  # what the device lacked data for them
+    device_batches: int = 0  # batches of training loaders with a CUDA event
+    starved_s: float = 0.0  # how long the device was idle for lack of these batches
 
 
 @dataclass(frozen=True)
 class PathTotals:
-    """Sums over the iterations and epochs of a whole run of what the rank took that took longest, and their numbers.
+    """By table, the sum of what the slowest rank took in each iteration (epoch) of a run, and their number.
 
-    The tables are ``steps`` (waits by the loop's clock), ``gpu_waits`` (what the device lacked data), ``epoch_begins`` (iter())
-    and ``epoch_ends`` (teardown).
+    The tables are ``steps`` (waits by the loop's clock), ``gpu_waits`` (times in which the device lacked
+    data), ``epoch_begins`` (iter()) and ``epoch_ends`` (teardown).
     """
 
-    by_table: dict[str, tuple[float, int]]  # seconds, and of how many iterations or epochs
+    by_table: dict[str, tuple[float, int]]  # seconds, and the number of iterations or epochs
 
 
 @dataclass(frozen=True)
 class StoredEvent:
-    """The parts of an envelope that are no rows of a table: changed descriptions, spans, stacks, losses.
+    """The parts of an envelope that are not table rows: changed descriptions, spans, stacks, losses.
 
-    ``body`` is an Envelope with only those parts; a WindowBuilder that takes it in has them again.
+    ``body`` is an Envelope with only these parts. A WindowBuilder that takes it in restores them.
     """
 
     t_ns: int
@@ -160,12 +156,12 @@ class StoredEvent:
 
 @dataclass(frozen=True)
 class Recall:
-    """The recent past of a run, and sums of what came before, all from one snapshot."""
+    """The recent past of a run, and sums over the time before it, all from one snapshot."""
 
     run: StoredRun
     totals: dict[int, RankTotals]
     path: PathTotals | None  # None for a run of one rank
-    sequences: dict[str, list[tuple[int, int]]]  # by stream: sequence numbers stored, as inclusive intervals
+    sequences: dict[str, list[tuple[int, int]]]  # by stream: stored sequence numbers, as inclusive intervals
     events: list[StoredEvent]
     tables: dict[str, Columns]  # ``hosts`` with the extra column ``host``
 
@@ -186,56 +182,56 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of a run: rows by table and column as envelopes carry them, and events in the order in which they were stored.
+    """A part of a run: rows by table and column, as in envelopes, and events in the order in which they came.
 
-    ``counted`` has a byte for each row of a table that has such a column; without it, it is found anew.
+    ``counted`` has one byte per row of a table with that column. If it is missing, the store computes it.
     """
 
     tables: dict[str, dict[str, bytes]] = {}
     counted: dict[str, bytes] = {}
-    hosts: list[str] = []  # of each row of ``hosts``
+    hosts: list[str] = []  # one host name per row of ``hosts``
     events: list[Kept] = []
 
 
 class Rest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a run beside its parts. Times are ns UTC."""
+    """What is known about a run besides its parts. Times are ns UTC."""
 
     first_ns: int
     newest_ns: int
     received_ns: int
-    sequences: dict[str, list[tuple[int, int]]]  # of the envelopes in it, by stream, as inclusive intervals
+    sequences: dict[str, list[tuple[int, int]]]  # by stream: its envelopes' numbers, as inclusive intervals
     alerts: list[StoredAlert] = []
     labels: Labels = Labels()
 
 
 class RunExists(LoaderwatchError):
-    """A run that was to be brought in is there already."""
+    """A run that should be imported exists already."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"run {run_id} is there already")
 
 
 class Arrival(Protocol):
-    """A run that comes in. Nothing of it is seen before ``finish`` returns; use it from one thread at a time."""
+    """A run that is being imported, invisible until ``finish`` returns. Use it from one thread at a time."""
 
     def add(self, part: Part) -> None:
         """Store a part.
 
         Raises:
-            WireError: it is damaged, or of another run.
+            WireError: the part is damaged, or belongs to another run.
             StoreError: the disk or the database refuses.
         """
 
     def finish(self, rest: Rest) -> None:
-        """Make the run one of the store's.
+        """Make the run visible in the store.
 
         Raises:
-            RunExists: the run has come another way meanwhile.
+            RunExists: the run has meanwhile been stored by another way.
             StoreError
         """
 
     def give_up(self) -> None:
-        """Remove what came of it. After an error, too, this has to be called."""
+        """Remove what was stored so far. Call this after an error, too."""
 
 
 class Store(Protocol):
@@ -245,37 +241,33 @@ class Store(Protocol):
     """
 
     commit_interval_s: float
-    """How long after one commit the next is worth its cost; more envelopes share it then."""
+    """Seconds between two commits. A longer interval costs less, as more envelopes share a commit."""
     shared: bool
-    """Other servers may write to it as well, so that people are told only what is stored."""
+    """Whether other servers may write to this store. People are then alerted only about what is stored."""
 
     def check(self) -> None:
-        """Ask the database for nothing, to see that it answers.
-
-        Raises:
-            StoreError: it does not.
-        """
+        """Raise StoreError if the database does not answer an empty query."""
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store envelopes of any runs, which are on disk on return. Return those that were not stored before.
+        """Store envelopes of any runs; they are on disk on return. Return those that were not stored before.
 
-        This is idempotent by (run_id, stream, seq), and stores all envelopes of a run or none.
+        Storing is idempotent by (run_id, stream, seq). For each run, either all envelopes are stored or none.
         """
 
     def stored_seq(self, run_id: str, stream: str) -> int:
-        """Return the highest sequence number stored of a stream; 0 if there is none, or no such run."""
+        """Return the highest sequence number stored for a stream; 0 if there is none, or no such run."""
 
     def runs(self) -> list[StoredRun]:
         """Return every run, newest first."""
 
     def run(self, run_id: str) -> StoredRun:
-        """Return what is known of one run."""
+        """Return what is known about one run."""
 
     def arrive(self, run_id: str) -> Arrival:
-        """Begin to take in a run that comes from elsewhere.
+        """Begin to import a run.
 
         Raises:
-            RunExists: it is there already.
+            RunExists: the run exists already.
             StoreError
         """
 
@@ -286,16 +278,16 @@ class Store(Protocol):
         """Return every alert of a run, newest first."""
 
     def label(self, run_id: str, labels: Labels) -> None:
-        """Replace what people have said of a run."""
+        """Replace the labels that people gave a run."""
 
     def delete(self, run_id: str) -> None:
         """Remove a run and its files."""
 
     def owns(self, run_id: str) -> bool:
-        """Whether this server writes the run: of several servers on one database, the one that owns the run does."""
+        """Whether this server writes the run. Of several servers on a database, the run's owner writes it."""
 
     def tidy(self) -> None:
-        """Do the housekeeping; the thread that appends calls this about once a second."""
+        """Do the housekeeping. The thread that appends calls this about once a second."""
 
     def close(self) -> None:
         """Flush and close every file."""
@@ -306,7 +298,7 @@ class Store(Protocol):
     def series(
         self, run_id: str, metric: str, rank: int | None, start_ns: int, end_ns: int, points: int
     ) -> Series:
-        """Return a metric over [start, end) in at most ``points`` buckets; ``store.metrics`` has the names."""
+        """Return a metric (see ``store.metrics``) over [start, end) in at most ``points`` buckets."""
 
     def several_series(
         self, run_id: str, metrics: Sequence[str], rank: int | None, start_ns: int, end_ns: int, points: int
@@ -317,17 +309,17 @@ class Store(Protocol):
         """Return a metric over [start, end), a row per rank, in at most ``points`` buckets."""
 
     def epochs(self, run_id: str, rank: int | None, limit: int = MOST_EPOCH_ROWS) -> list[dict[str, Any]]:
-        """Return the newest ``limit`` epochs, oldest first: columns of epoch_begins and of the matching epoch_ends, ``None`` where unknown."""
+        """Return the newest epochs, oldest first: columns of epoch_begins and epoch_ends, None if unknown."""
 
     def fetches(
         self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None
     ) -> Columns:
-        """Return the newest ``limit`` fetches of all workers, or of one, that overlap [start, end), ordered by time."""
+        """Return the newest fetches of a worker (None: all) that overlap [start, end), ordered by time."""
 
     def phases(
         self, run_id: str, rank: int | None, names: Sequence[int], start_ns: int, end_ns: int, limit: int
     ) -> list[dict[str, Any]]:
-        """Return the newest ``limit`` phases that overlap [start, end), oldest first; ``names`` index ProcessInfo.phase_names."""
+        """Return the newest phases that overlap [start, end), oldest first; ``names`` index phase_names."""
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
         """Return the slowest sample of each index, slowest first."""
@@ -341,35 +333,35 @@ class Store(Protocol):
     def recall(
         self, run_id: str, reach_ns: int, attempt: int | None = None, *, most_ranks: int | None = None
     ) -> Recall:
-        """Return the last ``reach_ns`` of the newest attempt and all its epochs, for a server that continues another's run.
+        """Return the last ``reach_ns`` of an attempt and all its epochs, for a server that takes over a run.
 
-        ``attempt`` selects an earlier attempt, as it was when it ended. Of a run of more than ``most_ranks`` ranks it has no
-        rows, and only the newest events.
+        ``attempt`` None is the newest one. An earlier one is returned as it was when it ended. If the run has
+        more than ``most_ranks`` ranks, rows are left out, and only the newest events are returned.
 
         Raises:
             UnknownAttempt
         """
 
     def recent(self, run_id: str, reach_ns: int, ranks: Sequence[int], hosts: Sequence[str]) -> Recent:
-        """Return the rows of some ranks and hosts in the last ``reach_ns`` of the newest attempt, and all of their epochs."""
+        """Return the last ``reach_ns`` of the newest attempt and all its epochs, for some ranks and hosts."""
 
     def scan(self, run_id: str, table: str, start_ns: int, end_ns: int, *, counted: bool = False) -> Columns:
-        """Return rows of a table with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``.
+        """Return rows with start <= time < end, ordered by time; ``hosts`` has an extra column ``host``.
 
-        With ``counted`` tables that have it have one more: 1 for a row that counts as training.
+        ``counted`` adds the column of that name where the table has it: 1 for a row that counts as training.
         """
 
     def next_row(self, run_id: str, table: str, since_ns: int) -> int | None:
-        """Return the time of a table's first row at or after ``since_ns``, ns UTC; None where there is none."""
+        """Return the time (ns UTC) of a table's first row at or after ``since_ns``; None if there is none."""
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
         """Yield what envelopes carried besides rows, ordered by time."""
 
     def all_events(self, run_id: str) -> Iterator[StoredEvent]:
-        """Yield all that envelopes carried besides rows, in the order in which they were stored."""
+        """Yield everything that envelopes carried besides rows, in the order in which it was stored."""
 
     def sequences(self, run_id: str) -> dict[str, list[tuple[int, int]]]:
-        """Return which envelopes are stored: by stream their sequence numbers, as inclusive intervals."""
+        """Return which envelopes are stored: sequence numbers by stream, as inclusive intervals."""
 
     def facts(self, run_id: str, limit: int) -> Iterator[StoredEvent]:
-        """Yield the newest of what envelopes carried when a fact changed, in the order in which they were stored."""
+        """Yield the newest ``limit`` events that changed a fact, in the order in which they were stored."""

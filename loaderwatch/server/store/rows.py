@@ -19,15 +19,15 @@ from loaderwatch.server.store.schema import DERIVED
 Arrays = dict[str, NDArray[Any]]
 
 LOOKBACK_NS: Final = 5 * SECOND_NS
-"""Steps longer than this are copied to ``long_steps``. A query for every step that reaches into a bucket looks this far back,
-and into that small table."""
+"""Steps longer than this are copied to the small table ``long_steps``. A query for steps that reach into a
+bucket reads that table, and ``steps`` only this far back."""
 
 EVENTS_COME_NS: Final = 5 * SECOND_NS
-"""How long the device's part of a batch is waited for: CUDA's launch queue holds some seconds of work at most."""
+"""How long to wait for a batch's CUDA event. CUDA's launch queue holds at most a few seconds of work."""
 
 MAX_TIME_NS: Final = 2**61
 MAX_STEP_NS: Final = 28 * 3600 * SECOND_NS
-"""A longer wait counts for its first 28 hours in charts over time; the row itself is stored as it came."""
+"""Only the first 28 hours of a longer wait count in charts over time. The stored row is unchanged."""
 
 _DURATIONS: Final = {
     name: [c.name for c in columns if c.dtype == "i8" and c.name.endswith("_ns")]
@@ -36,7 +36,7 @@ _DURATIONS: Final = {
 
 
 def gather(envelopes: Sequence[Envelope], facts: RunFacts) -> dict[str, Arrays]:
-    """Return the rows of all envelopes by table, with derived columns. ``facts`` must have taken the envelopes before."""
+    """Return the rows of all envelopes by table, with derived columns. ``facts`` must know the envelopes."""
     tables: dict[str, Arrays] = {}
     for name, columns in TABLES.items():
         parts = [(e.host.name, e.tables[name]) for e in envelopes if name in e.tables]
@@ -59,7 +59,7 @@ def gather(envelopes: Sequence[Envelope], facts: RunFacts) -> dict[str, Arrays]:
 
 
 def derive(name: str, arrays: Arrays, facts: RunFacts) -> None:
-    """Add the columns that the store derives to rows of a table; ``counted`` stays where it is known."""
+    """Add the store's derived columns to rows of a table. An existing ``counted`` is kept."""
     for column in _DURATIONS[name]:
         arrays[column] = _sane(arrays[column])
     if "counted" in DERIVED.get(name, ()) and "counted" not in arrays:
@@ -69,9 +69,9 @@ def derive(name: str, arrays: Arrays, facts: RunFacts) -> None:
 
 
 def _sane(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Make times and durations unknown that are below zero or beyond any clock, so that sums cannot overflow."""
-    mad = (values < 0) | (values > MAX_TIME_NS)
-    return np.where(mad, UNKNOWN, values) if mad.any() else values
+    """Replace negative or impossibly large times and durations by UNKNOWN, so that sums cannot overflow."""
+    impossible = (values < 0) | (values > MAX_TIME_NS)
+    return np.where(impossible, UNKNOWN, values) if impossible.any() else values
 
 
 def _counted(arrays: Arrays, facts: RunFacts) -> NDArray[np.int64]:
@@ -85,29 +85,29 @@ def _counted(arrays: Arrays, facts: RunFacts) -> NDArray[np.int64]:
 
 
 def _advance(arrays: Arrays) -> NDArray[np.int64]:
-    """Return how many steps of the run each row stands for."""
-    made = arrays["optimizer_steps"]
-    result: NDArray[np.int64] = np.where(made >= 0, np.minimum(made, 1000), 1)
+    """Return how many training steps each row stands for."""
+    optimizer_steps = arrays["optimizer_steps"]
+    result: NDArray[np.int64] = np.where(optimizer_steps >= 0, np.minimum(optimizer_steps, 1000), 1)
     return result
 
 
 def long_steps(steps: Arrays) -> Arrays | None:
-    """Return the counted steps that are longer than LOOKBACK_NS; None when there is none."""
+    """Return the counted steps longer than LOOKBACK_NS; None if there is none."""
     begin, wait, step = steps["request_ns"], known_ns(steps["wait_ns"]), known_ns(steps["step_ns"])
-    chosen = (wait + step > LOOKBACK_NS) & (begin != UNKNOWN) & (steps["counted"] == 1)
-    if not chosen.any():
+    is_long = (wait + step > LOOKBACK_NS) & (begin != UNKNOWN) & (steps["counted"] == 1)
+    if not is_long.any():
         return None
-    wait = np.minimum(wait[chosen], MAX_STEP_NS)
+    wait = np.minimum(wait[is_long], MAX_STEP_NS)
     return {
-        "rank": steps["rank"][chosen],
-        "request_ns": begin[chosen],
+        "rank": steps["rank"][is_long],
+        "request_ns": begin[is_long],
         "wait_ns": wait,
-        "step_ns": np.minimum(step[chosen], MAX_STEP_NS - wait),
+        "step_ns": np.minimum(step[is_long], MAX_STEP_NS - wait),
     }
 
 
 def first_time(envelope: Envelope) -> int:
-    """Return the oldest time in an envelope's rows within a week of ``made_ns``, else ``made_ns``."""
+    """Return the oldest time in an envelope's rows within a week before ``made_ns``, else ``made_ns``."""
     oldest = envelope.made_ns
     floor = oldest - 7 * 86400 * SECOND_NS
     for name, table in envelope.tables.items():
@@ -119,7 +119,7 @@ def first_time(envelope: Envelope) -> int:
 
 
 def touched_buckets(tables: dict[str, Arrays]) -> dict[str, set[int]]:
-    """Return, for each source, the beginnings of the finest level's buckets that the rows fall into."""
+    """Return, for each source, where the finest level's buckets begin that the rows fall into."""
     width = LEVELS[0].ns
     touched: dict[str, set[int]] = {}
     for name, stretches in _touched(tables).items():
@@ -130,16 +130,16 @@ def touched_buckets(tables: dict[str, Arrays]) -> dict[str, set[int]]:
 
 
 def count_buckets(tables: dict[str, Arrays]) -> int:
-    """Return into how many of the finest level's buckets rows fall that nothing is derived from yet."""
+    """Return how many of the finest level's buckets the rows fall into; they need no derived columns yet."""
     sane = {
         name: {column: _sane(arrays[column]) for column in _DURATIONS[name]}
         for name, arrays in tables.items()
     }
-    return sum(last + 1 - first for each in _touched(sane).values() for first, last in each)
+    return sum(last + 1 - first for stretches in _touched(sane).values() for first, last in stretches)
 
 
 def _touched(tables: dict[str, Arrays]) -> dict[str, list[tuple[int, int]]]:
-    """Return, for each source, the stretches that the rows fall into: the numbers of the first and the last bucket."""
+    """Return, for each source, the stretches of buckets with rows: numbers of the first and last bucket."""
     width = LEVELS[0].ns
     touched: dict[str, list[tuple[int, int]]] = {}
     for name, source in SOURCES.items():
@@ -160,7 +160,7 @@ def _touched(tables: dict[str, Arrays]) -> dict[str, list[tuple[int, int]]]:
 
 
 def _joined(firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Return the stretches that inclusive ranges cover, each once, since many rows may reach into the same buckets."""
+    """Merge inclusive ranges into disjoint stretches, since many rows may reach into the same buckets."""
     if not len(firsts):
         return []
     order = np.argsort(firsts)
@@ -171,7 +171,7 @@ def _joined(firsts: NDArray[np.int64], lasts: NDArray[np.int64]) -> list[tuple[i
 
 
 def _reach(arrays: Arrays) -> NDArray[np.int64]:
-    """Return how long after its request an iteration may last, as far as a row tells that completes or holds it."""
+    """Return how long after its request an iteration may last, as far as a row of either table shows."""
     if "wait_ns" in arrays:
         return known_ns(arrays["wait_ns"]) + known_ns(arrays["step_ns"])
     return known_ns(arrays["starved_ns"]) + EVENTS_COME_NS + known_ns(arrays["gpu_step_ns"])

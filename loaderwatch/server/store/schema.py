@@ -1,4 +1,4 @@
-"""The schema of a run's file. Other programs may read its tables; names and units are those of ``core.records``."""
+"""The schema of a run's file. Other programs may read it; names and units are those of ``core.records``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SCHEMA_VERSION: Final = 1
 MARK: Final = "loaderwatch"
 
 DERIVED: Final[dict[str, tuple[str, ...]]] = {
-    # counted: 1 when the row belongs to a train loader and to the thread that trains; advance: optimizer steps made.
+    # counted: 1 if the row belongs to a train loader and the training thread; advance: optimizer steps made.
     "steps": ("counted", "advance"),
     "fetches": ("counted",),
     "gpu_waits": ("counted",),
     "epoch_begins": ("counted",),
     "epoch_ends": ("counted",),
 }
-"""The BIGINT columns that the store adds to each table of the wire."""
+"""The BIGINT columns that the store adds to the tables of the wire format."""
 
 SQL_TYPES: Final = {"i8": "BIGINT", "f8": "DOUBLE"}
 
@@ -39,7 +39,7 @@ def rollup_columns(source: Source) -> dict[str, str]:
     columns = {"key": "VARCHAR" if source.key == "host" else "BIGINT", "t_ns": "BIGINT", "n": "BIGINT"}
     for measure in source.measures:
         columns[f"{measure}_n"] = "BIGINT"
-        columns.update({f"{measure}_{what}": "DOUBLE" for what in ("sum", "min", "max")})
+        columns.update({f"{measure}_{statistic}": "DOUBLE" for statistic in ("sum", "min", "max")})
     if source.spans:
         columns.update(dict.fromkeys(SPANS, "DOUBLE"))
     return columns
@@ -47,9 +47,9 @@ def rollup_columns(source: Source) -> dict[str, str]:
 
 _OTHERS: Final[dict[str, dict[str, str]]] = {
     "about": {"mark": "VARCHAR", "version": "BIGINT"},
-    # Copies of the steps that are longer than the lookback of a query, so that it need not search for them.
+    # Copies of steps longer than a query's lookback, so that no query has to search for them.
     "long_steps": {"rank": "BIGINT", "request_ns": "BIGINT", "wait_ns": "BIGINT", "step_ns": "BIGINT"},
-    # Envelopes stored, as inclusive intervals of their sequence numbers.
+    # Stored envelopes, as inclusive intervals of their sequence numbers.
     "acked": {
         "stream": "VARCHAR",
         "low": "BIGINT",
@@ -59,13 +59,7 @@ _OTHERS: Final[dict[str, dict[str, str]]] = {
         "first_ns": "BIGINT",
     },
     # What envelopes carry besides rows: zlib-compressed MessagePack envelopes.
-    "events": {
-        "ordinal": "BIGINT",
-        "t_ns": "BIGINT",
-        "facts": "BOOLEAN",
-        "lost": "BIGINT",
-        "body": "BLOB",
-    },
+    "events": {"ordinal": "BIGINT", "t_ns": "BIGINT", "facts": "BOOLEAN", "lost": "BIGINT", "body": "BLOB"},
     # Buckets whose rollup does not hold all rows.
     "dirty": {"level": "BIGINT", "source": "VARCHAR", "t_ns": "BIGINT"},
     "alerts": {
@@ -77,16 +71,16 @@ _OTHERS: Final[dict[str, dict[str, str]]] = {
         "closed_ns": "BIGINT",
         "silenced_until_ns": "BIGINT",
     },
-    # What people have said of the run, as one row: JSON of ``core.answers.Labels``.
+    # The labels that people gave the run, as one row: JSON of ``core.answers.Labels``.
     "labels": {"said": "VARCHAR"},
 }
 
 REPLACED: Final[dict[str, str | None]] = {"alerts": "id", "labels": None}
-"""Tables whose rows are replaced, each with its key. None means that the table has one row."""
+"""Tables whose rows are replaced, with their key. None: the table has one row."""
 
 
 def all_tables() -> dict[str, dict[str, str]]:
-    """Return every table of a run's file with its columns and their SQL types."""
+    """Return every table of a run's file with its columns' SQL types."""
     tables = {name: stored_columns(name) for name in TABLES}
     tables.update(_OTHERS)
     for name, source in SOURCES.items():
@@ -99,9 +93,9 @@ def all_tables() -> dict[str, dict[str, str]]:
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the tables and columns that are missing, which brings a file of an older version up to date.
+    """Create missing tables and columns, which brings a file of an older version up to date.
 
-    Rollups that lack a column or a digest are summed anew, so that a chart of what they did not hold is of the whole run.
+    Rollups that lack a column or a digest are marked dirty, so that the new charts cover the whole run.
     """
     existing: dict[str, set[str]] = {}
     for table, column in connection.execute(
@@ -119,25 +113,27 @@ def create(connection: duckdb.DuckDBPyConnection) -> None:
     for name, source in SOURCES.items():
         for index, level in enumerate(LEVELS):
             table = level.table(name)
-            digests = [each.name for each in DIGESTS if each.source == name and level in each.levels]
+            digests = [d.name for d in DIGESTS if d.source == name and level in d.levels]
             if table not in existing:
                 continue
             if any(level.table(digest) not in existing for digest in digests):
-                # By rows: of those that the source leaves out there are no sums.
+                # Buckets are found by rows: there are no sums of rows that the source leaves out.
                 connection.execute(
-                    f"INSERT INTO dirty SELECT DISTINCT {index}, '{name}', {source.time} // {level.ns} * {level.ns} "
+                    f"INSERT INTO dirty SELECT DISTINCT {index}, '{name}', "
+                    f"{source.time} // {level.ns} * {level.ns} "
                     f"FROM {source.table} WHERE {source.time} IS NOT NULL"
                 )
             elif not existing[table].issuperset(rollup_columns(source)):
                 connection.execute(
-                    f"INSERT INTO dirty SELECT DISTINCT {index}, '{name}', t_ns FROM {table} WHERE t_ns IS NOT NULL"
+                    f"INSERT INTO dirty SELECT DISTINCT {index}, '{name}', t_ns "
+                    f"FROM {table} WHERE t_ns IS NOT NULL"
                 )
     if "about" not in existing:
         connection.execute("INSERT INTO about VALUES (?, ?)", [MARK, SCHEMA_VERSION])
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
-    """Return the schema version of an open file: 0 when it is empty, None when it is not one of ours."""
+    """Return the schema version of an open file: 0 if it is empty, None if it is not one of ours."""
     names = {row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     if not names:
         return 0

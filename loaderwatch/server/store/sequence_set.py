@@ -1,4 +1,4 @@
-"""A set of a stream's sequence numbers, kept as intervals, so that it is small however long the run is."""
+"""A set of a stream's sequence numbers, kept as intervals so that it stays small."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SequenceSet:
         """Add ``low`` to ``high`` inclusive (``low`` alone when ``high`` is None)."""
         high = low if high is None else high
         lows, highs = self._lows, self._highs
-        if highs and low == highs[-1] + 1:  # nearly always the numbers come in order
+        if highs and low == highs[-1] + 1:  # nearly always
             highs[-1] = high
             return
         first = bisect_right(lows, low)

@@ -1,1 +1,1 @@
-"""A run's recent past in memory: rows as they come in, sums of them, and the windows that detectors look at."""
+"""A run's recent past in memory: new rows, their sums, and the windows that detectors read."""

@@ -1,4 +1,4 @@
-"""The window builder: it keeps the recent past of a run in memory, takes envelopes in and gives immutable windows."""
+"""The window builder keeps a run's recent past in memory, takes envelopes, and returns immutable windows."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from loaderwatch.server.window.totals import RunTotals, Totals, of_training
 from loaderwatch.server.window.window_state import HeldHost, HeldRank
 
 _MANY_ROWS: Final = 1_000_000
-"""Most rows of a table over all ranks, some 150 MB."""
+"""Rows of a table over all ranks at most, about 150 MB."""
 _NO_TABLES: Final = {name: rows for name, rows in NO_ROWS.items() if name != "hosts"}
 _WHOLE_ROWS: Final = 10_000
 _KEEP_NS: Final = int((WINDOW_S + 15) * 1e9)
-"""How long rows are kept. It is longer than the window, because a host's clock may be ahead of the others'."""
+"""How long rows are kept: longer than the window, because a host's clock may be ahead of the others'."""
 _WINDOW_NS: Final = int(WINDOW_S * 1e9)
 _HOST_ROWS: Final = 2_000
 
 
 class WindowBuilder:
-    """Gathers the envelopes of one run. It is not thread-safe, but its windows may be read in any thread.
+    """Collects the envelopes of one run. It is not thread-safe, but its windows may be read in any thread.
 
-    With ``in_part`` only some hosts of a large run are looked at in detail (see ``detailed``): ``choose`` says which, ``fill`` gives
-    the past of those that are new. Else all of them are.
+    With ``in_part``, only some hosts of a large run are looked at in detail (see ``detailed_hosts``).
+    ``choose`` selects them, and ``fill`` supplies the past of new ones.
     """
 
     def __init__(self, run_id: str, *, in_part: bool = False) -> None:
@@ -52,17 +52,17 @@ class WindowBuilder:
         self._first_ns = 0
         self._lost_records = 0
         self._in_part = in_part
-        self._detailed: Detailed | None = None  # None: all are
-        self._everyone: list[SummedRank] | None = None  # of a large run, since the newest envelope
+        self._detailed: Detailed | None = None  # None: all hosts are looked at in detail
+        self._everyone: list[SummedRank] | None = None  # ranks of a large run as of the newest envelope
 
     # -- in
 
     def add(self, envelope: Envelope) -> None:
-        """Take in an envelope, in any order; one that was seen before changes nothing."""
+        """Take in an envelope, in any order. A repeated one changes nothing."""
         self.add_all((envelope,))
 
     def add_all(self, envelopes: Iterable[Envelope]) -> None:
-        """Take in envelopes, each as it is asked for: those behind one that raises an error are not asked for."""
+        """Take in envelopes one by one. After one that raises an error, no more are requested."""
         for envelope in envelopes:
             seen = self._seen.setdefault(envelope.stream, SequenceSet())
             if envelope.seq in seen:
@@ -77,17 +77,17 @@ class WindowBuilder:
         self._everyone = None
 
     def _keeps(self, envelope: Envelope) -> bool:
-        """Whether the rows of an envelope are kept; else they are summed only."""
+        """Whether the rows of an envelope are kept, not only summed."""
         if self._in_part and self._detailed is None:
-            many = len(self.facts.processes) > LARGE or any(p.world_size > LARGE for p in envelope.processes)
-            self._detailed = self._begin_parts() if many else None
+            large = len(self.facts.processes) > LARGE or any(p.world_size > LARGE for p in envelope.processes)
+            self._detailed = self._begin_parts() if large else None
         if self._detailed is None:
             return True
         self._detailed.meet(envelope.host.name, envelope.processes, late=envelope.seq > 1)
         return self._detailed.keeps(envelope)
 
     def _take_gathered(self) -> None:
-        """Take in the rows of the envelopes that came since the last time, as one block for each table."""
+        """Take in the rows gathered since the last time, as one block per table."""
         gathered, self._gathered = self._gathered, Gathered()
         for table, block, keep in gathered.blocks():
             self._add_block(table, block, gathered.since_ns, gathered.uncounted, keep=keep)
@@ -117,7 +117,7 @@ class WindowBuilder:
             self._lost_records += sum(loss.count for loss in envelope.losses)
 
     def add_rows(self, table: str, block: Block, host: str, *, count: bool = True, sums: bool = True) -> None:
-        """Take in rows of a table. With ``count`` false they are in the totals already, with ``sums`` false in all sums."""
+        """Take in rows of a table. ``count`` false: totals have them already; ``sums`` false: all sums do."""
         if table != "hosts":
             uncounted = self.facts.uncounted_loaders()
             self._add_block(table, block, self.facts.attempt_ns, uncounted, count=count, sums=sums)
@@ -146,10 +146,9 @@ class WindowBuilder:
         if not keep:
             return
         times = block[LAYOUTS[table].time]
-        back = np.flatnonzero(times[1:] < times[:-1]) + 1
-        ordered = bool(
-            np.isin(back, firsts).all()
-        )  # a rank's rows may begin before those of the one in front end
+        steps_back = np.flatnonzero(times[1:] < times[:-1]) + 1
+        # A rank's first row may be older than the previous rank's last one.
+        ordered = bool(np.isin(steps_back, firsts).all())
         begins, numbers = firsts.tolist(), block[0, firsts].tolist()
         limit = 0
         for number, first, last in zip(numbers, begins, [*begins[1:], block.shape[1]], strict=True):
@@ -168,7 +167,7 @@ class WindowBuilder:
         sequences: Mapping[str, Iterable[tuple[int, int]]],
         path: PathTotals | None = None,
     ) -> None:
-        """Begin with the facts and totals of a store; its rows are then added with ``count=False``."""
+        """Begin with a store's facts and totals. The store's rows are then added with ``count=False``."""
         self.facts = RunFacts(
             name=run.name,
             hosts={host.name: host for host in run.hosts},
@@ -193,7 +192,7 @@ class WindowBuilder:
     # -- in part
 
     def choose(self, wanted: Collection[int]) -> None:
-        """Choose anew which hosts of a large run are looked at in detail.
+        """Choose again which hosts of a large run are looked at in detail.
 
         ``wanted`` are ranks that somebody asks for or that an open finding names. See ``lacking``.
         """
@@ -201,15 +200,15 @@ class WindowBuilder:
             return
         everyone = self._everyone = self._summarized()
         now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
-        scarce = {
-            name: how for name, host in self._hosts.items() if (how := scarcity(host.buffer.rows())) >= 1.0
+        scarcities = {
+            name: part for name, host in self._hosts.items() if (part := scarcity(host.buffer.rows())) >= 1.0
         }
-        self._drop(self._detailed.choose(everyone, wanted, now_ns / 1e9, scarce))
+        self._drop(self._detailed.choose(everyone, wanted, now_ns / 1e9, scarcities))
 
     def lacking(self) -> tuple[list[int], list[str]]:
-        """Return the ranks and the hosts whose past has to be given by ``fill`` first, since they are looked at in detail.
+        """Return the ranks and hosts that are newly looked at in detail and need their past from ``fill``.
 
-        Rows of hosts are always kept, so that only a restarted server lacks them.
+        Rows of hosts are always kept, so only a restarted server lacks them.
         """
         lacking = set() if self._detailed is None else self._detailed.lacking
         hosts = sorted(name for name in lacking if not len(self._host(name).buffer))
@@ -218,9 +217,9 @@ class WindowBuilder:
     def fill(
         self, tables: Iterable[tuple[str, Block, str]], sequences: Mapping[str, Sequence[tuple[int, int]]]
     ) -> None:
-        """Give the hosts that lack it their past: rows of tables, those of ``hosts`` with the host's name.
+        """Supply the past of the hosts that lack it: rows of tables, those of ``hosts`` with the host's name.
 
-        ``sequences`` are by stream the envelopes whose rows these are. Other rows of theirs come with envelopes.
+        ``sequences`` are, by stream, the envelopes whose rows these are. Other rows come in envelopes.
         """
         if self._detailed is not None:
             self._detailed.fill({name: host.stream for name, host in self._hosts.items()}, sequences)
@@ -228,7 +227,7 @@ class WindowBuilder:
             self.add_rows(table, block, host, sums=False)
 
     def add_sums(self, table: str, block: Block) -> None:
-        """Take in rows of a large run for the sums of the last half minute alone; they are in the totals already."""
+        """Take in rows of a large run only for sums of the last half minute; the totals have them already."""
         block, firsts = by_rank(table, block, self.facts.attempt_ns)
         if self._detailed is not None and len(firsts):
             counted = of_training(table, block, self.facts.uncounted_loaders())
@@ -242,12 +241,12 @@ class WindowBuilder:
         return detailed
 
     def _drop(self, hosts: Collection[str]) -> None:
-        """Drop the rows of hosts that are not looked at in detail any more."""
+        """Drop the rows of hosts that are no longer looked at in detail."""
         for rank in by_host(self.facts.rank_hosts, hosts):
             self._rank(rank).buffers = {}
 
     def _summarized(self) -> list[SummedRank]:
-        """Return what sums tell of every rank of a large run, in order."""
+        """Return each rank of a large run with its sums, in order."""
         processes = sorted(self.facts.processes.items())
         hosts = [self.facts.rank_hosts[rank] for rank, _ in processes]
         now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
@@ -255,7 +254,7 @@ class WindowBuilder:
         if self._detailed is None:
             return []
         rates = self._detailed.recent.rates([rank for rank, _ in processes], made_ns)
-        gpus = {gpu.rank: gpu.gpu for of_host in self.facts.gpus.values() for gpu in of_host}
+        gpus = {gpu.rank: gpu.gpu for host_gpus in self.facts.gpus.values() for gpu in host_gpus}
         return [
             SummedRank(rank, host, made, process, self._rank(rank).span, gpus.get(rank), *measured)
             for (rank, process), host, made, measured in zip(
@@ -268,31 +267,31 @@ class WindowBuilder:
         ]
 
     def _begin_again(self) -> None:
-        """Begin a new attempt: rows, spans and totals of the attempt before are dropped."""
+        """Begin a new attempt: drop rows, spans and totals of the previous one."""
         self._detailed = self._everyone = None
         began_ns = self._first_ns = self.facts.attempt_ns
-        earlier, self._ranks, self._courses = self._ranks, {}, Courses()
+        previous_ranks, self._ranks, self._courses = self._ranks, {}, Courses()
         self._totals = Totals()
         self._lost_records = 0
         for host in self._hosts.values():
             host.ranks = set()
-        for rank in earlier.values():
+        for rank in previous_ranks.values():
             for table, buffer in rank.buffers.items():
                 rows = buffer.rows(began_ns)
-                if len(rows[TIME_COLUMN[table]]):  # these rows came before their process was described
+                if len(rows[TIME_COLUMN[table]]):  # these rows arrived before their process was described
                     self.add_rows(table, block_of_arrays(table, rows), "")
 
     def _rank(self, rank: int) -> HeldRank:
-        found = self._ranks.get(rank)
-        if found is None:
-            found = self._ranks[rank] = HeldRank()
-        return found
+        held = self._ranks.get(rank)
+        if held is None:
+            held = self._ranks[rank] = HeldRank()
+        return held
 
     def _host(self, name: str) -> HeldHost:
-        found = self._hosts.get(name)
-        if found is None:
-            found = self._hosts[name] = HeldHost(RowBuffer("hosts", _HOST_ROWS))
-        return found
+        held = self._hosts.get(name)
+        if held is None:
+            held = self._hosts[name] = HeldHost(RowBuffer("hosts", _HOST_ROWS))
+        return held
 
     def _limit(self, table: str) -> int:
         if table in WHOLE_TABLES:
@@ -316,7 +315,7 @@ class WindowBuilder:
             rank.last_workers = rank.workers or rank.last_workers
 
     def totals(self) -> RunTotals:
-        """Return sums since the run began, as far as this builder has seen it or ``seed`` gave them."""
+        """Return sums since the run began, from what this builder has seen and what ``seed`` supplied."""
         return self._totals.so_far(self._ranks, self._lost_records)
 
     # -- out
@@ -328,19 +327,19 @@ class WindowBuilder:
         return hosts + ranks + sum(rank.stacks.held_bytes for rank in self._ranks.values())
 
     def window(self, now_ns: int | None = None) -> RunWindow:
-        """Return the last ``WINDOW_S`` seconds; ``now_ns`` (UTC) defaults to the newest envelope's ``made_ns``."""
+        """Return the last ``WINDOW_S`` seconds before ``now_ns`` (UTC; None: the newest ``made_ns``)."""
         if now_ns is None:
             now_ns = max((host.made_ns for host in self._hosts.values()), default=0)
         began_ns = self.facts.attempt_ns
         after_ns = max(now_ns - _WINDOW_NS, began_ns)
         ranks: dict[int, RankWindow] = {}
         reach_ns = self._first_ns
-        everyone = self._everyone or self._summarized()
-        known = set() if self._detailed is None else self._detailed.hosts
-        # Rows that came before their process was described wait for that.
+        all_ranks = self._everyone or self._summarized()
+        detailed = set() if self._detailed is None else self._detailed.hosts
+        # Rows that arrived before their process was described wait for the description.
         for number, process in sorted(self.facts.processes.items()):
             host = self.facts.rank_hosts[number]
-            if self._detailed is not None and host not in known:
+            if self._detailed is not None and host not in detailed:
                 continue
             rank = self._rank(number)
             tables = dict(_NO_TABLES)
@@ -388,5 +387,5 @@ class WindowBuilder:
             hosts=hosts,
             attempt=self.facts.attempt,
             attempt_ns=began_ns,
-            summed={one.rank: one for one in everyone if one.host not in known},
+            summed={sums.rank: sums for sums in all_ranks if sums.host not in detailed},
         )

@@ -1,4 +1,4 @@
-"""The rows of envelopes that arrived together, joined into one block for each table."""
+"""The rows of envelopes that arrived together, joined into one block per table."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from loaderwatch.server.window import recent_sums, totals
 from loaderwatch.server.window.row_buffer import LAYOUTS, Block, block_of
 
 SUMMED: Final = frozenset({*recent_sums.TABLES, *totals.TABLES})
-"""The tables of which sums are kept of all ranks."""
+"""The tables that are summed for all ranks."""
 
 
 class Gathered:
-    """The rows of one envelope of each of several hosts, all of one attempt and with the same loaders uncounted."""
+    """The rows of at most one envelope per host, all of one attempt and with the same uncounted loaders."""
 
     def __init__(self) -> None:
         self.hosts: set[str] = set()
         self.since_ns = 0
         self.uncounted: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self.said: list[SpanInfo] = []  # with the number of steps that the process counts itself
+        self.said: list[SpanInfo] = []  # spans with the processes' own step counts
         self.of_hosts: list[tuple[str, Block]] = []
         self._tables: dict[tuple[str, bool], list[Mapping[str, bytes]]] = {}
 
     def fits(self, facts: RunFacts) -> bool:
-        """Whether what was gathered counts in the same way by these facts."""
+        """Whether the gathered rows count in the same way under these facts."""
         return not self.hosts or (
             self.since_ns == facts.attempt_ns
             and (
@@ -41,9 +41,9 @@ class Gathered:
         )
 
     def take(self, envelope: Envelope, facts: RunFacts, *, keep: bool, count_as_said: bool) -> None:
-        """Gather the rows of an envelope that these facts have taken, those to ``keep`` and those to sum only; of hosts all are kept.
+        """Gather an envelope's rows after ``facts`` took it. Without ``keep``: only hosts and summed rows.
 
-        ``count_as_said`` where it is its host's newest.
+        ``count_as_said`` is true for its host's newest envelope.
         """
         self.hosts.add(envelope.host.name)
         self.since_ns, self.uncounted = facts.attempt_ns, facts.uncounted_loaders()
@@ -56,7 +56,7 @@ class Gathered:
             self.said += [span for span in envelope.spans if span.worker < 0 and span.steps]
 
     def blocks(self) -> Iterator[tuple[str, Block, bool]]:
-        """Yield each table with all of its rows, those of lower ranks first as far as hosts hold neighbours, and whether to keep them."""
+        """Yield each table with all its rows and whether to keep them. Parts are in order of first ranks."""
         for (table, keep), parts in self._tables.items():
             yield table, block_of(table, *sorted(parts, key=_first_rank)), keep
 
@@ -66,7 +66,7 @@ def _first_rank(columns: Mapping[str, bytes]) -> int:
 
 
 def by_rank(table: str, block: Block, since_ns: int) -> tuple[Block, NDArray[np.int64]]:
-    """Return the rows of a block at or after a time (ns UTC), grouped by rank, and the rows with which another rank begins."""
+    """Return a block's rows at or after a time (ns UTC), grouped by rank, and each group's first row."""
     times = block[LAYOUTS[table].time]
     if len(times) and times.min() < since_ns:  # older rows are an earlier attempt's
         block = block[:, times >= since_ns]
@@ -74,7 +74,7 @@ def by_rank(table: str, block: Block, since_ns: int) -> tuple[Block, NDArray[np.
     if not bool((ranks[1:] >= ranks[:-1]).all()):
         block = block[:, np.argsort(ranks, kind="stable")]
         ranks = block[0]
-    if len(ranks) and ranks[0] < 0:  # a GPU that nobody here uses has no rank
+    if len(ranks) and ranks[0] < 0:  # a GPU that this run does not use has no rank
         block = block[:, first_at(ranks, 0) :]
         ranks = block[0]
     firsts = np.flatnonzero(ranks[1:] != ranks[:-1]) + 1

@@ -1,4 +1,4 @@
-"""The stacks that are kept of a rank: the newest of each process, and those that were taken of what is soon over."""
+"""The stacks that are kept per rank: each process's newest, and the newest of short events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from loaderwatch.core.facts import (
 
 MOST_PROCESSES = 128
 MOST_PASSING = 6
-"""Of each reason in ``PASSING``. They are few, and no other kind replaces them."""
+"""Stacks per reason in ``PASSING``. They are rare, and stacks of other kinds do not replace them."""
 PASSING: Final = (
     GPU_IDLE,
     LOCK_WAIT,
@@ -29,14 +29,14 @@ PASSING: Final = (
     LONGER_STEP,
     INTERPRETER_HELD,
 )
-"""Why stacks are taken of what is over in a moment and comes again."""
+"""Reasons for stacks of events that are over in a moment and come again."""
 
 
 class KeptStacks:
     """Takes the stacks of one rank in any order."""
 
     def __init__(self) -> None:
-        self._newest: dict[int, StackDump] = {}  # by pid, the one that came last at the end
+        self._newest: dict[int, StackDump] = {}  # by pid; the last to arrive is last
         self._passing: dict[str, list[StackDump]] = {why: [] for why in PASSING}  # oldest first
 
     @property
@@ -47,24 +47,24 @@ class KeptStacks:
     @property
     def passing(self) -> dict[str, list[StackDump]]:
         """Return the newest stacks of each reason in ``PASSING``, oldest first."""
-        return {why: list(kept) for why, kept in self._passing.items()}
+        return {why: list(stacks) for why, stacks in self._passing.items()}
 
     @property
     def held_bytes(self) -> int:
-        """Return the memory that they take."""
+        """Return the memory of the stacks."""
         return sum(
-            len(stack.text) for kept in (self._newest.values(), *self._passing.values()) for stack in kept
+            len(stack.text) for stacks in (self._newest.values(), *self._passing.values()) for stack in stacks
         )
 
     def take(self, stack: StackDump) -> None:
-        """Keep a stack in place of older ones."""
+        """Keep a stack instead of older ones."""
         kept = self._passing.get(stack.why)
         if kept is not None and stack.text:
             kept.append(stack)
             kept.sort(key=lambda each: each.taken_ns)
             del kept[:-MOST_PASSING]
-        known = self._newest.get(stack.pid)
-        if known is not None and known.taken_ns > stack.taken_ns:
+        newest = self._newest.get(stack.pid)
+        if newest is not None and newest.taken_ns > stack.taken_ns:
             return
         self._newest.pop(stack.pid, None)
         self._newest[stack.pid] = stack

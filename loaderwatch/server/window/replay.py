@@ -1,4 +1,4 @@
-"""Replay of a stored run as windows: all in order of time for ``loaderwatch analyze``, or the newest for a restarted server."""
+"""Replays a stored run: all windows in order for ``loaderwatch analyze``, or the newest after a restart."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from loaderwatch.server.window.row_buffer import Block, block_of_arrays
 
 CHUNK_NS: Final = 20 * 10**9
 REACH_NS: Final = int((WINDOW_S + 10) * 1e9)
-"""How much of a run's past a window needs, and some more."""
+"""How much of a run's past a window needs, with a margin."""
 SUMMED_AT_ONCE_NS: Final = 4 * 10**9
-"""Of how many ns rows of all ranks are in memory at once."""
+"""Rows of all ranks are in memory for this many ns at once."""
 LONGEST_ROW_NS: Final = 24 * 3600 * 10**9
 
 ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
@@ -36,7 +36,7 @@ ENDS_AFTER: Final[dict[str, tuple[str, ...]]] = {
     "collections": ("duration_ns",),
     "sample_timeouts": ("duration_ns",),
 }
-"""The columns that add up to the time from a row's time stamp until it was recorded; only then the live server knew it."""
+"""Columns whose sum is the time from a row's stamp to its recording. The live server had no row before."""
 
 _Arrays = dict[str, NDArray[Any]]
 
@@ -44,9 +44,9 @@ _Arrays = dict[str, NDArray[Any]]
 def windows(
     store: Store, run_id: str, every_s: float = 1.0, attempt: int | None = None
 ) -> Iterator[RunWindow]:
-    """Yield windows of an attempt (None: the newest) as the live server would have seen them, every ``every_s`` of the run.
+    """Yield windows of an attempt (None: the newest), every ``every_s``, as the live server saw them.
 
-    A row appears when the thing that it records has ended; open spans are those of the newest kept envelope, one a second.
+    A row appears at the end of what it records. Open spans are from the newest kept envelope, one a second.
 
     Raises:
         UnknownRun, StoreError, UnknownAttempt: see ``Store``.
@@ -74,9 +74,9 @@ def windows(
 
 
 def _introduce(builder: WindowBuilder, store: Store, run: StoredRun, span: tuple[int, int]) -> None:
-    """Give the builder each process as it was first described.
+    """Give the builder the first description of each process.
 
-    Facts are stored with the envelope that brought them, and an outbox may have brought older rows later.
+    Facts are stored with their envelope, but an outbox may have delivered older rows later.
     """
     wanted = {process.rank for process in run.processes}
     hosts = set(run.gpus)
@@ -100,10 +100,10 @@ def _introduce(builder: WindowBuilder, store: Store, run: StoredRun, span: tuple
 
 
 def rebuild(store: Store, run_id: str, attempt: int | None = None) -> WindowBuilder:
-    """Return a builder with the run's last minutes and its totals, so that a restarted server continues where the last stopped.
+    """Return a builder with the run's last minutes and totals, so that a restarted server continues.
 
-    Envelopes that are in the store may be added to it again, since it knows them. ``attempt`` selects an earlier attempt.
-    A large run is looked at in part.
+    The builder knows the stored envelopes, so they may be added again. ``attempt`` selects an earlier
+    attempt. A large run's newest attempt is looked at in part.
 
     Raises:
         UnknownRun, StoreError, UnknownAttempt
@@ -122,7 +122,7 @@ def rebuild(store: Store, run_id: str, attempt: int | None = None) -> WindowBuil
 
 
 def _sum_up(builder: WindowBuilder, store: Store, until_ns: int) -> None:
-    """Give a builder of a large run the sums of its last half minute, which all ranks are known by, some seconds at a time."""
+    """Give a large run's builder the last half minute's sums of all ranks, a few seconds at a time."""
     for first_ns in range(until_ns - (SECONDS + 1) * 10**9, until_ns, SUMMED_AT_ONCE_NS):
         for table in SUMMED_TABLES:
             columns = store.scan(
@@ -133,7 +133,7 @@ def _sum_up(builder: WindowBuilder, store: Store, until_ns: int) -> None:
 
 
 def complete(builder: WindowBuilder, store: Store) -> None:
-    """Give a builder the past of the hosts that it has begun to look at in detail.
+    """Give a builder the past of the hosts that it now looks at in detail.
 
     Raises:
         UnknownRun, StoreError
@@ -156,7 +156,7 @@ def _feed(builder: WindowBuilder, table: str, columns: Columns, *, count: bool) 
 
 
 def _blocks(table: str, columns: Columns) -> Iterator[tuple[str, Block, str]]:
-    """Yield a table's rows as a builder takes them, those of ``hosts`` by host."""
+    """Yield a table's rows in the builder's form, those of ``hosts`` by host."""
     if not len(columns[TIME_COLUMN[table]]):
         return
     if table != "hosts":
@@ -164,25 +164,25 @@ def _blocks(table: str, columns: Columns) -> Iterator[tuple[str, Block, str]]:
         return
     names = columns["host"]
     for name in dict.fromkeys(names.tolist()):
-        mine = {column.name: columns[column.name][names == name] for column in TABLES[table]}
-        yield table, block_of_arrays(table, mine), name
+        host_columns = {column.name: columns[column.name][names == name] for column in TABLES[table]}
+        yield table, block_of_arrays(table, host_columns), name
 
 
 class _Arrivals:
-    """Rows in the order in which they were recorded, read from the store a stretch at a time."""
+    """Rows in the order of their recording, read from the store in stretches."""
 
     def __init__(self, store: Store, run_id: str, first_ns: int, last_ns: int) -> None:
         self._store = store
         self._run_id = run_id
         self._read_until = first_ns
         self._last_ns = last_ns
-        # Rows from before the first envelope, an hour back at most, because processes started before the streamer.
+        # Processes started before the streamer, so there are rows before the first envelope: an hour is read.
         self._waiting: dict[str, _Arrays] = {
             table: dict(store.scan(run_id, table, first_ns - 3600 * 10**9, first_ns)) for table in TABLES
         }
 
     def until(self, now_ns: int) -> Iterator[tuple[str, _Arrays]]:
-        """Yield rows that were recorded by ``now_ns`` and not yielded yet."""
+        """Yield rows that were recorded by ``now_ns`` and are new."""
         while self._read_until <= now_ns:
             end = min(self._read_until + CHUNK_NS, self._last_ns + 1)
             if end <= self._read_until:
@@ -195,10 +195,10 @@ class _Arrivals:
                 }
             self._read_until = end
         for table, waiting in self._waiting.items():
-            there = ended_ns(table, waiting) <= now_ns
-            if there.any():
-                yield table, {name: column[there] for name, column in waiting.items()}
-                self._waiting[table] = {name: column[~there] for name, column in waiting.items()}
+            is_recorded = ended_ns(table, waiting) <= now_ns
+            if is_recorded.any():
+                yield table, {name: column[is_recorded] for name, column in waiting.items()}
+                self._waiting[table] = {name: column[~is_recorded] for name, column in waiting.items()}
 
 
 def ended_ns(table: str, columns: Columns) -> NDArray[np.int64]:

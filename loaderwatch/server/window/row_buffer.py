@@ -1,4 +1,4 @@
-"""A buffer of one table's newest rows, which are appended in place and read as immutable slices."""
+"""A buffer of one table's newest rows, appended in place and read as immutable slices."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from loaderwatch.core.records import TABLES, TIME_COLUMN
 from loaderwatch.detect.window import first_at
 
 Block = NDArray[np.int64]
-"""Rows as an int64 array of shape (columns, rows); float64 columns are stored in it bit by bit."""
+"""Rows as an int64 array of shape (columns, rows). Columns of float64 are stored bit by bit."""
 
 _FIRST_CAPACITY: Final = 64
 _SLACKS: Final = itertools.cycle([1.2 + 0.3 * (number * 0.618 % 1) for number in range(64)])
-"""The ratio of capacity to limit, a different one for each buffer. A full buffer moves its newest ``limit`` rows to a new array.
-
-Ranks begin together and fill their buffers alike. With one ratio for all, the four thousand buffers of 1,024 ranks would move
-within one look, which would then take half a second."""
+"""Ratios of capacity to limit, a different one per buffer. A full buffer moves its newest ``limit`` rows to a
+new array. Ranks begin together and fill their buffers alike. With one ratio, the four thousand buffers of
+1,024 ranks would move in the same look, which would take half a second."""
 
 
 class _Layout:
@@ -34,18 +33,18 @@ class _Layout:
         self._places: dict[tuple[str, ...], list[int]] = {}
 
     def places(self, names: tuple[str, ...]) -> list[int]:
-        """Return where some columns lie in a block."""
-        found = self._places.get(names)
-        if found is None:
-            found = self._places[names] = [self.index[name] for name in names]
-        return found
+        """Return the places of columns in a block."""
+        places = self._places.get(names)
+        if places is None:
+            places = self._places[names] = [self.index[name] for name in names]
+        return places
 
 
 LAYOUTS: Final = {table: _Layout(table) for table in TABLES}
 
 
 def block_of(table: str, *parts: Mapping[str, bytes]) -> Block:
-    """Turn checked tables of the wire into one block, the rows of the first in front."""
+    """Turn checked wire tables into one block, with the first table's rows first."""
     joined = b"".join([columns[name] for name in LAYOUTS[table].index for columns in parts])
     block: Block = np.frombuffer(joined, dtype="<i8").reshape(LAYOUTS[table].count, -1)
     return block
@@ -56,13 +55,13 @@ def block_of_arrays(table: str, columns: Mapping[str, NDArray[Any]]) -> Block:
     layout = LAYOUTS[table]
     rows = len(columns[next(iter(layout.index))])
     block: Block = np.empty((layout.count, rows), dtype=np.int64)
-    for name, at in layout.index.items():
-        block[at] = columns[name].view(np.int64)
+    for name, place in layout.index.items():
+        block[place] = columns[name].view(np.int64)
     return block
 
 
 class Rows(Mapping[str, NDArray[Any]]):
-    """Columns of some rows, ordered by time. A column is made when it is asked for, since most readers want only a few."""
+    """Columns of rows, ordered by time. A column is created on access: most readers want only a few."""
 
     __slots__ = ("_after_ns", "_block", "_chosen", "_layout", "_ordered")
 
@@ -74,7 +73,7 @@ class Rows(Mapping[str, NDArray[Any]]):
         self._chosen: slice | NDArray[np.intp] | None = None
 
     def _choose(self) -> slice | NDArray[np.intp]:
-        """Choose the rows within the time asked for, in order: a row that arrived late may lie behind younger ones."""
+        """Choose the rows in the requested time, in order. A late row may lie behind newer ones."""
         times = self._block[self._layout.time]
         if self._ordered:
             return slice(0 if self._after_ns is None else first_at(times, self._after_ns), None)
@@ -84,20 +83,20 @@ class Rows(Mapping[str, NDArray[Any]]):
     def __getitem__(self, name: str) -> NDArray[Any]:
         if self._chosen is None:
             self._chosen = self._choose()  # two threads may both do this, with the same result
-        # Column by column, because ordering whole tables takes megabytes of fresh memory in each look at many ranks.
+        # Column by column: ordering whole tables would take megabytes of new memory per look at many ranks.
         column: NDArray[Any] = self._block[self._layout.index[name]][self._chosen]
         return column.view(np.float64) if self._layout.is_float[name] else column
 
     def columns_from(self, names: tuple[str, ...], first: int) -> list[NDArray[np.int64]]:
-        """Return columns of integers from a row on, each of shape (rows,)."""
+        """Return integer columns from a row on, each of shape (rows,)."""
         if self._chosen is None:
             self._chosen = self._choose()
-        at = self._layout.places(names)
+        places = self._layout.places(names)
         if isinstance(self._chosen, slice):
             rows = self._block[:, self._chosen.start + first :]
-            return [rows[place] for place in at]
-        chosen = self._chosen[first:]
-        return [self._block[place][chosen] for place in at]
+            return [rows[place] for place in places]
+        chosen_rows = self._chosen[first:]
+        return [self._block[place][chosen_rows] for place in places]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._layout.index)
@@ -110,11 +109,11 @@ NO_ROWS: Final = {
     table: Rows(layout, np.empty((layout.count, 0), dtype=np.int64), True, None)
     for table, layout in LAYOUTS.items()
 }
-"""For each table an object without rows, which all share."""
+"""For each table, a shared object without rows."""
 
 
 class RowBuffer:
-    """The newest ``limit`` rows of one table (of one rank); within that limit, at least those of the last ``keep_ns``."""
+    """The newest rows of one table (of one rank): ``limit`` at most, and up to that all of ``keep_ns``."""
 
     __slots__ = (
         "_block",
@@ -136,14 +135,14 @@ class RowBuffer:
         self._block: Block = np.empty((self._layout.count, 0), dtype=np.int64)
         self._used = 0
         self._newest_ns = 0
-        self._disorder = -1  # index of the last row that is older than one before it
+        self._disorder = -1  # index of the last row that is older than an earlier one
         self.dropped = False
 
     def __len__(self) -> int:
         return self._used
 
     def extend(self, block: Block, *, ordered: bool = False) -> None:
-        """Append rows; ``ordered`` says that they are known to be in order. Rows that were returned before do not change."""
+        """Append rows; ``ordered``: they are known to be in order. Rows returned before do not change."""
         count = block.shape[1]
         if count > self._limit:
             block, count = block[:, count - self._limit :], self._limit
@@ -166,19 +165,19 @@ class RowBuffer:
             self._newest_ns = max(self._newest_ns, int(times.max()))
 
     def _make_room(self, count: int) -> None:
-        """Move to a new array: a larger one while below the limit, else one with the newest rows only."""
+        """Move to a new array: a larger one below the limit, else one with only the newest rows."""
         keep = self._used
         rows = self._block[:, :keep]
-        # several workers may write out of order, and old rows must leave all the same
+        # Several workers may write out of order. Old rows must be dropped all the same.
         if self._disorder >= 0:
             rows = rows[:, np.argsort(rows[self._layout.time], kind="stable")]
             self._disorder = -1
         if self._keep_ns is not None and keep:
             keep -= first_at(rows[self._layout.time], self._newest_ns - self._keep_ns)
         capacity = max(_FIRST_CAPACITY, int(self._slack * (keep + count)))
-        most = int(self._limit * self._slack) + count
-        if capacity > most:
-            capacity = most
+        max_capacity = int(self._limit * self._slack) + count
+        if capacity > max_capacity:
+            capacity = max_capacity
             keep = min(keep, max(0, self._limit - count))
             self.dropped = True
         block = np.empty((self._layout.count, capacity), dtype=np.int64)
@@ -186,18 +185,18 @@ class RowBuffer:
         self._block, self._used = block, keep
 
     def rows(self, after_ns: int | None = None) -> Rows:
-        """Return the rows, or those at or after a time (UTC)."""
+        """Return all rows, or those at or after a time (ns UTC)."""
         first = max(0, self._used - self._limit)
         return Rows(self._layout, self._block[:, first : self._used], self._disorder < first, after_ns)
 
     @property
     def newest_ns(self) -> int:
-        """The time of the newest row, ns UTC; 0 without one."""
+        """The time of the newest row, ns UTC; 0 if there is none."""
         return self._newest_ns
 
     @property
     def held_bytes(self) -> int:
-        """The memory that the buffer takes."""
+        """The buffer's memory in bytes."""
         return self._block.nbytes
 
     def oldest_ns(self) -> int | None:

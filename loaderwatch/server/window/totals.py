@@ -1,4 +1,4 @@
-"""Sums over a run, kept current as rows come in: by rank, and along the critical path of ranks that share their iterations."""
+"""Running sums over a run: by rank, and along the critical path of ranks that share their iterations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from loaderwatch.server.store.protocol import PathTotals, RankTotals
 from loaderwatch.server.window.row_buffer import LAYOUTS, Block
 
 MOST_ITERATIONS: Final = 16_384
-"""Iterations, and as many epochs, for which late ranks are compared with the others: half an hour at ten a second."""
+"""Iterations (and epochs) in which late ranks are compared with the others: half an hour at ten a second."""
 _DURATIONS: Final = {
     "steps": "wait_ns",
     "gpu_waits": "starved_ns",
     "epoch_begins": "iter_ns",
     "epoch_ends": "teardown_ns",
 }
-"""What a row of a table has all ranks wait, if no other rank takes longer."""
+"""Per table, the duration for which a row's rank makes all others wait, unless another takes longer."""
 TABLES: Final = tuple(_DURATIONS)
 """The tables whose rows are summed."""
 
@@ -34,10 +34,10 @@ TABLES: Final = tuple(_DURATIONS)
 class RunTotals:
     """Sums over the run, by rank.
 
-    ``steps`` are training steps, ``eval_batches`` what loops took from evaluation loaders; neither is part of the other.
-    ``wait_s`` is by the device's clock where that tells of most batches, and ``step_s`` has the rest of the time.
-    ``boundary_s`` is time in iter(loader) and teardown; first waits are in ``wait_s``. ``path`` is None where ranks differ
-    in clock, and for a single rank.
+    ``steps`` are training steps; ``eval_batches`` are batches of evaluation loaders; neither includes the
+    other. The clock of ``wait_s`` is the device's if most batches have a CUDA event. The rest of the time is
+    ``step_s``. Time in iter(loader) and teardown is ``boundary_s``; first waits are in ``wait_s``. For a
+    single rank, and if ranks differ in clock, ``path`` is None.
     """
 
     steps: dict[int, int]
@@ -48,7 +48,7 @@ class RunTotals:
     boundary_s: dict[int, float]
     lost_records: int
     batches: dict[int, int] = field(default_factory=dict)  # of training loaders
-    by_device: frozenset[int] = frozenset()  # the ranks whose waits are by the device's clock
+    by_device: frozenset[int] = frozenset()  # ranks whose waits are by the device's clock
     path: PathSums | None = None
 
     @property
@@ -73,12 +73,12 @@ class _Sums:
 
     @property
     def by_device(self) -> bool:
-        """Whether the device's clock tells of most batches."""
+        """Whether most batches have a CUDA event."""
         return self.device_batches > 0 and self.device_batches >= KNOWN_RATIO * self.batches
 
     @property
     def hidden_ns(self) -> float:
-        """Part of the waits in which the device still had work, as far as its clock tells of most batches."""
+        """The part of the waits in which the device still had work; 0 unless ``by_device``."""
         if not self.by_device:
             return 0.0
         starved_ns = self.starved_ns * max(1.0, self.batches / self.device_batches)
@@ -101,9 +101,9 @@ class Totals:
         *,
         count: bool = True,
     ) -> None:
-        """Take in rows of a table, grouped by rank: ``firsts`` are the rows with which another rank begins.
+        """Take in rows of a table, grouped by rank. ``firsts`` is where each rank's rows begin.
 
-        ``counted`` are the rows of training loaders (``of_training``). With ``count`` false they are in the sums already.
+        ``counted`` marks rows of training loaders (``of_training``). ``count`` false: the sums have them.
         """
         if table not in _DURATIONS:
             return
@@ -118,7 +118,7 @@ class Totals:
             self._add(table, block, counted, firsts)
 
     def seed(self, ranks: Mapping[int, RankTotals], path: PathTotals | None) -> None:
-        """Begin with the sums of a store. The newest rows that are in them follow with ``count=False``."""
+        """Begin with a store's sums. The newest rows in them follow with ``count=False``."""
         for rank, total in ranks.items():
             self._ranks[rank] = _Sums(
                 steps=total.steps,
@@ -135,12 +135,12 @@ class Totals:
             self._longest[table].total_ns, self._longest[table].number = longest_s * 1e9, number
 
     def count_as_said(self, rank: int, steps: int) -> None:
-        """Lower the count of steps to the process's own if that is less: batches before its optimizer was found were no steps."""
+        """Lower the step count to the process's own: batches before its optimizer was found were no steps."""
         sums = self._of(rank)
         sums.steps = min(sums.steps, steps)
 
     def so_far(self, ranks: Iterable[int], lost_records: int) -> RunTotals:
-        """Return the sums, also of ranks without rows."""
+        """Return the sums, including ranks without rows."""
         sums = {rank: self._ranks.get(rank, _Sums()) for rank in sorted({*ranks, *self._ranks})}
         return RunTotals(
             steps={rank: s.steps for rank, s in sums.items()},
@@ -161,8 +161,8 @@ class Totals:
             return None
         wait_ns = self._longest["steps"].total_ns
         if by_device == {True}:
-            told = sum(s.batches for s in sums) / sum(s.device_batches for s in sums)
-            wait_ns = min(wait_ns, self._longest["gpu_waits"].total_ns * max(1.0, told))
+            scale = sum(s.batches for s in sums) / sum(s.device_batches for s in sums)
+            wait_ns = min(wait_ns, self._longest["gpu_waits"].total_ns * max(1.0, scale))
         boundary_ns = self._longest["epoch_begins"].total_ns + self._longest["epoch_ends"].total_ns
         return PathSums(
             iterations=self._longest["steps"].number, wait_s=wait_ns / 1e9, boundary_s=boundary_ns / 1e9
@@ -180,43 +180,43 @@ class Totals:
             self._of(int(ranks[first])).eval_batches += batches
 
     def _add(self, table: str, block: Block, counted: NDArray[np.bool_], firsts: NDArray[np.int64]) -> None:
-        at = LAYOUTS[table].index
+        index = LAYOUTS[table].index
         ones = np.ones(block.shape[1], dtype=np.int64)
-        duration = block[at[_DURATIONS[table]]]
-        of = [duration, ones]
+        duration = block[index[_DURATIONS[table]]]
+        values = [duration, ones]
         if table == "steps":
-            made = block[at["optimizer_steps"]]
-            of += [np.where(made >= 0, made, 1), block[at["step_ns"]]]
+            optimizer_steps = block[index["optimizer_steps"]]
+            values += [np.where(optimizer_steps >= 0, optimizer_steps, 1), block[index["step_ns"]]]
         elif table == "gpu_waits":
-            of[1] = (duration != UNKNOWN).astype(np.int64)
-        for first, found in zip(firsts.tolist(), _sums(of, counted, firsts).T.tolist(), strict=True):
+            values[1] = (duration != UNKNOWN).astype(np.int64)
+        for first, group_sums in zip(firsts.tolist(), _sums(values, counted, firsts).T.tolist(), strict=True):
             sums = self._of(int(block[0, first]))
             if table == "steps":
-                sums.wait_ns += found[0]
-                sums.batches += int(found[1])
-                sums.steps += int(found[2])
-                sums.step_ns += found[3]
+                sums.wait_ns += group_sums[0]
+                sums.batches += int(group_sums[1])
+                sums.steps += int(group_sums[2])
+                sums.step_ns += group_sums[3]
             elif table == "gpu_waits":
-                sums.starved_ns += found[0]
-                sums.device_batches += int(found[1])
+                sums.starved_ns += group_sums[0]
+                sums.device_batches += int(group_sums[1])
             else:
-                sums.boundary_ns += found[0]
-                sums.epochs += int(found[1]) if table == "epoch_begins" else 0
+                sums.boundary_ns += group_sums[0]
+                sums.epochs += int(group_sums[1]) if table == "epoch_begins" else 0
 
     def _follow(self, table: str, block: Block, count: bool) -> None:
-        at = LAYOUTS[table].index
-        loader, epoch = block[at["loader"]], block[at["epoch"]]
-        batch = block[at["batch"]] if "batch" in at else np.zeros_like(epoch)
-        told = (loader >= 0) & (epoch >= 0) & (batch >= 0)
+        index = LAYOUTS[table].index
+        loader, epoch = block[index["loader"]], block[index["epoch"]]
+        batch = block[index["batch"]] if "batch" in index else np.zeros_like(epoch)
+        keyed = (loader >= 0) & (epoch >= 0) & (batch >= 0)
         keys = (loader << 56) | (epoch << 36) | batch
-        durations = np.maximum(0, block[at[_DURATIONS[table]]])  # UNKNOWN is negative
-        self._longest[table].take(keys[told], durations[told], block[LAYOUTS[table].time][told], count)
+        durations = np.maximum(0, block[index[_DURATIONS[table]]])  # UNKNOWN is negative
+        self._longest[table].take(keys[keyed], durations[keyed], block[LAYOUTS[table].time][keyed], count)
 
 
 def of_training(table: str, block: Block, uncounted: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which rows are of loaders that train, shape (rows,); all of a table that names no loader.
+    """Return which rows belong to training loaders, shape (rows,). It is all rows of a table without loaders.
 
-    ``uncounted`` are the loaders that do not, as numbers rank * LOADER_BASE + loader.
+    ``uncounted`` are other loaders, as numbers rank * LOADER_BASE + loader.
     """
     at = LAYOUTS[table].index
     if not len(uncounted) or "loader" not in at:
@@ -225,12 +225,12 @@ def of_training(table: str, block: Block, uncounted: NDArray[np.int64]) -> NDArr
 
 
 class Longest:
-    """The sum over keys of the longest duration that any rank had, the same in whatever order they come."""
+    """The sum over keys of each key's longest duration in any rank, whatever their order of arrival."""
 
     def __init__(self) -> None:
         self.total_ns = 0.0
         self.number = 0  # of different keys
-        self._forgotten_ns = -1  # rows of an unknown key that are as old may have been compared and forgotten
+        self._forgotten_ns = -1  # rows this old with an unknown key may have been compared before
         self._keys = self._longest = self._times = np.zeros(0, dtype=np.int64)
 
     def take(
@@ -240,31 +240,31 @@ class Longest:
         times: NDArray[np.int64],
         count: bool = True,
     ) -> None:
-        """Take in durations of some keys, in ns, with their times in ns UTC. With ``count`` false they are in the sum already."""
+        """Take in durations (ns) of keys, with times (ns UTC). ``count`` false: the sum has them already."""
         if not keys.size:
             return
         order = np.argsort(keys, kind="stable")
         keys, durations, times = keys[order], durations[order], times[order]
         firsts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
         keys, times, longest = keys[firsts], times[firsts], np.maximum.reduceat(durations, firsts)
-        at = np.searchsorted(self._keys, keys)
-        known = np.zeros(keys.size, dtype=bool)
+        places = np.searchsorted(self._keys, keys)
+        is_known = np.zeros(keys.size, dtype=bool)
         if self._keys.size:
-            known = self._keys[np.minimum(at, self._keys.size - 1)] == keys
-        more = np.maximum(0, longest[known] - self._longest[at[known]])
-        self._longest[at[known]] += more
-        fresh = ~known & (times > self._forgotten_ns)
+            is_known = self._keys[np.minimum(places, self._keys.size - 1)] == keys
+        added = np.maximum(0, longest[is_known] - self._longest[places[is_known]])
+        self._longest[places[is_known]] += added
+        is_new = ~is_known & (times > self._forgotten_ns)
         if count:
-            self.total_ns += float(more.sum()) + float(longest[fresh].sum())
-            self.number += int(fresh.sum())
-        if fresh.any():
-            self._keys = np.insert(self._keys, at[fresh], keys[fresh])
-            self._longest = np.insert(self._longest, at[fresh], longest[fresh])
-            self._times = np.insert(self._times, at[fresh], times[fresh])
+            self.total_ns += float(added.sum()) + float(longest[is_new].sum())
+            self.number += int(is_new.sum())
+        if is_new.any():
+            self._keys = np.insert(self._keys, places[is_new], keys[is_new])
+            self._longest = np.insert(self._longest, places[is_new], longest[is_new])
+            self._times = np.insert(self._times, places[is_new], times[is_new])
             self._forget()
 
     def _forget(self) -> None:
-        """Drop the older half of too many keys."""
+        """Drop the older half of the keys if there are too many."""
         if self._keys.size <= MOST_ITERATIONS:
             return
         self._forgotten_ns = max(self._forgotten_ns, int(np.median(self._times)))
@@ -275,7 +275,7 @@ class Longest:
 def _sums(
     values: Sequence[NDArray[np.int64]], counted: NDArray[np.bool_], firsts: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Sum values within groups of counted rows; return an array of shape (values, groups)."""
+    """Sum values of counted rows in groups; return an array of shape (values, groups)."""
     all_values = np.stack(values)
     known = np.where(counted & (all_values != UNKNOWN), all_values, 0).astype(np.float64)
     result: NDArray[np.float64] = np.add.reduceat(known, firsts, axis=1)

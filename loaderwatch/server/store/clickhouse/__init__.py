@@ -1,4 +1,4 @@
-"""The store on ClickHouse, for teams that run one: all runs in the tables of one database."""
+"""The store on ClickHouse, for teams that run one. All runs share the tables of one database."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ from loaderwatch.server.store.sql.store import SqlStore
 _log: Final = logging.getLogger(__name__)
 
 IDLE_S: Final = 60.0
-"""A run that nobody reads or writes for so long is forgotten here, and read again when it is wanted."""
+"""After so many seconds without use, a run is dropped from memory. It is read again when needed."""
 MOST_OPEN: Final = 64
 LOADED_AT_ONCE: Final = 8
 CARDS_EVERY_S: Final = 10.0
 OTHERS_S: Final = 3.0
-"""A run that another server writes to is read again after so long."""
+"""After so many seconds, a run that another server writes to is read again."""
 
 
 class ClickHouseStore(SqlStore):
-    """Keeps runs in a database of ClickHouse. ``store.protocol.Store`` describes the methods.
+    """A store that keeps runs in a ClickHouse database. ``store.protocol.Store`` describes the methods.
 
-    Several servers may share the database: each writes to the runs that it owns (``members.py``), and claims them first.
+    Several servers may share the database. Each claims the runs that it owns before it writes to them.
     """
 
     commit_interval_s = 1.0
-    """A part of a table, which each insert makes, costs ClickHouse about as much with one row as with a thousand."""
+    """Each insert makes a part of a table. A part costs about as much with one row as with a thousand."""
     shared = True
 
     def __init__(self, address: Address, me: Server | None = None) -> None:
-        """Connect, and make what is missing of the database.
+        """Connect, and create missing tables.
 
         Args:
-            address: where it is.
-            me: who this server is among those of the database; None: nobody is told of it, and it owns every run.
+            address: address of the database.
+            me: this server among those of the database. None: others do not see it, and it owns every run.
 
         Raises:
-            ConfigError: the address, user, server or schema cannot be used; it says what to change.
+            ConfigError: the address, user, server or schema cannot be used. The message says what to change.
             StoreError: the server does not answer, or refuses.
         """
         self._database = Database(address)
@@ -64,38 +64,38 @@ class ClickHouseStore(SqlStore):
         self.members = None if me is None else Members(self._database, me)
         if self.members is not None:
             self.members.join()
-        self._lock = threading.Lock()  # guards what follows, and is never held while ClickHouse is asked
+        self._lock = threading.Lock()  # guards the fields below; never held during a query
         self._loading = [threading.Lock() for _ in range(LOADED_AT_ONCE)]
         self._beating = threading.Lock()
         self._runs: dict[str, ClickHouseRun] = {}
         self._lost: set[str] = set()  # runs that another server has claimed, until ``let_go``
         self.cards = Cards(self._database, self._lock, self.owns)
         self._next_cards_s = 0.0
-        self._rests_until_s = 0.0  # monotonic: no rollup is updated before
+        self._rests_until_s = 0.0  # monotonic: rollups rest until then
         self.cards.read()
 
     def owns(self, run_id: str) -> bool:
-        """Whether this server is the one that writes to a run, as far as it knows."""
+        """Whether this server writes the run, as far as it knows."""
         return self.members is None or self.members.view.owns(run_id)
 
     def is_alone(self) -> bool:
-        """Whether no other server can have written anything since this one last looked."""
+        """Whether no other server can have written anything since this server last looked."""
         return self.members is not None and self.members.alone
 
     @contextmanager
     def _open(self, run_id: str, *, create: bool = False, write: bool = False) -> Iterator[ClickHouseRun]:
-        """Open a run; to ``write`` to it, it is claimed first.
+        """Open a run. ``write`` claims it first.
 
         Raises:
             UnknownRun
-            Fenced: another server writes to it.
+            Fenced: another server writes to the run.
             StoreError
         """
         if write and run_id in self._lost:
             raise Fenced(run_id)
         run = self._taken(run_id, write)
         if run is None:
-            with self._loading[hash(run_id) % LOADED_AT_ONCE]:  # a run is read once, and few wait for another
+            with self._loading[hash(run_id) % LOADED_AT_ONCE]:  # each run is loaded once; few others wait
                 run = self._taken(run_id, write) or self._load(run_id, create, write)
         try:
             yield run
@@ -111,15 +111,15 @@ class ClickHouseStore(SqlStore):
             run = self._runs.get(run_id)
             if run is None:
                 return None
-            old = time.monotonic() - run.read_s > OTHERS_S and not self.owns(run_id)
-            if run.claim is None and (write or old):
+            is_old = time.monotonic() - run.read_s > OTHERS_S and not self.owns(run_id)
+            if run.claim is None and (write or is_old):
                 return None
             run.readers += 1
             return run
 
     def _load(self, run_id: str, create: bool, write: bool) -> ClickHouseRun:
-        known = run_id in self.cards.known or not (self.members is None or self.is_alone())
-        if not RUN_ID_PATTERN.match(run_id) or (not create and not known):
+        is_known = run_id in self.cards.known or not (self.members is None or self.is_alone())
+        if not RUN_ID_PATTERN.match(run_id) or (not create and not is_known):
             raise UnknownRun(run_id)
         claim = None
         if write:
@@ -132,7 +132,7 @@ class ClickHouseStore(SqlStore):
         return run
 
     def _see_that_it_is_ours(self, run_id: str) -> None:
-        """See that this server may claim a run."""
+        """Raise if this server may not claim a run."""
         if self.members is not None and not self.members.is_heard:
             self.beat()
         if not self.owns(run_id):
@@ -146,7 +146,7 @@ class ClickHouseStore(SqlStore):
             yield run.snapshot(), run
 
     def check(self) -> None:
-        """See that ClickHouse answers."""
+        """Raise StoreError if ClickHouse does not answer."""
         self._database.check()
 
     # -- writing
@@ -161,7 +161,7 @@ class ClickHouseStore(SqlStore):
             except Behind:
                 raise
             except BaseException:
-                self._forget(run)  # it may know more than is stored
+                self._forget(run)  # the object may know more than is stored
                 raise
             if create:
                 self.cards.known.setdefault(run_id, None)
@@ -170,18 +170,18 @@ class ClickHouseStore(SqlStore):
         with self._lock:
             if self._runs.get(run.run_id) is run:
                 del self._runs[run.run_id]
-            if run.run_id in self.cards.known:  # what lists show is told without asking ClickHouse
+            if run.run_id in self.cards.known:  # so that lists need no query
                 self.cards.known[run.run_id] = run.stored_run()
 
     def _lose(self, run: ClickHouseRun) -> None:
-        """Write no more to a run that another server has claimed: what this one knows of it is old."""
+        """Stop writing to a run that another server claimed, and drop the outdated state."""
         with self._lock:
             self._lost.add(run.run_id)
             if self._runs.get(run.run_id) is run:
                 del self._runs[run.run_id]
 
     def arrive(self, run_id: str) -> TableArrival:
-        """Begin to take in a run that comes from elsewhere."""
+        """Begin to import a run."""
         if not RUN_ID_PATTERN.match(run_id):
             raise UnknownRun(run_id)
         with suppress(UnknownRun):
@@ -197,7 +197,7 @@ class ClickHouseStore(SqlStore):
             self.cards.known[run_id] = card
 
     def tidy(self) -> None:
-        """Do the housekeeping, about once a second: sum up closed buckets, keep cards, forget idle runs."""
+        """Do the housekeeping about once a second: sum closed buckets, store list entries, drop idle runs."""
         now = time.monotonic()
         if now < self._next_cards_s:
             return
@@ -212,20 +212,20 @@ class ClickHouseStore(SqlStore):
                 run.bytes = bytes_of.get(run.run_id, 0)
         longest = Deadline(LONGEST_S, "summing this run up takes too long", begin_within_s=PASS_S)
         for run in sorted((run for run in runs if run.changed), key=lambda run: run.rolled_s):
-            more = self._roll(run, longest)
+            has_more = self._roll(run, longest)
             self._keep_card(run)
-            run.changed = more  # what closes later is summed later
+            run.changed = has_more  # buckets that close later are summed later
         self._forget_idle(now)
 
     def _roll(self, run: ClickHouseRun, longest: Deadline) -> bool:
-        """Update the rollups of a run if the pass has time left; return whether there may be more to sum up."""
+        """Update a run's rollups if the pass has time left; return whether there may be more to sum."""
         began_s = time.monotonic()
         if not longest.may_begin or began_s < self._rests_until_s:
             return True
         run.rolled_s = began_s
         try:
             with longest.holds():
-                done = run.roll()
+                buckets_summed = run.roll()
         except Stopped as error:
             self._rests_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
             _log.warning("run %s: %s; it is tried again with less at once", run.run_id, error)
@@ -233,7 +233,7 @@ class ClickHouseStore(SqlStore):
         except BaseException:
             self._forget(run)
             raise
-        return done > 0
+        return buckets_summed > 0
 
     def _keep_card(self, run: ClickHouseRun) -> None:
         card = run.keep_card()
@@ -263,7 +263,7 @@ class ClickHouseStore(SqlStore):
             self.cards.known.pop(run_id, None)
 
     def close(self) -> None:
-        """Keep the cards, and close the connections."""
+        """Store the list entries, and close the connections."""
         try:
             with self._lock:
                 changed = [run for run in self._runs.values() if run.changed]
@@ -274,39 +274,39 @@ class ClickHouseStore(SqlStore):
             _log.warning("what lists show of runs was not kept, and is made anew: %s", error)
         self._database.close()
 
-    # -- runs that come and go, where several servers share the database
+    # -- runs that change servers
 
     def take_over(self, run_id: str) -> StoredRun:
-        """Claim a run, so that no other server writes to it any more, and return what is known of it then.
+        """Claim a run, so that no other server writes to it, and return what is known about it then.
 
         Raises:
             UnknownRun, Fenced, StoreError
         """
         with self._open(run_id, write=True) as run, self._lock:
-            known = self.cards.known[run_id] = run.stored_run()
-            return known
+            stored_run = self.cards.known[run_id] = run.stored_run()
+            return stored_run
 
     def let_go(self, run_ids: Iterable[str]) -> None:
-        """Forget runs that are another server's now, or have to be taken over anew."""
+        """Drop runs that belong to another server now or have to be claimed again."""
         with self._lock:
             for run_id in run_ids:
                 self._runs.pop(run_id, None)
                 self._lost.discard(run_id)
 
     def others_came_or_went(self) -> None:
-        """Forget what is another server's now, and read what lists show of the runs that are ours."""
+        """Drop runs that belong to another server now, and read the list entries of our runs."""
         with self._lock:
             moved = [run_id for run_id in self._runs if not self.owns(run_id)]
         self.let_go(moved)
         self.cards.read(self._claimed())
 
     def lost(self) -> frozenset[str]:
-        """Return the runs that another server has claimed while this one had them."""
+        """Return the runs that another server claimed while this server had them."""
         with self._lock:
             return frozenset(self._lost)
 
     def beat(self) -> View:
-        """Say that this server is there, and return who is. It is called once a second."""
+        """Send a heartbeat, and return the servers that are alive. This is called once a second."""
         assert self.members is not None
         with self._beating:
             view = self.members.beat()
@@ -315,13 +315,13 @@ class ClickHouseStore(SqlStore):
             return view
 
     def leave(self) -> None:
-        """Say that this server is over."""
+        """Announce that this server stops."""
         if self.members is not None:
             with self._beating:
                 self.members.leave()
 
     def _look_again(self) -> None:
-        """Find out what others wrote while this server was not heard of."""
+        """Check what others wrote while this server's heartbeats were missing."""
         with self._lock:
             self._runs = {run_id: run for run_id, run in self._runs.items() if run.claim is not None}
             ours = list(self._runs.values())
@@ -337,7 +337,7 @@ class ClickHouseStore(SqlStore):
     # -- reading
 
     def stored_seq(self, run_id: str, stream: str) -> int:
-        """Return the highest sequence number stored of a stream; 0 if there is none, or no such run."""
+        """Return the highest sequence number stored for a stream; 0 if there is none, or no such run."""
         try:
             with self._open(run_id) as run:
                 return run.stored_seq(stream)
@@ -346,18 +346,18 @@ class ClickHouseStore(SqlStore):
 
     def runs(self) -> list[StoredRun]:
         """Return every run, newest first."""
-        found = []
+        stored_runs = []
         for run_id in list(self.cards.known):
             if self.cards.known.get(run_id) is None and not self.owns(run_id):
-                continue  # it has just begun, at the server that owns it
+                continue  # it has just begun at its owner
             try:
-                found.append(self.run(run_id))
+                stored_runs.append(self.run(run_id))
             except UnknownRun:
                 continue  # deleted meanwhile
-        return sorted(found, key=lambda run: run.started_ns, reverse=True)
+        return sorted(stored_runs, key=lambda run: run.started_ns, reverse=True)
 
     def run(self, run_id: str) -> StoredRun:
-        """Return what is known of one run."""
+        """Return what is known about one run."""
         with self._lock:
             open_run, card = self._runs.get(run_id), self.cards.known.get(run_id)
         if open_run is not None and run_id in self.cards.known:

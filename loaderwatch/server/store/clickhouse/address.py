@@ -1,4 +1,4 @@
-"""The address of a ClickHouse database: ``clickhouse://user:password@host:8123/database``, or with several hosts of one cluster."""
+"""ClickHouse addresses: ``clickhouse://user:password@host:8123/database``, or several hosts of a cluster."""
 
 from __future__ import annotations
 
@@ -17,37 +17,40 @@ _EXAMPLE: Final = "clickhouse://user@host:8123/database"
 _PARTS: Final = re.compile(
     r"(?P<scheme>\w+)://((?P<login>[^/?#]*)@)?(?P<hosts>[^/?#@]*)(?P<path>[^?#]*)(\?(?P<query>[^#]*))?"
 )
-"""``urlsplit`` knows one host; of several it refuses some, by Python's version."""
+"""``urlsplit`` supports one host. With several, some Python versions raise an error."""
 _DATABASE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the database is, and as whom it is used."""
+    """The hosts and name of a database, and the user's login."""
 
     interface: str  # "http" | "https"
-    hosts: tuple[tuple[str, int], ...]  # with their ports, in the order in which they are tried
+    hosts: tuple[tuple[str, int], ...]  # (host, port) in the order in which they are tried
     user: str
     database: str
     password: str = field(repr=False)
 
     @property
     def page_key(self) -> str:
-        """What the servers of the database know and nobody else: each accepts the page's sessions of the others."""
+        """A secret that only servers of this database know: each accepts the others' page sessions."""
         return hashlib.sha256(
             f"loaderwatch page sessions\n{self.database}\n{self.password}".encode()
         ).hexdigest()
 
     def __str__(self) -> str:
-        """Return it as people may see it, without the password."""
-        return f"{','.join(f'[{host}]:{port}' if ':' in host else f'{host}:{port}' for host, port in self.hosts)}/{self.database}"
+        """Return the address for people, without the password."""
+        return (
+            f"{','.join(f'[{h}]:{port}' if ':' in h else f'{h}:{port}' for h, port in self.hosts)}"
+            f"/{self.database}"
+        )
 
 
 def parse_address(text: str) -> Address:
-    """Read the address of ``--store``. The password comes from it, from its ``?password_file=``, or from the environment.
+    """Parse the address of ``--store``. Its password may also come from a file or the environment.
 
     Raises:
-        ConfigError: it cannot be used. The message never holds the text, which may hold a password.
+        ConfigError: the address cannot be used. The message never quotes the text, which may hold a password.
     """
     parts = _PARTS.fullmatch(text)
     if parts is None or parts["scheme"] not in SCHEMES:
@@ -79,11 +82,7 @@ def parse_address(text: str) -> Address:
 
 
 def _host(place: str, usual_port: int) -> tuple[str, int]:
-    """Return host and port.
-
-    Raises:
-        ValueError: the port is none.
-    """
+    """Return host and port; raise ValueError if the port is invalid."""
     parts = urlsplit(f"//{place}")
     return parts.hostname or "", usual_port if parts.port is None else parts.port
 

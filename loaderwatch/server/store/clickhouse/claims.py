@@ -1,12 +1,12 @@
-"""Claims of runs: who wants to write to a run claims it first, and whoever did before is not listened to any more.
+"""Claims of runs: a server claims a run before it writes. The previous owner's later commits are then void.
 
-A claim is a number, higher than those before, under which the claimant numbers its commits. It stands in the database before
-the claimant reads how far the run is, and the claimant of before looks for a newer claim after its commit and before it tells
-anybody. So of a commit that was told, the newer claimant knows; and one that comes later is void, as it is not among those that the
-commits of the newer claim, whose numbers are higher, follow.
+A claim is a number above all earlier ones, from which the claimant's commit numbers count up. The claim is
+stored before the claimant reads the run. After each commit, before it acknowledges the commit, an owner
+checks for a newer claim. So the new owner has seen every acknowledged commit. A commit that the previous
+owner writes later is void, because the new owner's commits, which have higher numbers, do not follow it.
 
-What people said of a run and its alerts are replaced, not added to. A claimant writes them again under its own number, and only then
-says that its claim is ready: rows under a lower number count for nothing from then on.
+Labels and alerts of a run are replaced, not appended. A claimant first writes them again under its own
+number, then marks its claim as ready. From then on, rows with a lower number do not count.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from loaderwatch.server.store.schema import REPLACED
 
 _ROOM: Final = 1 << 28  # numbers of commits in a claim
 REPLACING: Final = 1 << 62
-"""What is added to the numbers of rows that replace others: it is above every time in ns, which were their numbers once."""
+"""Added to the numbers of replacing rows: above every time in ns, which older versions used as numbers."""
 _ATTEMPTS: Final = 5
 
 
@@ -36,13 +36,13 @@ class Fenced(StoreError):
 
 
 class Claim:
-    """A claim that this process made. ``alone()`` says that nobody else can have made one since."""
+    """A claim by this process. ``alone()`` says that no other server can have made one since."""
 
     def __init__(self, database: Database, run_id: str, alone: Callable[[], bool]) -> None:
         """Claim a run.
 
         Raises:
-            Fenced: another server did at the same moment.
+            Fenced: another server claimed it at the same moment.
             StoreError
         """
         self._database = database
@@ -52,40 +52,31 @@ class Claim:
         self._table = f"{database.name}.claims"
         self._mine = f"run = {text(run_id)}"
         self.number = self._take()
-        before = self._newest(ready=True)
+        previous_number = self._newest(ready=True)
         self.commits = self.number  # the number of the newest commit
-        self.replaced = REPLACING + self.number  # that of the newest row which replaced others
+        self.replaced = REPLACING + self.number  # the number of the newest replacing row
         for table in REPLACED:
-            others = [name for name in STORED[table].columns if name not in ("run", "commit")]
-            names = ", ".join(f'"{name}"' for name in others)
+            columns = [name for name in STORED[table].columns if name not in ("run", "commit")]
+            names = ", ".join(f'"{name}"' for name in columns)
             self._database.command(
-                f"INSERT INTO {database.name}.{table} (run, commit, {names}) SELECT {text(run_id)}, {self.replaced}, {names}"
-                f" FROM {database.name}.{table} FINAL WHERE {self._mine} AND commit >= {replaced_from(before)}"
+                f"INSERT INTO {database.name}.{table} (run, commit, {names}) "
+                f"SELECT {text(run_id)}, {self.replaced}, {names} FROM {database.name}.{table} FINAL "
+                f"WHERE {self._mine} AND commit >= {replaced_from(previous_number)}"
             )
         self._say(ready=True)
 
     def check(self) -> None:
-        """See that nobody has claimed the run since.
-
-        Raises:
-            Fenced: somebody has.
-            StoreError
-        """
+        """Raise Fenced if another server has claimed the run since."""
         if not self._alone() and not self.is_newest():
             raise Fenced(self._run_id)
 
     def see(self) -> None:
-        """See the same by what ClickHouse says, also where this process is alone with it.
-
-        Raises:
-            Fenced: somebody has.
-            StoreError
-        """
+        """Do the same as ``check``, but always ask ClickHouse, even if this process is alone."""
         if not self.is_newest():
             raise Fenced(self._run_id)
 
     def is_newest(self) -> bool:
-        """Whether nobody has claimed the run since, by what ClickHouse says."""
+        """Ask ClickHouse whether no other server has claimed the run since."""
         return self._newest() == self.number
 
     def _take(self) -> int:
@@ -93,12 +84,12 @@ class Claim:
             number = (self._newest() // _ROOM + 1 + random.randrange(8)) * _ROOM
             self.number = number
             self._say(ready=False)
-            since = self._database.rows(
+            claims = self._database.rows(
                 f"SELECT commit, claimant FROM {self._table} WHERE {self._mine} AND commit >= {number}"
             )
-            if any(commit > number for commit, _ in since):
+            if any(commit > number for commit, _ in claims):
                 break
-            if len(since) == 1:
+            if len(claims) == 1:
                 return number
         raise Fenced(self._run_id)
 
@@ -107,20 +98,20 @@ class Claim:
 
     def _say(self, *, ready: bool) -> None:
         self._database.command(
-            f"INSERT INTO {self._table} (run, commit, claimant, ready) SELECT {text(self._run_id)}, {self.number},"
-            f" {text(self._claimant)}, {int(ready)}"
+            f"INSERT INTO {self._table} (run, commit, claimant, ready) "
+            f"SELECT {text(self._run_id)}, {self.number}, {text(self._claimant)}, {int(ready)}"
         )
 
 
 def newest(database: Database, run_id: str, *, ready: bool = False) -> int:
-    """Return the number of the newest claim of a run, or of the newest that is ready; 0 if there is none."""
-    which = " AND ready = 1" if ready else ""
+    """Return the number of a run's newest claim (``ready``: of the newest ready one); 0 if there is none."""
+    condition = " AND ready = 1" if ready else ""
     ((number,),) = database.rows(
-        f"SELECT max(commit) AS newest FROM {database.name}.claims WHERE run = {text(run_id)}{which}"
+        f"SELECT max(commit) AS newest FROM {database.name}.claims WHERE run = {text(run_id)}{condition}"
     )
     return int(number or 0)
 
 
 def replaced_from(ready: int) -> int:
-    """Return the least number of the rows that count among those which replace others, by the newest claim that is ready."""
+    """Return from which number on replacing rows count, given the number of the newest ready claim."""
     return REPLACING + ready if ready else 0

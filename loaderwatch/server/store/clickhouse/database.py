@@ -1,6 +1,6 @@
-"""The connection to ClickHouse: queries out, blocks in, and every failure as one line without the password.
+"""The connection to ClickHouse: queries go out, blocks come in, errors are one line without the password.
 
-This is the one module that imports clickhouse-connect, which is installed with ``loaderwatch[clickhouse]``.
+Only this module imports clickhouse-connect, which ``loaderwatch[clickhouse]`` installs.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _log: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 LEAST_VERSION: Final = (26, 9)
-"""The oldest server that the tests have run on."""
+"""The oldest server version that the tests have run on."""
 RIGHTS: Final = ("SELECT", "INSERT", "CREATE TABLE", "ALTER TABLE")
-"""What is needed in the database; and to say how many bytes a run takes, SELECT on system.parts."""
+"""Rights that are needed in the database. Sizes of runs also need SELECT on system.parts."""
 CONNECT_S: Final = 5
 ANSWER_S: Final = 15
-"""How long an answer is waited for: as long as a streamer waits for its own, before it sends again."""
+"""Seconds to wait for an answer: as long as a streamer waits for its own before it sends again."""
 _MOST_S: Final = ANSWER_S - 3
-"""Seconds that a query may take: its error comes before nobody waits for the answer."""
+"""Seconds that a query may take. It ends while somebody still waits for the answer."""
 _SENT_AGAIN_S: Final = 2.0
-"""An insert that failed sooner is sent again at once. Later the senders' own patience is over, and they send again."""
+"""An insert that failed sooner is sent again at once. Later the sender's patience is over: it sends again."""
 
 _DIALECT: Final[dict[str, Any]] = {
-    # What DuckDB does of itself, which the queries of store.sql.charts and store.sql.row_queries are written for.
+    # DuckDB's defaults, which the queries of store.sql.charts and store.sql.row_queries rely on.
     "join_use_nulls": 1,
     "joined_subquery_requires_alias": 0,
     "cast_keep_nullable": 1,
@@ -49,11 +49,11 @@ _DIALECT: Final[dict[str, Any]] = {
     "prefer_column_name_to_alias": 1,
     "union_default_mode": "ALL",
     "max_execution_time": _MOST_S,
-    "wait_end_of_query": 1,  # an error while rows are sent would come as part of an answer else
+    "wait_end_of_query": 1,  # or an error while rows are sent would be part of the answer
 }
 _INSERT: Final[dict[str, Any]] = {"async_insert": 0, "insert_deduplicate": 1, "wait_end_of_query": 1}
 _QUORUM: Final = {"insert_quorum": "auto"}
-"""In a replicated database: what was acknowledged, most replicas have."""
+"""In a replicated database, most replicas have what was acknowledged."""
 
 _NO_AUTHENTICATION: Final = (192, 193, 194, 516)
 _NO_RIGHT: Final = 497
@@ -66,25 +66,25 @@ class Unreachable(StoreError):
 
 
 class Database:
-    """A database of a ClickHouse server. Every method may be called from any thread, and raises StoreError."""
+    """A ClickHouse database. Every method may be called from any thread, and raises StoreError."""
 
     def __init__(self, address: Address) -> None:
         """Connect.
 
         Raises:
-            ConfigError: clickhouse-connect is not installed, the server is too old, or it does not let this user in.
-            Unreachable: nobody answers there.
+            ConfigError: clickhouse-connect is missing, the server is too old, or it rejects this user.
+            Unreachable: no server answers.
         """
         self.address = address
         self.name = address.database
         self._lock = threading.Lock()
         self._away_since_ns: int | None = None
-        self._trying = threading.Lock()  # held by the one who asks while the server is away
+        self._trying = threading.Lock()  # held by the caller that asks while the server is away
         self._turning = threading.Lock()
-        self._none_answered_s = -inf  # when the hosts were tried last, and none did (monotonic)
-        self._at = 0  # which of the hosts is asked
-        self.tables_id = ""  # what tells this database from another of its name; "" until it is known
-        self.replicated = False  # its engine is Replicated, and so are those of its tables
+        self._none_answered_s = -inf  # when all hosts were last tried without an answer (monotonic)
+        self._at = 0  # index of the host in use
+        self.tables_id = ""  # tells this database from others of its name; "" until it is known
+        self.replicated = False  # whether the database's engine, and so its tables', is Replicated
         _see_that_it_is_installed()
         self._client = self._asked(self._connected)
         version = self._client.server_version or "of an unknown version"
@@ -119,38 +119,38 @@ class Database:
             port=port,
             username=self.address.user,
             password=self.address.password,
-            database="__default__",  # ours may not exist yet, so that names are qualified
+            database="__default__",  # ours may not exist yet; names are qualified instead
             client_name="loaderwatch",
             connect_timeout=CONNECT_S,
             send_receive_timeout=ANSWER_S,
-            autogenerate_session_id=False,  # a session would let one query run at a time
+            autogenerate_session_id=False,  # a session allows only one query at a time
             query_retries=0,
         )
 
     # -- asking
 
     def command(self, sql: str, *, like_duckdb: bool = False) -> None:
-        """Run a statement that gives no rows; ``like_duckdb`` when it holds a query that is written for DuckDB."""
+        """Run a statement without rows; ``like_duckdb`` if it contains a query written for DuckDB."""
         settings = self._of_replicas(_in_time() if like_duckdb else {"wait_end_of_query": 1})
         self._asked(lambda: self._client.command(sql, settings=settings))
 
     def query(self, sql: str) -> dict[str, NDArray[Any]]:
-        """Return the columns of a query's answer by name; see ``native.unpack``."""
+        """Return the columns of an answer by name; see ``native.unpack``."""
         return native.unpack(
             self._asked(lambda: self._client.raw_query(sql, settings=_in_time(), fmt="Native"))
         )
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return a query's rows as tuples; None for NULL, text as bytes."""
+        """Return a query's rows as tuples, with None for NULL and bytes for text."""
         columns = self.query(sql).values()
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def insert(
         self, table: str, columns: Mapping[str, NDArray[Any]], types: Mapping[str, str], token: str
     ) -> None:
-        """Insert one block, which ClickHouse takes once however often it comes with this token.
+        """Insert one block. ClickHouse takes it once, however often it is sent with this token.
 
-        When the answer is lost at once it is sent a second time.
+        If the connection fails at once, the block is sent a second time.
         """
         block = native.pack(columns, types)
         settings = self._of_replicas({**_INSERT, "insert_deduplication_token": token})
@@ -174,7 +174,7 @@ class Database:
             self._asked(send)
 
     def engine(self, name: str) -> str:
-        """Return the engine of a table, by its name without replicas."""
+        """Return the name of a table engine, as a replicated one if the database is replicated."""
         return f"Replicated{name}" if self.replicated else name
 
     def _of_replicas(self, settings: dict[str, Any]) -> dict[str, Any]:
@@ -188,56 +188,51 @@ class Database:
 
     @property
     def away_since_ns(self) -> int | None:
-        """Since when, UTC, the server has not answered; None while it does."""
+        """Since when (ns UTC) the server has not answered; None while it does."""
         return self._away_since_ns
 
     def check(self) -> None:
-        """Ask for nothing.
-
-        Raises:
-            StoreError: the server does not answer, or not as it should.
-        """
+        """Raise StoreError if the server does not answer an empty query, or answers wrongly."""
         self.query("SELECT 1 AS one")
 
     def _asked(self, question: Callable[[], _T]) -> _T:
-        """Return the answer. While the server is away one caller tries it; the others are refused at once, and none piles up."""
+        """Return the answer. While the server is away, one caller tries it; others fail at once."""
         from clickhouse_connect.driver.exceptions import ClickHouseError
 
-        away = self._away_since_ns is not None
-        if away and not self._trying.acquire(blocking=False):
+        is_away = self._away_since_ns is not None
+        if is_away and not self._trying.acquire(blocking=False):
             raise self._unreachable()
         try:
             answer = self._of_any_host(question)
         except (ClickHouseError, OSError) as error:
-            raise self._explained(
-                error
-            ) from None  # what the client says may hold the address with everything in it
+            # The client's message may quote the address with everything in it.
+            raise self._explained(error) from None
         finally:
-            if away:
+            if is_away:
                 self._trying.release()
         with self._lock:
-            since, self._away_since_ns = self._away_since_ns, None
-        if since is not None:
+            since_ns, self._away_since_ns = self._away_since_ns, None
+        if since_ns is not None:
             _log.warning(
-                "ClickHouse at %s answers again, after %.0f s", self.address, (wall_ns() - since) / 1e9
+                "ClickHouse at %s answers again, after %.0f s", self.address, (wall_ns() - since_ns) / 1e9
             )
         return answer
 
     def _of_any_host(self, question: Callable[[], _T]) -> _T:
-        """Return the answer of the host that answered last; if it does not answer, of the next one that does."""
+        """Return the answer of the current host, or of the next one that answers."""
         from clickhouse_connect.driver.exceptions import ClickHouseError
 
         client = getattr(self, "_client", None)
         try:
             return question()
         except (ClickHouseError, OSError) as error:
-            said = getattr(error, "code", None) is not None  # it answers, and refuses
-            if said or client is None or not self._turn_from(client):
+            refused = getattr(error, "code", None) is not None  # the host answers, with an error
+            if refused or client is None or not self._turn_from(client):
                 raise
         return question()
 
     def _turn_from(self, client: Client) -> bool:
-        """Turn to another host, unless somebody has by now; return whether another one is asked from now on."""
+        """Switch to another host unless another thread did; return whether a different one is in use now."""
         from clickhouse_connect.driver.exceptions import ClickHouseError
 
         hosts = self.address.hosts
@@ -245,29 +240,29 @@ class Database:
             if self._client is not client:
                 return True
             if time.monotonic() - self._none_answered_s < CONNECT_S:
-                return False  # who waited for this lock need not try them all again
-            for turn in range(1, len(hosts)):
-                at = (self._at + turn) % len(hosts)
+                return False  # a caller that waited for this lock need not try all hosts again
+            for offset in range(1, len(hosts)):
+                at = (self._at + offset) % len(hosts)
                 try:
-                    other = self._connect(at)
-                    same = self._tables_of(other) == self.tables_id
+                    other_client = self._connect(at)
+                    is_replica = self._tables_of(other_client) == self.tables_id
                 except (ClickHouseError, OSError):
                     continue
-                if not same:
+                if not is_replica:
                     _log.error("ClickHouse at %s:%d has other tables: it is no replica", *hosts[at])
                     continue
                 _log.warning("ClickHouse at %s:%d does not answer; %s:%d does", *hosts[self._at], *hosts[at])
-                self._at, self._client = at, other
+                self._at, self._client = at, other_client
                 return True
             self._none_answered_s = time.monotonic()
         return False
 
     def note_tables(self) -> None:
-        """Note which tables these are, once they are made: no host is turned to that has others."""
+        """Remember the tables' id after they were created. Hosts with other tables are never used."""
         self.tables_id = self._asked(lambda: self._tables_of(self._client))
 
     def _tables_of(self, client: Client) -> str:
-        """Return the id of one of the tables, which is the same on all replicas."""
+        """Return one table's id, which is the same on all replicas."""
         where = f"database = '{self.name}' AND name = 'claims'"
         return str(client.command(f"SELECT toString(any(uuid)) FROM system.tables WHERE {where}"))
 
@@ -276,7 +271,8 @@ class Database:
         at = self.address
         if code in _NO_AUTHENTICATION:
             return ConfigError(
-                f"ClickHouse at {at} does not let the user {at.user!r} in: check the user and password of --store"
+                f"ClickHouse at {at} does not let the user {at.user!r} in: "
+                "check the user and password of --store"
                 f" (also in its password_file, or {CLICKHOUSE_PASSWORD.name})"
             )
         if code == _NO_RIGHT:
@@ -296,13 +292,13 @@ class Database:
         return Unreachable(f"store not reachable since {since}: ClickHouse at {self.address} does not answer")
 
     def grant(self) -> str:
-        """Return the statements that give this user every right that is needed."""
+        """Return the statements that grant this user every right that is needed."""
         user = self.address.user
         return f"GRANT {', '.join(RIGHTS)} ON {self.name}.* TO {user}; GRANT SELECT ON system.parts TO {user}"
 
 
 def _in_time() -> dict[str, Any]:
-    """Return the settings of a query that is written for DuckDB, which ends at the deadline of who asks.
+    """Return the settings of a query written for DuckDB, which end it at the caller's deadline.
 
     Raises:
         Stopped: the time is over already.
@@ -319,11 +315,11 @@ def _see_that_it_is_installed() -> None:
         import clickhouse_connect
     except ImportError:
         raise ConfigError(
-            "--store clickhouse:// needs a package that is not installed: pip install 'loaderwatch[clickhouse]'"
+            "--store clickhouse:// needs a package that is not installed: "
+            "pip install 'loaderwatch[clickhouse]'"
         ) from None
-    logging.getLogger(clickhouse_connect.__name__).setLevel(
-        logging.CRITICAL
-    )  # what it would say is said here
+    # Errors are logged by this module.
+    logging.getLogger(clickhouse_connect.__name__).setLevel(logging.CRITICAL)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

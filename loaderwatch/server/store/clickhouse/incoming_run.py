@@ -1,4 +1,4 @@
-"""A run that comes from elsewhere into ClickHouse: one commit of many blocks, which counts when all of them are there."""
+"""A run that is imported into ClickHouse: one commit of many blocks, which counts once all are stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class TableArrival(Arriving):
-    """An ``Arrival`` of a ClickHouse store. ``arrived`` is told of the run when it counts, or may, and what lists show of it."""
+    """An ``Arrival`` of a ClickHouse store. ``arrived`` gets the run's id and card once it counts, or may."""
 
     def __init__(
         self, database: Database, run: ClickHouseRun, arrived: Callable[[str, StoredRun | None], None]
@@ -32,7 +32,7 @@ class TableArrival(Arriving):
         self._arrived = arrived
 
     def give_up(self) -> None:
-        """Remove what came of it, unless it may be whole and count."""
+        """Remove what was stored, unless it may be complete and count."""
         if self._open.may_count:
             self._arrived(self._open.run_id, None)
             return
@@ -55,8 +55,7 @@ class TableArrival(Arriving):
                 pass
             self._open.bytes = sizes(self._database).get(self._open.run_id, 0)
             card = self._open.keep_card()
-        except (
-            StoreError
-        ) as error:  # it is there: its charts are summed up from its rows, and its card is made anew
+        # The run is stored: charts read its rows, and its list entry is created again.
+        except StoreError as error:
             _log.warning("run %s is there, and not summed up: %s", self._open.run_id, error)
         self._arrived(self._open.run_id, card)

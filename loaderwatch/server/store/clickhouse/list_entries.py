@@ -1,4 +1,4 @@
-"""Cards: what lists show of runs, which the server that owns a run keeps in the database now and then."""
+"""Cards: the list entries of runs. The server that owns a run stores its card from time to time."""
 
 from __future__ import annotations
 
@@ -16,37 +16,38 @@ _AT_ONCE: Final = 200
 
 
 class Cards:
-    """The cards of all runs. ``lock`` guards ``known``, and is not held while ClickHouse is asked."""
+    """The cards of all runs. ``lock`` guards ``known``, and is not held during queries."""
 
     def __init__(self, database: Database, lock: threading.Lock, owns: Callable[[str], bool]) -> None:
         self._database = database
         self._lock = lock
         self._owns = owns
-        self._heard: dict[str, int] = {}  # when runs were last heard of, as of when all cards were read
-        self._numbers: dict[str, int] = {}  # of the cards that were read
+        self._heard: dict[str, int] = {}  # when runs last got envelopes, as of the last ``read``
+        self._numbers: dict[str, int] = {}  # the number of each card that was read
         self.known: dict[str, StoredRun | None] = {}
-        """Every run that is stored; None where its newest commit is newer than its card, and the run ours."""
+        """Every stored run. None: the run is ours, and its newest commit is newer than its card."""
 
     def read(self, ours: Collection[str] = ()) -> None:
-        """Read all. Runs in ``ours`` are written to by this process, which knows best."""
-        kept = _read(self._database, "")
-        heard = self._database.rows(
-            f"SELECT run::String AS run, max(received_ns) AS received FROM {self._database.name}.acked GROUP BY run"
+        """Read all cards, except those of runs in ``ours``, which this process writes and knows best."""
+        stored_cards = _read(self._database, "")
+        heard_rows = self._database.rows(
+            f"SELECT run::String AS run, max(received_ns) AS received FROM {self._database.name}.acked "
+            "GROUP BY run"
         )
-        found: dict[str, StoredRun | None] = {}
-        for run, heard_ns in heard:
+        cards: dict[str, StoredRun | None] = {}
+        for run, heard_ns in heard_rows:
             run_id = run.decode()
-            _, card = kept.get(run_id, (0, None))
-            fits = card is not None and (card.received_ns >= heard_ns or not self._owns(run_id))
-            found[run_id] = card if fits else None
+            _, card = stored_cards.get(run_id, (0, None))
+            is_current = card is not None and (card.received_ns >= heard_ns or not self._owns(run_id))
+            cards[run_id] = card if is_current else None
         with self._lock:
-            self.known = found | {run_id: self.known[run_id] for run_id in ours if run_id in self.known}
-            self._heard = {run.decode(): int(heard_ns) for run, heard_ns in heard}
-            self._numbers = {run_id: number for run_id, (number, _) in kept.items()}
+            self.known = cards | {run_id: self.known[run_id] for run_id in ours if run_id in self.known}
+            self._heard = {run.decode(): int(heard_ns) for run, heard_ns in heard_rows}
+            self._numbers = {run_id: number for run_id, (number, _) in stored_cards.items()}
 
     def read_others(self, ours: Collection[str]) -> None:
-        """Read what other servers changed, and which runs there are: one may have begun elsewhere and be ours since."""
-        there = stored_runs(self._database)
+        """Read cards that other servers changed, and all runs: one that began elsewhere may be ours now."""
+        stored_ids = stored_runs(self._database)
         rows = self._database.rows(
             f"SELECT run::String AS run, max(commit) AS number FROM {self._database.name}.cards GROUP BY run"
         )
@@ -54,21 +55,21 @@ class Cards:
         changed = [run_id for run_id, number in numbers.items() if self._numbers.get(run_id) != number]
         for begin in range(0, len(changed), _AT_ONCE):
             names = ", ".join(map(text, changed[begin : begin + _AT_ONCE]))
-            found = _read(self._database, f" WHERE run IN ({names})")
+            cards = _read(self._database, f" WHERE run IN ({names})")
             with self._lock:
-                for run_id, (number, card) in found.items():
+                for run_id, (number, card) in cards.items():
                     self._numbers[run_id] = number
                     if not self._owns(run_id):
                         self.known[run_id] = card
         with self._lock:
-            for run_id in self.known.keys() - there - set(ours):
+            for run_id in self.known.keys() - stored_ids - set(ours):
                 if not self._owns(run_id):
                     del self.known[run_id]  # deleted
-            for run_id in there - self.known.keys():
+            for run_id in stored_ids - self.known.keys():
                 self.known[run_id] = None
 
     def heard_since(self, since_ns: int) -> dict[str, StoredRun | None]:
-        """Return this server's runs that were heard of since then."""
+        """Return this server's runs that got envelopes since then."""
         with self._lock:
             return {
                 run_id: card
@@ -79,6 +80,6 @@ class Cards:
 
 
 def _read(database: Database, where: str) -> dict[str, tuple[int, StoredRun]]:
-    """Return cards by run, each with its number, which is higher for a newer one of the same run."""
+    """Return cards by run, each with its number, which grows with every newer card of the run."""
     rows = database.rows(f"SELECT run::String AS run, commit, card FROM {database.name}.cards FINAL{where}")
     return {run.decode(): (int(number), decode_json(card, StoredRun)) for run, number, card in rows}

@@ -1,6 +1,6 @@
 """ClickHouse's Native format: blocks of columns, which numpy packs and unpacks without a loop over values.
 
-The client's own columns go through a Python object per value, which at a million rows a second is all that a core can do.
+The client's own columns create a Python object per value. At a million rows a second, that fills a core.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FIXED: Final = {
 
 
 def pack(columns: Mapping[str, NDArray[Any]], types: Mapping[str, str]) -> bytes:
-    """Return one block. UNKNOWN and NaN become NULL where the type allows it; text and bytes come as arrays of objects."""
+    """Return one block. UNKNOWN and NaN become NULL if the type allows it; text and bytes are objects."""
     rows = len(next(iter(columns.values())))
     parts = [_number(len(columns)), _number(rows)]
     for name, values in columns.items():
@@ -31,7 +31,7 @@ def pack(columns: Mapping[str, NDArray[Any]], types: Mapping[str, str]) -> bytes
             unknown = np.isnan(values) if values.dtype.kind == "f" else values == UNKNOWN
             parts.append(unknown.astype("<u1").tobytes())
         if kind == "String":
-            packed: dict[Any, bytes] = {}  # most columns of text say the same again and again
+            packed: dict[Any, bytes] = {}  # most text columns repeat a few values
             for value in set(values.tolist()):
                 packed[value] = _text(value.encode() if isinstance(value, str) else value)
             parts += map(packed.__getitem__, values.tolist())
@@ -41,13 +41,13 @@ def pack(columns: Mapping[str, NDArray[Any]], types: Mapping[str, str]) -> bytes
 
 
 def _number(value: int) -> bytes:
-    """Return an unsigned integer in as many bytes as it needs, seven bits in each."""
-    found = bytearray()
+    """Return an unsigned integer as a varint: as few bytes as possible, with seven bits in each."""
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _text(value: bytes) -> bytes:
@@ -55,15 +55,17 @@ def _text(value: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, NDArray[Any]]:
-    """Return the columns of an answer, all blocks joined; masked where the type allows NULL, text and bytes as bytes objects.
+    """Return the columns of an answer, with all blocks joined.
+
+    Nullable columns are masked arrays; text and bytes are bytes objects.
 
     Raises:
-        ValueError: a column is of a type that no query here asks for, or the answer ends within a block.
+        ValueError: a column has a type that no query here asks for, or the answer ends within a block.
     """
-    found: dict[str, list[NDArray[Any]]] = {}
+    parts_by_name: dict[str, list[NDArray[Any]]] = {}
     for name, values in _Reader(data).blocks():
-        found.setdefault(name, []).append(values)
-    return {name: _joined(parts) for name, parts in found.items()}
+        parts_by_name.setdefault(name, []).append(values)
+    return {name: _joined(parts) for name, parts in parts_by_name.items()}
 
 
 def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
@@ -80,7 +82,7 @@ def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
-        self._data = bytearray(data)  # so that arrays over it can be written to, as DuckDB's can
+        self._data = bytearray(data)  # writable, so arrays over it can be written to, as DuckDB's can
         self._at = 0
 
     def blocks(self) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -95,7 +97,7 @@ class _Reader:
             unknown = self._fixed("<u1", rows).astype(bool)
             masked: NDArray[Any] = np.ma.array(self._column(kind[9:-1], rows), mask=unknown)
             return masked
-        if kind == "Nothing":  # of a NULL that nothing gave a type
+        if kind == "Nothing":  # a NULL without a type
             return self._fixed("<u1", rows).astype("<i8")
         if kind == "String":
             texts = np.empty(rows, dtype=object)

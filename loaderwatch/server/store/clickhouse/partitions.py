@@ -1,4 +1,4 @@
-"""The partitions of runs, one in each table: how many bytes they take, and how they are dropped."""
+"""The partitions of runs, one per table: their sizes, and how to drop them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from loaderwatch.server.store.clickhouse.schema import STORED
 from loaderwatch.server.store.clickhouse.snapshot import text
 
 _LAST: Final = ("acked", "cards", "claims")
-"""Tables that say that a run is there: they go last, so that a deletion that was cut short can be done again."""
+"""Tables that show that a run exists. They go last, so that an interrupted deletion can be repeated."""
 
 
 def sizes(database: Database) -> dict[str, int]:
-    """Return how many bytes each run takes on disk."""
+    """Return the bytes that each run takes on disk."""
     rows = database.rows(
         "SELECT partition, sum(bytes_on_disk) AS bytes FROM system.parts "
         f"WHERE active AND database = {text(database.name)} GROUP BY partition"
@@ -22,15 +22,16 @@ def sizes(database: Database) -> dict[str, int]:
 
 
 def stored_runs(database: Database) -> set[str]:
-    """Return every run of which there is a commit."""
+    """Return every run with a commit."""
     rows = database.rows(
-        f"SELECT DISTINCT partition FROM system.parts WHERE active AND database = {text(database.name)} AND table = 'acked'"
+        "SELECT DISTINCT partition FROM system.parts "
+        f"WHERE active AND database = {text(database.name)} AND table = 'acked'"
     )
     return {partition.decode() for (partition,) in rows}
 
 
 def drop(database: Database, run_id: str) -> None:
-    """Delete all that is stored of a run."""
+    """Delete everything that is stored for a run."""
     held = {
         table.decode()
         for (table,) in database.rows(

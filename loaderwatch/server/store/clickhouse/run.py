@@ -1,9 +1,10 @@
-"""A run in ClickHouse that is written to or read: commits, and what makes each of them count once.
+"""A run in ClickHouse for reading or writing: its commits, and what makes each of them count once.
 
-A commit is a block for each table, under one number of our claim (``claims.py``), and last a block of ``acked`` that makes the
-number count. When one fails, the run is claimed and read again, so that what came of it stays unseen; when the answer to the last
-block was lost and the block came in, reading the run again tells. Each commit names the one before it, and those count that lead to
-the highest: one that comes late, under an older claim, is not among them.
+A commit is one block per table, under one number of our claim (``claims.py``). Its last block, in ``acked``,
+makes the number count. After a failed commit, the run is claimed and read again, so that the commit's blocks
+stay invisible. If only the answer to the last block was lost, reading the run again shows the commit. Each
+commit names its predecessor. Those on the chain that ends at the highest one count. A late commit under an
+older claim is not on that chain.
 """
 
 from __future__ import annotations
@@ -31,35 +32,35 @@ from loaderwatch.server.store.sql.open_run import Insert, OpenRun, acked_columns
 
 
 class ClickHouseRun(OpenRun):
-    """An open run. ``append`` and ``label`` exclude each other; readers see snapshots and never wait.
+    """An open run. ``append`` and ``label`` exclude each other; readers use snapshots and never wait.
 
-    After an error in ``append`` or ``roll`` drop the object, and claim and read the run again.
+    After an error in ``append`` or ``roll``, drop the object, and claim and read the run again.
     """
 
     def __init__(
         self, database: Database, run_id: str, *, create: bool = False, claim: Claim | None = None
     ) -> None:
-        """Read what is known of the run.
+        """Read the run's state.
 
         Args:
-            database: where it is.
-            run_id: its id, checked.
-            create: whether a run that is not there begins.
-            claim: our claim of the run, without which nothing is written.
+            database: the database of the run.
+            run_id: the run's id, already checked.
+            create: whether an unknown run may begin.
+            claim: our claim of the run. Writing needs one.
 
         Raises:
-            UnknownRun: there is none, and ``create`` is false.
+            UnknownRun: there is no such run, and ``create`` is false.
             StoreError
         """
         super().__init__(run_id)
         self._database = database
-        self._once = uuid.uuid4().hex  # a run that was deleted and comes again uses its numbers again
+        self._once = uuid.uuid4().hex  # a run that is stored again after its deletion repeats its numbers
         self.read_s = time.monotonic()
         self.rolled_s = 0.0  # when its rollups were last updated
         self.bytes = 0
-        self._blocks = 0  # of a run that comes from elsewhere
+        self._blocks = 0  # blocks of an import
         self._rolls = 0
-        self.may_count = False  # such a run
+        self.may_count = False  # whether an import may count
         self.claim = claim
         self._commits = self._whole_commits()
         if not self._commits.head and not create:
@@ -69,19 +70,20 @@ class ClickHouseRun(OpenRun):
     def _whole_commits(self) -> Gaps:
         acked = f"{self._database.name}.acked"
         ready = newest(self._database, self.run_id, ready=True) if self.claim is None else self.claim.number
-        before = dict(
+        previous_commits = dict(
             self._database.rows(
-                f"SELECT commit, max(after) AS after FROM {acked} WHERE run = {text(self.run_id)} GROUP BY commit"
+                f"SELECT commit, max(after) AS after FROM {acked} "
+                f"WHERE run = {text(self.run_id)} GROUP BY commit"
             )
         )
-        # Backwards from the highest: what came late, of an older claim, is on nobody's way.
-        head = commit = int(max(before, default=0))
+        # Backwards from the highest commit: late commits of an older claim are on no later commit's chain.
+        head = commit = int(max(previous_commits, default=0))
         void: list[tuple[int, int]] = []
         while commit:
-            earlier = int(before.get(commit, 0))
-            if earlier < commit - 1:
-                void.append((earlier + 1, commit - 1))
-            commit = earlier
+            previous = int(previous_commits.get(commit, 0))
+            if previous < commit - 1:
+                void.append((previous + 1, commit - 1))
+            commit = previous
         return Gaps(head, void[::-1], replaced_from(ready))
 
     # -- writing
@@ -97,12 +99,12 @@ class ClickHouseRun(OpenRun):
 
     @contextmanager
     def _part(self) -> Iterator[Insert]:
-        """Give what inserts rows in the commit that ``conclude`` makes count."""
+        """Give a function that inserts rows into the commit that ``conclude`` makes count."""
         self._blocks += 1
         yield self._inserter(self._arriving(), self._blocks)
 
     def _inserter(self, commit: int, block: int = 0) -> Insert:
-        """Return what inserts blocks of a commit into tables; the block of ``acked`` makes it count."""
+        """Return a function that inserts a commit's blocks; a block of ``acked`` makes the commit count."""
 
         def insert(table: str, columns: Columns) -> None:
             if table == "dirty":
@@ -114,28 +116,28 @@ class ClickHouseRun(OpenRun):
         return insert
 
     def _count_as_commit(self, commit: int) -> None:
-        before = self._commits.head
-        void = [(before + 1, commit - 1)] if commit > before + 1 else []
+        previous = self._commits.head
+        void = [(previous + 1, commit - 1)] if commit > previous + 1 else []
         self._commits = Gaps(commit, (*self._commits.void, *void), self._commits.replaced_from)
 
     def _arriving(self) -> int:
-        """Return the number of the commit that such a run is."""
+        """Return the number of an import's only commit."""
         return self._claimed().number + 1
 
     def conclude(self, rest: Rest) -> None:
-        """Make such a run count, when all of it is there. When this fails, ``may_count`` says whether it may count all the same.
+        """Make an import count once it is complete. After an error, ``may_count`` says if it may still count.
 
         Raises:
-            Fenced: somebody wrote to the run meanwhile.
+            Fenced: another server wrote to the run meanwhile.
             StoreError
         """
         with self.lock:
             claim = self._claimed()
             claim.commits = commit = self._arriving()
-            self.save_alerts(rest.alerts)  # nothing is seen of them before the commit counts
+            self.save_alerts(rest.alerts)  # invisible until the commit counts
             self.label(rest.labels)
             acked = acked_columns(rest.sequences, rest.newest_ns, rest.received_ns, rest.first_ns)
-            claim.see()  # whoever is alone with the database may have claimed the run for a sender
+            claim.see()  # even if this server is alone, it may have claimed the run for a sender meanwhile
             self.may_count = True
             self._inserter(commit)("acked", acked)
             claim.see()
@@ -144,7 +146,7 @@ class ClickHouseRun(OpenRun):
             self._card = self._draw_card()
 
     def remove_arrived(self) -> None:
-        """Delete what came of such a run that does not count."""
+        """Delete what was stored of an import that does not count."""
         for table in (*TABLES, "long_steps", "events"):
             self._database.command(
                 f"ALTER TABLE {self._database.name}.{table} DELETE IN PARTITION {text(self.run_id)}"
@@ -152,32 +154,27 @@ class ClickHouseRun(OpenRun):
             )
 
     def _insert(
-        self,
-        commit: int,
-        table: str,
-        columns: Columns,
-        same: Mapping[str, int] | None = None,
-        block: int = 0,
+        self, commit: int, table: str, columns: Columns, same: Mapping[str, int] | None = None, block: int = 0
     ) -> None:
-        """Insert a block, one of several of its commit; ``same`` are columns with one value in all of its rows."""
+        """Insert a block of a commit. ``same`` are columns with one value in all rows."""
         count = len(next(iter(columns.values())))
-        whole: dict[str, NDArray[Any]] = {"run": objects([self.run_id] * count)}
-        whole |= {name: np.full(count, value) for name, value in {"commit": commit, **(same or {})}.items()}
-        whole |= columns
+        rows: dict[str, NDArray[Any]] = {"run": objects([self.run_id] * count)}
+        rows |= {name: np.full(count, value) for name, value in {"commit": commit, **(same or {})}.items()}
+        rows |= columns
         types = STORED[table].columns | {"run": "String"}
-        self._database.insert(table, whole, types, f"{self.run_id}:{commit}:{block}:{self._once}")
+        self._database.insert(table, rows, types, f"{self.run_id}:{commit}:{block}:{self._once}")
 
     def _mark(self, commit: int, buckets: Columns, *, clean: bool, block: int) -> None:
-        """Insert marks of buckets: rows were added with this commit, or those up to it are summed. Of both, the latter counts."""
+        """Mark buckets: this commit added rows to them, or (``clean``, which wins) their sums include it."""
         self._insert(2 * commit + clean, "dirty", buckets, {"clean": SUMMED if clean else 0}, block)
 
     def roll(self) -> int:
-        """Bring rollups up to date, as far as the deadline of this thread lets sums begin; return how many buckets were summed.
+        """Update rollups until this thread's deadline lets no more sums begin; return the number of buckets.
 
-        Sums replace those of the same bucket. A bucket counts as summed last, so that a failure costs time only.
+        New sums replace older ones. A bucket is marked as summed last, so a failure only costs time.
 
         Raises:
-            Stopped: a sum took longer than the deadline of this thread; a later one will be of less.
+            Stopped: a sum exceeded this thread's deadline. The next one will be smaller.
         """
         with self.lock:
             summed: list[rollup.Closed] = []
@@ -204,16 +201,14 @@ class ClickHouseRun(OpenRun):
         span = (closed.start_ns, closed.end_ns)
         for kept in rollup.kept_of(closed.index, closed.source, *span, self.facts.most_ranks):
             into = f"INSERT INTO {self._database.name}.{kept.table} (run, commit, {kept.columns})"
-            for found in kept.selects:
-                picked = f"{text(self.run_id)}, {self._commits.head}, {kept.columns}"
-                snapshot.insert(into, f"SELECT {picked} FROM ({found})")
+            for rows in kept.selects:
+                columns = f"{text(self.run_id)}, {self._commits.head}, {kept.columns}"
+                snapshot.insert(into, f"SELECT {columns} FROM ({rows})")
 
     def _mark_clean(self, summed: Sequence[rollup.Closed]) -> None:
         if not summed:
             return
-        self._rolls += (
-            1  # without it a second one after the same commit would be taken for the first, sent again
-        )
+        self._rolls += 1  # else a second one after the same commit would look like the first, sent again
         buckets = [(closed.index, closed.source, t_ns) for closed in summed for t_ns in closed.begins]
         self._mark(self._commits.head, dirty_columns(buckets), clean=True, block=self._rolls)
 
@@ -230,7 +225,7 @@ class ClickHouseRun(OpenRun):
         return self.claim
 
     def keep_card(self) -> StoredRun:
-        """Store what lists of runs show, and return it."""
+        """Store the run's list entry, and return it."""
         with self.lock:
             card, claim = self.stored_run(), self._claimed()
             claim.replaced += 1

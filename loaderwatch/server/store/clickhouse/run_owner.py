@@ -1,4 +1,4 @@
-"""Which of several servers owns a run, by rendezvous hashing: all that know the same servers agree, and nobody is asked."""
+"""Which server owns a run, by rendezvous hashing: servers that know the same servers agree without asking."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ from hashlib import blake2b
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server of a database: its id, which its data directory keeps, and the address at which the others reach it."""
+    """A server of a database: its id, kept in its data directory, and the address for other servers."""
 
     id: str
     url: str
 
 
 def owner_of(run_id: str, servers: Iterable[Server]) -> Server:
-    """Return the server with the highest hash. When one comes or goes, only the runs that it gets or had move.
-
-    Raises:
-        ValueError: there is no server.
-    """
+    """Return the server with the highest hash. When a server comes or goes, only its own runs move."""
     return max(servers, key=lambda server: (_weight(server.id, run_id), server.id))
 
 

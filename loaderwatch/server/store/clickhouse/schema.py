@@ -1,7 +1,8 @@
-"""The tables in ClickHouse: those of a run's file, of all runs together.
+"""The tables in ClickHouse: those of a run's file, for all runs together.
 
-A row also has its ``run``, which is its partition, so that deleting a run drops files instead of rewriting them; and the number
-of the ``commit`` that it came with. A query reads commits that are whole (``snapshot.py``), as no transaction spans tables.
+A row also has its ``run`` and its ``commit``'s number. The run is the partition, so that deleting a run
+drops files instead of rewriting them. No transaction spans tables, so queries read only whole commits
+(``snapshot.py``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from loaderwatch.server.store.protocol import StoreError
 
 SCHEMA_VERSION: Final = 3
 DEDUPLICATED_BLOCKS: Final = 1000
-"""Blocks of a table whose tokens ClickHouse remembers. One is sent again within a second or never."""
+"""How many blocks' tokens ClickHouse remembers per table. A block is sent again within a second or never."""
 
 _TYPES: Final = {
     "BIGINT": "Nullable(Int64)",
@@ -49,7 +50,7 @@ _KEYS: Final = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table in ClickHouse. Of a ``replacing`` one the row of the highest ``commit`` counts among those of one key."""
+    """A table in ClickHouse. If it is ``replacing``, the row with the highest ``commit`` counts per key."""
 
     name: str
     columns: dict[str, str]  # with run and commit
@@ -57,12 +58,12 @@ class Table:
     replacing: bool
 
     def create(self, database: Database) -> str:
-        """Return the statement that makes it."""
+        """Return the statement that creates the table."""
         columns = ", ".join(f'"{name}" {kind}{_codec(name, kind)}' for name, kind in self.columns.items())
         engine = database.engine("ReplacingMergeTree(commit)" if self.replacing else "MergeTree")
         return (
-            f"CREATE TABLE IF NOT EXISTS {database.name}.{self.name} ({columns}) ENGINE = {engine} PARTITION BY run "
-            f"ORDER BY ({', '.join(('run', *self.key))}) "
+            f"CREATE TABLE IF NOT EXISTS {database.name}.{self.name} ({columns}) "
+            f"ENGINE = {engine} PARTITION BY run ORDER BY ({', '.join(('run', *self.key))}) "
             f"SETTINGS allow_nullable_key = 1, non_replicated_deduplication_window = {DEDUPLICATED_BLOCKS}"
         )
 
@@ -74,19 +75,19 @@ def _codec(name: str, kind: str) -> str:
 
 
 SUMMED: Final = 2
-"""What ``clean`` is of a bucket that is summed. Before schema 3 it was 1, and there were no digests."""
+"""The value of ``clean`` for a summed bucket. Before schema 3 it was 1, and there were no digests."""
 DIGEST_TABLES: Final = {level.table(digest.name): digest for digest in DIGESTS for level in digest.levels}
 
 
 def _tables() -> dict[str, Table]:
-    found = {}
+    tables = {}
     rollups = {level.table(name) for name in SOURCES for level in LEVELS}
     for name, columns in schema.all_tables().items():
         if name == "about":
             continue
         types = {"run": "LowCardinality(String)", "commit": "UInt64"}
         types |= {column: _TYPES[kind] for column, kind in columns.items()}
-        if name in rollups:  # counts, which ClickHouse does not add to signed numbers
+        if name in rollups:  # counts: ClickHouse does not add them to signed numbers
             types |= {column: "UInt64" for column in columns if column == "n" or column.endswith("_n")}
         if name == "acked":
             types["after"] = "UInt64"  # the commit before this one
@@ -99,28 +100,28 @@ def _tables() -> dict[str, Table]:
         else:
             key = ("key", "t_ns") if name in rollups else _KEYS[name]
         replacing = {*rollups, *DIGEST_TABLES, "dirty", *schema.REPLACED}
-        found[name] = Table(name, types, key, name in replacing)
-    found["cards"] = Table(
+        tables[name] = Table(name, types, key, name in replacing)
+    tables["cards"] = Table(
         "cards", {"run": "LowCardinality(String)", "commit": "UInt64", "card": "String"}, (), True
     )
-    found["claims"] = Table(
+    tables["claims"] = Table(
         "claims",
         {"run": "LowCardinality(String)", "commit": "UInt64", "claimant": "String", "ready": "UInt8"},
         ("commit",),
         False,
     )
-    return found
+    return tables
 
 
 STORED: Final = _tables()
-"""Every table of runs. Cards are what lists of runs show: JSON of StoredRun. Claims are those of servers (``claims.py``)."""
+"""Every table of runs. ``cards``: list entries, JSON of StoredRun. ``claims``: see ``claims.py``."""
 
 
 def prepare(database: Database) -> None:
-    """Make what is missing of the database, its tables and their columns.
+    """Create what the database lacks: itself, its tables and their columns.
 
     Raises:
-        ConfigError: a newer loaderwatch made them, or a right is missing.
+        ConfigError: a newer loaderwatch created it, or a right is missing.
         StoreError: the server does not answer, or refuses.
     """
     name = database.name
@@ -132,7 +133,8 @@ def prepare(database: Database) -> None:
         ((granted,),) = database.rows(f"CHECK GRANT {right} ON {where}")
         if not granted:
             raise ConfigError(
-                f"the user {database.address.user!r} of ClickHouse may not {right} on {where}: {database.grant()}"
+                f"the user {database.address.user!r} of ClickHouse may not {right} on {where}: "
+                f"{database.grant()}"
             )
     database.command(
         f"CREATE TABLE IF NOT EXISTS {name}.about (mark String, version UInt32)"
@@ -141,21 +143,22 @@ def prepare(database: Database) -> None:
     ((version,),) = database.rows(f"SELECT max(version) AS version FROM {name}.about")
     if version is not None and version > SCHEMA_VERSION:
         raise ConfigError(
-            f"{database.address} was made by a newer loaderwatch (schema {version}; this one knows {SCHEMA_VERSION}): upgrade"
-            " this server, or give --store another database"
+            f"{database.address} was made by a newer loaderwatch (schema {version}; this one knows "
+            f"{SCHEMA_VERSION}): upgrade this server, or give --store another database"
         )
-    there: dict[str, set[str]] = {}
+    existing_columns: dict[str, set[str]] = {}
     for table, column in database.rows(f"SELECT table, name FROM system.columns WHERE database = '{name}'"):
-        there.setdefault(table.decode(), set()).add(column.decode())
-    for each in STORED.values():
-        if each.name not in there:
-            database.command(each.create(database))
+        existing_columns.setdefault(table.decode(), set()).add(column.decode())
+    for table_schema in STORED.values():
+        if table_schema.name not in existing_columns:
+            database.command(table_schema.create(database))
             continue
-        for column, kind in each.columns.items():
-            if column not in there[each.name]:
+        for column, kind in table_schema.columns.items():
+            if column not in existing_columns[table_schema.name]:
                 codec = _codec(column, kind)
                 database.command(
-                    f"ALTER TABLE {name}.{each.name} ADD COLUMN IF NOT EXISTS `{column}` {kind}{codec}"
+                    f"ALTER TABLE {name}.{table_schema.name} "
+                    f"ADD COLUMN IF NOT EXISTS `{column}` {kind}{codec}"
                 )
     if version is None or version < SCHEMA_VERSION:
         database.command(f"INSERT INTO {name}.about VALUES ('{schema.MARK}', {SCHEMA_VERSION})")
@@ -169,6 +172,6 @@ def _permitted(database: Database, statement: str, right: str) -> None:
         raise
     except StoreError as error:
         raise ConfigError(
-            f"there is no database {database.name} at {database.address}, and it cannot be made: make it, or GRANT {right} ON"
-            f" {database.name}.* TO {database.address.user} ({error})"
+            f"there is no database {database.name} at {database.address}, and it cannot be made: make it, or "
+            f"GRANT {right} ON {database.name}.* TO {database.address.user} ({error})"
         ) from None

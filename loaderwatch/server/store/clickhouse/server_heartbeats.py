@@ -1,6 +1,6 @@
-"""The servers of a database: each says once a second that it is there, and sees who else is.
+"""The servers of a database: each sends a heartbeat once a second, and sees who else does.
 
-Who is there decides only who should own a run. That no two write to one is a matter of claims (``claims.py``).
+Heartbeats only decide who should own a run. Claims make sure that no two servers write to it (``claims.py``).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from loaderwatch.server.store.clickhouse.snapshot import text
 
 BEAT_S: Final = 1.0
 FRESH_S: Final = 5.0
-"""A server that has not been heard of for so long is given up."""
+"""A server without a heartbeat for this long is given up."""
 _MARGIN_S: Final = 1.0
 _NOWHERE: Final = ("", "0.0.0.0", "::")
 _NOW: Final = "toUnixTimestamp64Nano(now64(9))"
-"""By ClickHouse's clock, whatever those of the servers say."""
+"""The time by ClickHouse's clock, whatever the servers' clocks say."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Who is there, as a server sees it."""
+    """The servers that are alive, as one server sees it."""
 
     me: Server
     servers: frozenset[Server]  # those that own runs
-    may_claim: bool = True  # nobody believes to be the only one and would not see it
-    returned: bool = False  # this server was not heard of for so long that others may have given it up
+    may_claim: bool = True  # no other server still believes that it is alone
+    returned: bool = False  # this server's heartbeats were missing so long that others may have given it up
 
     def owner(self, run_id: str) -> Server:
         """Return the server that owns a run."""
@@ -54,7 +54,7 @@ class _Row:
 
 
 class Members:
-    """The part of one server in this. Call ``beat`` from one thread at a time; the rest may be asked from any."""
+    """One server's membership. Call ``beat`` from one thread at a time; the rest from any thread."""
 
     def __init__(
         self, database: Database, me: Server, monotonic: Callable[[], float] = time.monotonic
@@ -62,17 +62,17 @@ class Members:
         self._database = database
         self._table = f"{database.name}.peers"
         self._monotonic = monotonic
-        self._began_s: float | None = None  # when the last heartbeat that was taken in began
+        self._began_s: float | None = None  # when the last stored heartbeat began
         self._lenient_until_s = 0.0
         self._says_alone = False  # what our row says
         self._alone = False
         self.view = View(me, frozenset({me}), may_claim=False)
 
     def join(self) -> None:
-        """Come in.
+        """Join the servers.
 
         Raises:
-            ConfigError: another server has an address of which one of both cannot be reached.
+            ConfigError: this server and another cannot reach each other by their addresses.
             StoreError
         """
         self._database.command(
@@ -91,54 +91,55 @@ class Members:
             if _is_local(me) != _is_local(other):
                 self.leave()
                 raise ConfigError(
-                    f"the servers {me.url} and {other.url} of {self._database.address} cannot reach each other, as one address"
-                    " leads to its own machine only: give both --host and --advertise URL"
+                    f"the servers {me.url} and {other.url} of {self._database.address} cannot reach "
+                    "each other, as one address leads to its own machine only: "
+                    "give both --host and --advertise URL"
                 )
 
     def beat(self) -> View:
-        """Say that this server is there, and return who is."""
+        """Send a heartbeat, and return the servers that are alive."""
         began_s = self._monotonic()
         returned = self._began_s is not None and not self.is_heard
-        if returned:  # it may be ClickHouse that was away, for the others as well
+        if returned:  # perhaps ClickHouse was away, for the others as well
             self._lenient_until_s = began_s + FRESH_S
         self._say(alone=self._says_alone)
-        told_alone = self._says_alone
+        said_alone = self._says_alone
         rows = self._rows()
-        me, before = self.view.me, self.view.servers
-        kept = before if began_s < self._lenient_until_s else frozenset()
-        there = [row for row in rows if row.age_s < FRESH_S or row.server in kept]
-        newest = max([SCHEMA_VERSION, *(row.schema for row in there)])
-        servers = {row.server for row in there if row.schema == newest}
-        if newest == SCHEMA_VERSION:
+        me, previous_servers = self.view.me, self.view.servers
+        kept_servers = previous_servers if began_s < self._lenient_until_s else frozenset()
+        present = [row for row in rows if row.age_s < FRESH_S or row.server in kept_servers]
+        newest_schema = max([SCHEMA_VERSION, *(row.schema for row in present)])
+        servers = {row.server for row in present if row.schema == newest_schema}
+        if newest_schema == SCHEMA_VERSION:
             servers.add(me)
-        only = not there
+        is_only = not present
         self._began_s = began_s
-        # Others claim nothing while our row says that we are alone: so that is said first, and taken back last.
-        self._alone = told_alone and only and not returned
-        self._says_alone = only
-        if told_alone and not only:
+        # Others claim nothing while our row says that we are alone. It says so first, and takes it back last.
+        self._alone = said_alone and is_only and not returned
+        self._says_alone = is_only
+        if said_alone and not is_only:
             self._say(alone=False)
         may_claim = not any(row.alone and row.age_s < FRESH_S for row in rows)
         self.view = View(me, frozenset(servers), may_claim, returned)
         return self.view
 
     def leave(self) -> None:
-        """Say that this server is over: the others need not wait until it is given up."""
+        """Announce that this server stops, so that the others need not wait until they give it up."""
         self._alone = False
         self._say(over=True)
 
     @property
     def alone(self) -> bool:
-        """Whether no other server can have claimed anything, so that nobody need be asked."""
+        """Whether no other server can have claimed anything, so that ClickHouse need not be asked."""
         return self._alone and self.is_heard
 
     @property
     def is_heard(self) -> bool:
-        """Whether the others cannot have given this server up."""
+        """Whether the others cannot have given up this server."""
         return self._began_s is not None and self._monotonic() - self._began_s < FRESH_S - _MARGIN_S
 
     def _rows(self) -> list[_Row]:
-        """Return the rows of the others that have not left."""
+        """Return the rows of other servers that have not left."""
         rows = self._database.rows(
             f"SELECT id, url, schema, alone, ({_NOW} - seen_ns) / 1e9 AS age_s FROM {self._table} FINAL"
             f" WHERE over = 0 AND id != {text(self.view.me.id)}"
@@ -151,8 +152,8 @@ class Members:
     def _say(self, *, alone: bool = False, over: bool = False) -> None:
         me = self.view.me
         self._database.command(
-            f"INSERT INTO {self._table} SELECT {text(me.id)}, {text(me.url)}, {SCHEMA_VERSION}, {int(alone)}, {int(over)},"
-            f" {_NOW}"
+            f"INSERT INTO {self._table} SELECT {text(me.id)}, {text(me.url)}, {SCHEMA_VERSION}, "
+            f"{int(alone)}, {int(over)}, {_NOW}"
         )
 
 

@@ -1,7 +1,8 @@
-"""One committed state of one run, asked in the SQL of ``store.sql.charts`` and ``store.sql.row_queries``.
+"""One committed state of one run, for the SQL of ``store.sql.charts`` and ``store.sql.row_queries``.
 
-ClickHouse understands DuckDB's spelling nearly everywhere; ``_SPELLINGS`` has the rest. The tables of a query are narrowed to the
-run and its commits by putting ``WITH steps AS (…)`` in front, which costs nothing: conditions reach the table's index through it.
+ClickHouse understands nearly all of DuckDB's SQL; ``_SPELLINGS`` has the rest. ``WITH steps AS (…)`` in
+front of a query narrows its tables to the run and its commits. This costs nothing: conditions reach the
+table's index through it.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _BYTES: Final = ("body",)
 _WITH_DIGESTS: Final = ", ".join(
     f"({LEVELS.index(level)}, '{digest.source}')" for digest in DIGESTS for level in digest.levels
 )
-_KEPT_VALUES: Final = 100_000  # of an answer that may be asked for again
+_KEPT_VALUES: Final = 100_000  # the largest answer that is cached
 
 
 class Gaps:
     """The commits of a run up to ``head`` that never became whole, as inclusive intervals.
 
-    ``replaced_from`` is the least number of a row that counts where rows replace others (``claims.py``).
+    ``replaced_from`` is the lowest number that counts for replacing rows (``claims.py``).
     """
 
     def __init__(self, head: int, void: Sequence[tuple[int, int]] = (), replaced_from: int = 0) -> None:
@@ -65,7 +66,7 @@ class ClickHouseSnapshot:
         self._run_id = run_id
         self._commits = commits
         self._answered: dict[str, dict[str, NDArray[Any]]] = {}
-        """What was asked before, which has the same answer: a chart looks at some small tables several times."""
+        """Earlier answers, which are still valid: a chart reads some small tables several times."""
         self._stored: dict[str, int] | None = None  # rows by table
 
     def execute(self, query: str, parameters: Sequence[Any] | None = None) -> ClickHouseAnswer:
@@ -73,7 +74,7 @@ class ClickHouseSnapshot:
         if (count := self._count_of(query)) is not None:
             return ClickHouseAnswer(self._database, query, {"count": np.array([count])})
         given = list(parameters or ())
-        if query == COLUMNS:  # ``prepare`` made them all
+        if query == COLUMNS:  # ``prepare`` created them all
             names = objects([name.encode() for name in STORED[given[0]].columns])
             return ClickHouseAnswer(self._database, query, {"column_name": names})
         sql = self._scoped(query, given)
@@ -85,29 +86,29 @@ class ClickHouseSnapshot:
         return ClickHouseAnswer(self._database, sql, columns)
 
     def insert(self, into: str, query: str) -> None:
-        """Insert what a query of rows finds."""
+        """Insert the rows of a query."""
         self._database.command(f"{into} {self._scoped(query, [])}", like_duckdb=True)
 
     def _count_of(self, query: str) -> int | None:
-        """Return the answer to a bare count of a table, which ClickHouse knows without reading it; None for any other query.
+        """Return the answer to a bare row count, which ClickHouse knows without reading; else None.
 
-        It counts the rows of commits that never became whole, and those of which another took the place: charts are planned by it,
-        and nobody is told it.
+        The count includes rows of incomplete commits and replaced rows. It is only used to plan charts.
         """
-        found = _COUNT.fullmatch(query)
-        if found is None or found[1] not in STORED:
+        match = _COUNT.fullmatch(query)
+        if match is None or match[1] not in STORED:
             return None
         if self._stored is None:
             counts = self._database.rows(
-                f"SELECT table, sum(rows) AS stored FROM system.parts WHERE active AND database = {text(self._database.name)}"
-                f" AND partition = {text(self._run_id)} GROUP BY table"
+                "SELECT table, sum(rows) AS stored FROM system.parts "
+                f"WHERE active AND database = {text(self._database.name)} "
+                f"AND partition = {text(self._run_id)} GROUP BY table"
             )
             self._stored = {table.decode(): int(stored) for table, stored in counts}
-        return self._stored.get(found[1], 0)
+        return self._stored.get(match[1], 0)
 
     def _scoped(self, query: str, parameters: list[Any]) -> str:
-        """Return a query as ClickHouse spells it, with its tables narrowed to the run and its whole commits."""
-        pieces = _LITERAL.split(query)  # code and texts in turns
+        """Return a query in ClickHouse's SQL, with its tables narrowed to the run and its whole commits."""
+        pieces = _LITERAL.split(query)  # code and string literals in turns
         code = " ".join(pieces[::2])
         pieces[::2] = [self._spelled(piece, parameters) for piece in pieces[::2]]
         pieces[1::2] = [text(piece[1:-1].replace("''", "'")) for piece in pieces[1::2]]
@@ -117,7 +118,7 @@ class ClickHouseSnapshot:
         return f"WITH {scopes} {sql}" if scopes else sql
 
     def _spelled(self, code: str, parameters: list[Any]) -> str:
-        """Return SQL without texts in it as ClickHouse spells it."""
+        """Return code without string literals as ClickHouse spells it."""
         for pattern, spelling in _SPELLINGS:
             code = pattern.sub(spelling, code)
         for value in parameters:
@@ -135,7 +136,10 @@ class ClickHouseSnapshot:
             ours += f" AND commit >= {self._commits.replaced_from}"
         if name in DIGEST_TABLES and DIGEST_TABLES[name].together:
             newest = f"SELECT t_ns, max(commit) FROM {stored} WHERE {ours} GROUP BY t_ns"
-            return f"SELECT * EXCEPT (run, commit) FROM {stored} FINAL WHERE {ours} AND (t_ns, commit) IN ({newest})"
+            return (
+                f"SELECT * EXCEPT (run, commit) FROM {stored} FINAL "
+                f"WHERE {ours} AND (t_ns, commit) IN ({newest})"
+            )
         if table.replacing:
             return f"SELECT * EXCEPT (run, commit) FROM {stored} FINAL WHERE {ours}"
         return f"SELECT * EXCEPT (run, commit) FROM {stored} WHERE {ours} AND {self._commits.condition}"
@@ -155,7 +159,7 @@ class ClickHouseAnswer:
 
     @property
     def description(self) -> list[Any]:
-        """A tuple for each column, which begins with its name."""
+        """A tuple per column; it begins with the column's name."""
         return [(name,) for name in self._columns]
 
     def fetchone(self) -> Any:
@@ -170,12 +174,12 @@ class ClickHouseAnswer:
         return list(zip(*columns, strict=True))
 
     def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
+        """Return the remaining rows."""
         return self.fetchmany(2**62)
 
     def fetchnumpy(self) -> dict[str, Any]:
         """Return every column as an array by its name."""
-        if not self._columns:  # ClickHouse sends no block when there are no rows, and so no names
+        if not self._columns:  # without rows, ClickHouse sends no block and therefore no names
             names = self._database.rows(f"DESCRIBE ({self._sql})")
             return {name.decode(): np.empty(0) for name, *_ in names}
         return self._columns
@@ -188,5 +192,5 @@ def _decoded(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def text(value: str) -> str:
-    """Return a text as it stands in SQL."""
+    """Return a text as an SQL string literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

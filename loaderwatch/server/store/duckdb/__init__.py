@@ -1,4 +1,4 @@
-"""The store on DuckDB, with one file per run. Retention deletes files, and people may query them with DuckDB themselves."""
+"""The store on DuckDB: one file per run. Retention deletes files; people may query them with DuckDB."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _log: Final = logging.getLogger(__name__)
 
 
 class DuckDBStore(SqlStore):
-    """Keeps runs as ``runs_dir/<run_id>.duckdb``. ``store.protocol.Store`` describes the methods."""
+    """A store with runs in ``runs_dir/<run_id>.duckdb``. ``store.protocol.Store`` describes the methods."""
 
     commit_interval_s = 0.1
     shared = False
 
     def __init__(self, runs_dir: Path, *, read_only: bool = False) -> None:
-        """Open the store. ``read_only`` changes nothing and sets no file aside, for files without a running server."""
+        """Open the store. ``read_only`` changes and renames no file, for use without a running server."""
         self._files = RunFiles(runs_dir, read_only=read_only)
         self._rolled_last = ""  # the run whose rollups were updated last
-        self._rests_until_s = 0.0  # monotonic: no rollup is updated before
+        self._rests_until_s = 0.0  # monotonic: rollups rest until then
 
     @contextmanager
     def _reading(self, run_id: str) -> Iterator[tuple[Snapshot, OpenRun]]:
@@ -46,7 +46,7 @@ class DuckDBStore(SqlStore):
                 raise StoreError(f"{file.path} could not be read: {error}") from error
 
     def check(self) -> None:
-        """Do nothing: files answer."""
+        """Do nothing: files always answer."""
 
     # -- writing
 
@@ -58,17 +58,17 @@ class DuckDBStore(SqlStore):
             except Behind:
                 raise
             except BaseException as error:
-                self._files.forget(file)  # it may know more than is stored
+                self._files.forget(file)  # the object may know more than is stored
                 if isinstance(error, duckdb.Error):
                     raise StoreError(f"{file.path} could not be written: {error}") from error
                 raise
 
     def arrive(self, run_id: str) -> FileArrival:
-        """Begin to take in a run that comes from elsewhere."""
+        """Begin to import a run."""
         return FileArrival(self._files, run_id)
 
     def tidy(self) -> None:
-        """Do the housekeeping, about once a second: update rollups and cards, close idle files."""
+        """Do the housekeeping about once a second: update rollups and cards, close idle files."""
         began_s = time.monotonic()
         if began_s >= self._rests_until_s:
             self._roll_changed(began_s)
@@ -76,7 +76,7 @@ class DuckDBStore(SqlStore):
         self._files.give_back()
 
     def _roll_changed(self, began_s: float) -> None:
-        """Update rollups and cards of runs in turns, as far as a pass has time."""
+        """Update rollups and cards of runs in turns, as long as the pass has time."""
         longest = Deadline(LONGEST_S, "summing this run up takes too long", begin_within_s=PASS_S)
         changed = self._files.changed()
         first = changed.index(self._rolled_last) + 1 if self._rolled_last in changed else 0
@@ -112,7 +112,7 @@ class DuckDBStore(SqlStore):
     # -- reading
 
     def stored_seq(self, run_id: str, stream: str) -> int:
-        """Return the highest sequence number stored of a stream; 0 if there is none, or no such run."""
+        """Return the highest sequence number stored for a stream; 0 if there is none, or no such run."""
         try:
             with self._files.open(run_id) as file:
                 return file.stored_seq(stream)
@@ -121,16 +121,16 @@ class DuckDBStore(SqlStore):
 
     def runs(self) -> list[StoredRun]:
         """Return every run, newest first."""
-        found = []
+        stored_runs = []
         for run_id in self._files.run_ids():
             try:
-                found.append(self._files.run(run_id))
+                stored_runs.append(self._files.run(run_id))
             except UnknownRun:
                 continue  # deleted or set aside meanwhile
             except StoreError as error:
                 _log.warning("run %s is left out of the list: %s", run_id, error)
-        return sorted(found, key=lambda run: run.started_ns, reverse=True)
+        return sorted(stored_runs, key=lambda run: run.started_ns, reverse=True)
 
     def run(self, run_id: str) -> StoredRun:
-        """Return what is known of one run."""
+        """Return what is known about one run."""
         return self._files.run(run_id)

@@ -1,4 +1,4 @@
-"""The files of a store: opening and closing them, setting damaged ones aside, and the cards of closed ones."""
+"""The files of a store: opens and closes them, sets damaged ones aside, and keeps cards of closed ones."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _log: Final = logging.getLogger(__name__)
 
 MAX_OPEN: Final = 8
 WRITING_S: Final = 5.0
-"""A run that was written to this recently is live: its file stays open however many there are, since opening it for each
-envelope would cost some 40 ms of CPU."""
+"""A run that was written to this recently is live, and its file stays open, however many there are. Opening
+it for each envelope would cost about 40 ms of CPU time."""
 IDLE_CLOSE_S: Final = 60.0
 CARD_EVERY_S: Final = 10.0
 GIVE_BACK_EVERY_S: Final = 60.0
 ARRIVING: Final = "arriving"
-"""The folder of runs that are coming in from elsewhere."""
+"""The folder of runs that are being imported."""
 
 
 class RunFiles:
-    """The files ``directory/<run_id>.duckdb``, which are opened when needed; the least used is closed when there are many.
+    """The files ``directory/<run_id>.duckdb``, opened when needed. The least recently used are closed.
 
-    Beside each file lies a card, ``<run_id>.json``, with the facts that lists of runs show, so that listing hundreds of runs
-    opens no file. A card counts only if the file was closed in order (no write-ahead log is left).
+    Each file has a card, ``<run_id>.json``, with what lists of runs show, so that listing hundreds of runs
+    opens no file. A card counts only if the file was closed in order, which leaves no write-ahead log.
     """
 
     def __init__(self, directory: Path, *, read_only: bool) -> None:
@@ -43,14 +43,14 @@ class RunFiles:
         self._read_only = read_only
         if not read_only:
             self.directory.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.RLock()  # guards _files, and is never held while rows are written or read
+        self._lock = threading.RLock()  # guards _files; never held while rows are written or read
         self._files: dict[str, RunFile] = {}
         self._cards: dict[str, tuple[float, StoredRun]] = {}  # by run: card's mtime, card
         self._card_written_s: dict[str, float] = {}
         self._closed = False
 
     def path(self, run_id: str) -> Path:
-        """Return the path of a run's file. The id is checked before it becomes part of a path."""
+        """Return the path of a run's file. The id is checked first, as it becomes part of the path."""
         if not RUN_ID_PATTERN.match(run_id):
             raise UnknownRun(run_id)
         return self.directory / f"{run_id}.duckdb"
@@ -60,7 +60,7 @@ class RunFiles:
 
     @contextmanager
     def open(self, run_id: str, create: bool = False) -> Iterator[RunFile]:
-        """Give the run's file, which stays open meanwhile.
+        """Give the run's file, which stays open in this block.
 
         Raises:
             UnknownRun: there is no file, and ``create`` is false.
@@ -113,18 +113,18 @@ class RunFiles:
         try:
             return RunFile(path, run_id)
         except duckdb.Error as error:
-            for half in (path, path.with_name(path.name + ".wal")):  # else it would look like a damaged run
+            for half in (path, path.with_name(path.name + ".wal")):  # else they would look like a damaged run
                 half.unlink(missing_ok=True)
             raise StoreError(f"{path} cannot be created: {error}") from error
 
     def _set_aside(self, path: Path, reason: str) -> None:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         wal = path.with_name(path.name + ".wal")
-        for each in (path, wal, path.with_suffix(".json")):
-            if each.exists():
-                target = free_path(each.with_name(f"{each.name}.corrupt-{stamp}"))
-                each.rename(target)
-                _log.error("%s is not a readable run (%s); set aside as %s", each, reason, target.name)
+        for file in (path, wal, path.with_suffix(".json")):
+            if file.exists():
+                target = free_path(file.with_name(f"{file.name}.corrupt-{stamp}"))
+                file.rename(target)
+                _log.error("%s is not a readable run (%s); set aside as %s", file, reason, target.name)
         self._cards.pop(path.stem, None)
 
     def _close_idle(self, idle_s: float, at_most: int, *, spare_s: float = 0.0) -> None:
@@ -161,7 +161,7 @@ class RunFiles:
         self._card_written_s[card.run_id] = time.monotonic()
 
     def forget(self, file: RunFile) -> None:
-        """Drop an open file after an error in writing: its memory may not match the disk, so it is opened anew."""
+        """Drop an open file after a failed write: its memory may differ from the disk. It is opened again."""
         with self._lock:
             if self._files.get(file.run_id) is file:
                 del self._files[file.run_id]
@@ -171,7 +171,7 @@ class RunFiles:
             _log.error("%s did not close in order: %s", file.path, error)
 
     def run(self, run_id: str) -> StoredRun:
-        """Return what is known of a run, if possible without opening its file."""
+        """Return what is known about a run, if possible without opening its file."""
         path = self.path(run_id)
         with self._lock:
             file = self._files.get(run_id)
@@ -186,16 +186,16 @@ class RunFiles:
                 return file.stored_run()
         except StoreError:
             if card is not None:
-                return card  # another process has the file open; this is what it last wrote down
+                return card  # another process has the file open, and last wrote this
             raise
 
     def _read_card(self, run_id: str) -> StoredRun | None:
         path = self._card_path(run_id)
         try:
             modified = path.stat().st_mtime
-            known = self._cards.get(run_id)
-            if known is not None and known[0] == modified:
-                return known[1]
+            cached = self._cards.get(run_id)
+            if cached is not None and cached[0] == modified:
+                return cached[1]
             card = decode_json(path.read_bytes(), StoredRun)
         except FileNotFoundError:
             return None
@@ -217,17 +217,17 @@ class RunFiles:
                     _log.warning("%s did not close in order before it was deleted: %s", path, error)
             elif not path.exists():
                 raise UnknownRun(run_id)
-            for each in (path, path.with_name(path.name + ".wal"), self._card_path(run_id)):
-                each.unlink(missing_ok=True)
+            for part in (path, path.with_name(path.name + ".wal"), self._card_path(run_id)):
+                part.unlink(missing_ok=True)
             self._cards.pop(run_id, None)
             self._card_written_s.pop(run_id, None)
 
     def draft(self, run_id: str) -> Path:
-        """Return where the file of a run lies while it comes in.
+        """Return the path of a run's file during its import.
 
         Raises:
-            RunExists: there is such a run.
-            UnknownRun: the id cannot be one.
+            RunExists: the run exists.
+            UnknownRun: the id is invalid.
         """
         path = self.path(run_id)
         with self._lock:
@@ -244,7 +244,7 @@ class RunFiles:
         """Make a finished draft the file of a run.
 
         Raises:
-            RunExists: there is one meanwhile.
+            RunExists: the run exists by now.
             StoreError: the file cannot be moved.
         """
         path = self.path(run_id)
@@ -257,22 +257,22 @@ class RunFiles:
                 raise StoreError(f"{path} cannot be made: {error.strerror}") from error
 
     def changed(self) -> list[str]:
-        """Return the open runs whose rollups or card may not be up to date."""
+        """Return the open runs whose rollups or cards may be out of date."""
         with self._lock:
             return [file.run_id for file in self._files.values() if file.changed]
 
     def refresh_card(self, file: RunFile) -> None:
-        """Write the card of an open file now and then, which other processes can read meanwhile."""
+        """Write an open file's card every few seconds, for other processes."""
         if time.monotonic() - self._card_written_s.get(file.run_id, -CARD_EVERY_S) >= CARD_EVERY_S:
             self._write_card(file.stored_run())
 
     def close_idle(self) -> None:
-        """Close files that nobody used for a minute, so that other programs can open them."""
+        """Close files that were not used for a minute, so that other programs can open them."""
         with self._lock:
             self._close_idle(IDLE_CLOSE_S, MAX_OPEN)
 
     def give_back(self) -> None:
-        """Make a file that nobody reads at the moment return memory that it keeps for charts, once a minute."""
+        """Once a minute, make each file without readers return memory that it keeps for charts."""
         with self._lock:
             now = time.monotonic()
             for file in self._files.values():
@@ -280,7 +280,7 @@ class RunFiles:
                     file.give_back()
 
     def close(self) -> None:
-        """Flush and close every file for good."""
+        """Flush and close every file permanently."""
         with self._lock:
             self._closed = True
             for file in list(self._files.values()):
@@ -293,7 +293,7 @@ class RunFiles:
 
 
 def _looks_damaged(error: duckdb.Error) -> bool:
-    """Whether opening failed because of the file's content, not because of the disk or permissions."""
+    """Whether opening failed because of the file's content, not the disk or permissions."""
     if isinstance(error, duckdb.IOException):
         text = str(error).lower()
         return any(sign in text for sign in ("not a valid", "read enough bytes", "checksum", "corrupt"))

@@ -1,4 +1,4 @@
-"""A run that comes from elsewhere into a file: in a folder of its own until it is whole, then at its place."""
+"""A run that is imported into a file: it lies in its own folder until it is whole, then is moved."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class FileArrival(Arriving):
         self._files = files
         self._path = files.draft(run_id)
         self._log = self._path.with_name(self._path.name + ".wal")
-        self._remove()  # what a process left that was killed
+        self._remove()  # remains of a process that was killed
         self._file = self._tried(lambda: RunFile(self._path, run_id))
         super().__init__(self._file)
 
     def give_up(self) -> None:
-        """Remove what came of it."""
+        """Remove what was stored so far."""
         with suppress(duckdb.Error):
             self._file.close()
         with suppress(OSError):
@@ -53,5 +53,5 @@ class FileArrival(Arriving):
             raise StoreError(f"{self._path} could not be written: {error}") from error
 
     def _remove(self) -> None:
-        for each in (self._path, self._log):
-            each.unlink(missing_ok=True)
+        for file in (self._path, self._log):
+            file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The open file of one run: it stores rows, and gives a snapshot to each reader."""
+"""The open file of one run: stores rows, and gives each reader a snapshot."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from loaderwatch.server.store.sql.open_run import Insert, OpenRun, acked_columns
 from loaderwatch.server.store.sql.snapshot import Snapshot
 
 COMPACT_ACKED_ROWS: Final = 20_000
-# A checkpoint delays commits by about a third of a second whatever its size, so we make fewer: up to 90 MB of
-# rows lie in memory between two of them. The rest of the limit is for charts of many ranks.
+# A checkpoint of any size delays commits by about a third of a second. So there are few: up to 90 MB of rows
+# are in memory between two. The rest of the limit is for charts of many ranks.
 CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
     "checkpoint_threshold": "64MB",
     "threads": 2,
@@ -33,20 +33,20 @@ CONNECTION: Final[dict[str, str | bool | int | float | list[str]]] = {
     "preserve_insertion_order": "false",
 }
 KEPT_MEMORY: Final = "32MB"
-"""The limit that DuckDB is taken down to now and then. By itself it keeps every block that it ever wrote or read up to its
-limit: a run of 64 ranks came there after an hour, 2 MB a minute."""
+"""The limit to which DuckDB's memory is reduced from time to time. Otherwise it keeps every block up to its
+limit, which a run of 64 ranks reached after an hour, at 2 MB a minute."""
 _LITTLE_LOG: Final = 8 * 2**20
-"""Most bytes of the write-ahead log for that: its rows take somewhat more memory, and would go to a temporary file."""
+"""Above this size of the write-ahead log, memory is not reduced: its rows would go to a temporary file."""
 
 
 class NotOurFile(Exception):
-    """The file is a database, but not one of a run."""
+    """The file is a database, but not of a run."""
 
 
 class RunFile(OpenRun):
-    """An open run. ``append``, ``roll`` and ``close`` exclude each other; readers see snapshots and never wait.
+    """An open run. ``append``, ``roll`` and ``close`` exclude each other; readers use snapshots, never wait.
 
-    After an error in ``append`` the object's memory may not match the file: drop the object and open the file again.
+    After an error in ``append``, memory may differ from the file: drop the object and open the file again.
     """
 
     def __init__(self, path: Path, run_id: str, read_only: bool = False) -> None:
@@ -54,7 +54,7 @@ class RunFile(OpenRun):
 
         Raises:
             duckdb.Error: the file is damaged, locked, or the disk refuses.
-            NotOurFile: it holds other tables than a run's.
+            NotOurFile: its tables are not a run's.
         """
         super().__init__(run_id)
         self.path = path
@@ -95,7 +95,7 @@ class RunFile(OpenRun):
         self.used_s = time.monotonic()
 
     def conclude(self, rest: Rest) -> None:
-        """Store what is known of such a run when all of it is there, and sum it up."""
+        """Store the rest of an import after all its parts, and sum the run."""
         with self.lock:
             self.newest_ns, self.first_ns, self.received_ns = rest.newest_ns, rest.first_ns, rest.received_ns
             self._streams = {}
@@ -106,12 +106,11 @@ class RunFile(OpenRun):
             self.label(rest.labels)
             while self.roll():
                 pass
-            self._connection.execute(
-                "CHECKPOINT"
-            )  # closing would leave the log on a full disk, and say nothing
+            # On a full disk, closing would leave the log, and report nothing.
+            self._connection.execute("CHECKPOINT")
 
     def _insert(self, table: str, arrays: Columns) -> None:
-        batch = dict(arrays)  # DuckDB finds the variable by its name
+        batch = dict(arrays)  # DuckDB finds this variable by its name
         names = ", ".join(f'"{name}"' for name in batch)
         values = ", ".join(_value(name, array) for name, array in batch.items())
         self._connection.execute(f'INSERT INTO "{table}" ({names}) SELECT {values} FROM batch')
@@ -129,19 +128,19 @@ class RunFile(OpenRun):
             self.changed = True
 
     def roll(self) -> int:
-        """Bring rollups up to date, as far as the deadline of this thread lets sums begin; return how many buckets were summed.
+        """Update rollups until this thread's deadline lets no more sums begin; return the number of buckets.
 
         Raises:
-            Stopped: a sum took longer than the deadline; a later one will be of less.
+            Stopped: a sum exceeded the deadline. The next one will be smaller.
         """
         with self.lock:
             if self._acked_rows > COMPACT_ACKED_ROWS:
                 self._compact_acked()
             longest = CURRENT.get()
             with nullcontext() if longest is None else longest.interrupting(self._connection.interrupt):
-                done = self._roll(longest)
-            self.changed = done > 0
-            return done
+                buckets_summed = self._roll(longest)
+            self.changed = buckets_summed > 0
+            return buckets_summed
 
     def _roll(self, longest: Deadline | None) -> int:
         try:
@@ -161,17 +160,17 @@ class RunFile(OpenRun):
             raise
 
     def _compact_acked(self) -> None:
-        sequences = {stream: seen.intervals() for stream, seen in self._streams.items()}
+        sequences = {stream: numbers.intervals() for stream, numbers in self._streams.items()}
         with self._commit() as insert:
             self._connection.execute("DELETE FROM acked")
             self._acked_rows = 0
             insert("acked", acked_columns(sequences, self.newest_ns, self.received_ns, self.first_ns))
 
     def give_back(self) -> bool:
-        """Return memory to the system: blocks that are on disk, and what the allocator holds free. This takes about 10 ms.
+        """Return memory to the system: blocks that are on disk, and the allocator's free memory (10 ms).
 
-        Nobody may read meanwhile, because a query that needs more than ``KEPT_MEMORY`` would fail. The result is False when
-        this has to wait for the next checkpoint.
+        Nobody may read meanwhile: a query that needs more than ``KEPT_MEMORY`` would fail. The result is
+        False if this has to wait for the next checkpoint.
         """
         with self.lock:
             if _size(self._wal) > _LITTLE_LOG:
@@ -194,11 +193,7 @@ class RunFile(OpenRun):
 
     @contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """Give queries that all see the same committed state, until the deadline of who asks.
-
-        Raises:
-            Stopped
-        """
+        """Give a snapshot of one committed state. Its queries raise Stopped at the caller's deadline."""
         cursor = self._connection.cursor()
         deadline = CURRENT.get()
         try:
@@ -222,7 +217,7 @@ class RunFile(OpenRun):
 
 
 def _size(path: Path) -> int:
-    """Return a file's size; 0 without one, which a checkpoint makes of the log at any moment."""
+    """Return a file's size; 0 if it does not exist. A checkpoint may remove the log at any moment."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
@@ -232,8 +227,8 @@ def _size(path: Path) -> int:
 def _value(name: str, array: NDArray[Any]) -> str:
     """Return the column's expression in a SELECT, with UNKNOWN as NULL. (NaN becomes NULL by itself.)
 
-    A masked array would not do: DuckDB before 2.0, the newest for Python 3.10, ignores the mask. Each expression costs
-    planning time in each insert, so only columns with unknown values have one.
+    Masked arrays do not work: DuckDB before 2.0, the newest for Python 3.10, ignores the mask. Only columns
+    with unknown values get an expression, because each one costs planning time in each insert.
     """
     if array.dtype.kind == "i" and (array == UNKNOWN).any():
         return f'nullif("{name}", {UNKNOWN})'

@@ -1,1 +1,1 @@
-"""What both databases share: the SQL of charts, lists and sums, the rollups that they read, and what is kept of an open run."""
+"""What both databases share: the SQL of charts, lists and sums, rollups, and the memory of an open run."""

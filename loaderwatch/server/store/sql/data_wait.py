@@ -1,7 +1,7 @@
-"""Data wait over time by the clock that counts for each rank: the device's where its events tell, else the loop's.
+"""Data wait over time, by each rank's clock: the device's if enough CUDA events are known, else the loop's.
 
-The rule is that of ``detect.device_clock``, on sums instead of rows. It is applied to the whole interval of a chart, so
-that a rank has one clock in all of it: a batch of which no event tells has the share hidden that the rank's others have.
+The rule is that of ``detect.device_clock``, on sums instead of rows. A rank has one clock over a whole
+chart. A batch without an event gets the hidden share of the rank's other batches.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _OF_SPANS: Final = replace(_STEPS, measures={})
 
 @dataclass(frozen=True)
 class Clock:
-    """What the device's clock tells of a rank in an interval."""
+    """What the device's clock shows about a rank in an interval."""
 
     rank: int
-    since_ns: int  # the bucket of the first batch of which an event tells: before it the rank did not use the device
-    hidden_ratio: float  # part of its waits in which the device still had work
-    hidden_ns: float  # the same, of a batch
+    since_ns: int  # the bucket of the first batch with an event; the rank did not use the device before
+    hidden_ratio: float  # share of its waits in which the device still had work
+    hidden_ns: float  # the same, in ns per batch
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,15 @@ class Range:
 
 
 def clocks(snapshot: Snapshot, asked: Range) -> list[Clock]:
-    """Return the ranks for which the device's clock counts: its events tell of enough batches since its first one."""
+    """Return the ranks for which the device's clock counts: enough batches since the first event have one."""
     if not asked.pieces or snapshot.execute("SELECT 1 FROM gpu_waits LIMIT 1").fetchone() is None:
         return []
     rows = snapshot.execute(
         f"""
         SELECT key, since, sum(hidden) AS hidden, sum(hidden) + sum(lost) AS waited, sum(told) AS told FROM (
           SELECT *, min(t) FILTER (WHERE told > 0) OVER (PARTITION BY key) AS since FROM (
-            SELECT key, t, sum(wait_ns_n) AS n, sum(lost_ns_n) AS told, sum(lost_ns_sum) AS lost, sum(hidden_ns_sum) AS hidden
+            SELECT key, t, sum(wait_ns_n) AS n, sum(lost_ns_n) AS told, sum(lost_ns_sum) AS lost,\
+ sum(hidden_ns_sum) AS hidden
             FROM ({_buckets(_OF_ROWS, asked)}) GROUP BY key, t))
         WHERE t >= since GROUP BY key, since HAVING sum(told) >= {KNOWN_RATIO} * sum(n)
         """
@@ -70,8 +71,8 @@ def per_rank(
 ) -> str:
     """Return the SQL of (key, t, low, value, high, num, whole) of a metric by the clock that counts.
 
-    The newest buckets of a rank by the device's clock are left out while none of their events has come. ``with_open`` are
-    the pieces to read where open waits count, too.
+    By the device's clock, a rank's newest buckets are left out until one of their events has come.
+    ``with_open`` are the pieces to read where open waits count, too.
     """
     known = clocks(snapshot, asked)
     if metric.kind == "device_share":
@@ -82,34 +83,43 @@ def per_rank(
 def _share(
     metric: Metric, known: Sequence[Clock], asked: Range, open_waits: Sequence[rollup.OpenWait]
 ) -> str:
-    usual_ns = {clock.rank: int(clock.hidden_ns) for clock in known}
-    waits = [replace(wait, hidden_ns=usual_ns.get(wait.rank, 0)) for wait in open_waits]
+    hidden_ns_by_rank = {clock.rank: int(clock.hidden_ns) for clock in known}
+    waits = [replace(wait, hidden_ns=hidden_ns_by_rank.get(wait.rank, 0)) for wait in open_waits]
     spent = ", ".join(f"sum({name}) AS {name}" for name in SPANS)
     lost = f"{metric.of} - CASE WHEN by_device THEN hidden_in + hidden_ratio * missing_in ELSE 0 END"
     num = f"greatest(0, {lost})"
     value = f"least(1, ({num}) / nullif({metric.of} + {metric.rest}, 0))"
     value = f"1 - {value}" if metric.complement else value
     return (
-        f"SELECT key, t, {value} AS low, {value} AS value, {value} AS high, {num} AS num, {metric.of} + {metric.rest} AS whole "
-        f"FROM ({_clocked(f'SELECT key, t, {spent} FROM ({_buckets(_OF_SPANS, asked, waits)}) GROUP BY key, t', 'told_in', known, asked)}) "
+        f"SELECT key, t, {value} AS low, {value} AS value, {value} AS high, {num} AS num, "
+        f"{metric.of} + {metric.rest} AS whole FROM ("
+        f"""{
+            _clocked(
+                f"SELECT key, t, {spent} FROM ({_buckets(_OF_SPANS, asked, waits)}) GROUP BY key, t",
+                "told_in",
+                known,
+                asked,
+            )
+        }) """
         f"WHERE {'by_device' if metric.device_only else 'true'}"
     )
 
 
 def _data_wait(known: Sequence[Clock], asked: Range) -> str:
-    """What a batch was waited for; of one without an event it is known on average only."""
+    """Return the SQL of the wait per batch. For a batch without an event, only the mean is known."""
     ends = {
-        end: f"CASE WHEN NOT by_device THEN wait_{end} WHEN told > 0 THEN {bound}(lost_{end}, mean) ELSE mean END"
+        end: f"CASE WHEN NOT by_device THEN wait_{end} "
+        f"WHEN told > 0 THEN {bound}(lost_{end}, mean) ELSE mean END"
         for end, bound in (("min", "least"), ("max", "greatest"))
     }
     return (
-        f"SELECT key, t, {ends['min']} AS low, mean AS value, {ends['max']} AS high, wait - hid AS num, n AS whole "
-        f"FROM (SELECT *, (wait - hid) / nullif(n, 0) AS mean FROM ({_iterations(known, asked)}))"
+        f"SELECT key, t, {ends['min']} AS low, mean AS value, {ends['max']} AS high, wait - hid AS num, "
+        f"n AS whole FROM (SELECT *, (wait - hid) / nullif(n, 0) AS mean FROM ({_iterations(known, asked)}))"
     )
 
 
 def _cushion(known: Sequence[Clock], asked: Range) -> str:
-    """Batches that lie ready, in iterations without any data wait, as ``Pace.headroom_s`` has it."""
+    """Return the SQL of ready batches in seconds of iterations without data wait, as ``Pace.headroom_s``."""
     step = "(step + hid) / nullif(n, 0)"
     return (
         f"SELECT key, t, ready_min * {step} AS low, ready * {step} AS value, ready_max * {step} AS high, "
@@ -118,12 +128,14 @@ def _cushion(known: Sequence[Clock], asked: Range) -> str:
 
 
 def _iterations(known: Sequence[Clock], asked: Range) -> str:
-    """Return the SQL of a bucket's sums by rank; ``hid`` are the nanoseconds of its waits that were no loss."""
+    """Return the SQL of a bucket's sums by rank; ``hid`` is the part of its waits that was no loss, in ns."""
     sums = (
-        "sum(wait_ns_n) AS n, sum(wait_ns_sum) AS wait, min(wait_ns_min) AS wait_min, max(wait_ns_max) AS wait_max, "
-        "coalesce(sum(step_ns_sum), 0) AS step, coalesce(sum(lost_ns_n), 0) AS told, coalesce(sum(lost_ns_sum), 0) AS lost, "
-        "min(lost_ns_min) AS lost_min, max(lost_ns_max) AS lost_max, coalesce(sum(hidden_ns_sum), 0) AS hidden, "
-        "sum(ready_sum) / nullif(sum(ready_n), 0) AS ready, min(ready_min) AS ready_min, max(ready_max) AS ready_max"
+        "sum(wait_ns_n) AS n, sum(wait_ns_sum) AS wait, min(wait_ns_min) AS wait_min, "
+        "max(wait_ns_max) AS wait_max, coalesce(sum(step_ns_sum), 0) AS step, "
+        "coalesce(sum(lost_ns_n), 0) AS told, coalesce(sum(lost_ns_sum), 0) AS lost, "
+        "min(lost_ns_min) AS lost_min, max(lost_ns_max) AS lost_max, "
+        "coalesce(sum(hidden_ns_sum), 0) AS hidden, sum(ready_sum) / nullif(sum(ready_n), 0) AS ready, "
+        "min(ready_min) AS ready_min, max(ready_max) AS ready_max"
     )
     buckets = f"SELECT key, t, {sums} FROM ({_buckets(_OF_ROWS, asked)}) GROUP BY key, t"
     hid = "CASE WHEN by_device THEN hidden + hidden_ratio * (wait - lost - hidden) ELSE 0 END"
@@ -131,27 +143,28 @@ def _iterations(known: Sequence[Clock], asked: Range) -> str:
 
 
 def _clocked(buckets: str, told: str, known: Sequence[Clock], asked: Range) -> str:
-    """Return the SQL of buckets with the clock of their rank, less those the events of which may still come."""
+    """Return the SQL of buckets with their rank's clock, without buckets whose events may still come."""
     if not known:
         return f"SELECT *, false AS by_device, 0 AS hidden_ratio FROM ({buckets})"
     rows = ", ".join(f"({clock.rank}, {clock.since_ns}, {clock.hidden_ratio!r}::DOUBLE)" for clock in known)
     settled_ns = asked.newest_ns - EVENTS_COME_NS
     return (
         f"SELECT b.*, c.rank IS NOT NULL AS by_device, c.hidden_ratio FROM ({buckets}) b "
-        f"LEFT JOIN (VALUES {rows}) c(rank, since_ns, hidden_ratio) ON c.rank = b.key AND b.t >= c.since_ns "
+        f"LEFT JOIN (VALUES {rows}) c(rank, since_ns, hidden_ratio) "
+        "ON c.rank = b.key AND b.t >= c.since_ns "
         f"WHERE c.rank IS NULL OR {told} > 0 OR t + {asked.width_ns} <= {settled_ns}"
     )
 
 
 def _buckets(source: Source, asked: Range, open_waits: Sequence[rollup.OpenWait] = ()) -> str:
-    """Return the SQL of all pieces: the rollup columns of a source's measures, or its ``SPANS`` where it has no measures.
+    """Return the SQL of all pieces: rollup columns of a source's measures, or ``SPANS`` if it has none.
 
     A bucket may come in several rows.
     """
     width = asked.width_ns
-    names = [f"{measure}_{what}" for measure in source.measures for what in ("n", "sum", "min", "max")]
-    names = names or list(SPANS)
-    which = "true" if asked.ranks is None else f"key IN ({', '.join(str(int(rank)) for rank in asked.ranks)})"
+    columns = [f"{measure}_{stat}" for measure in source.measures for stat in ("n", "sum", "min", "max")]
+    columns = columns or list(SPANS)
+    where = "true" if asked.ranks is None else f"key IN ({', '.join(str(int(rank)) for rank in asked.ranks)})"
     parts = []
     for piece in asked.pieces:
         begin, end = piece.start_ns, piece.end_ns
@@ -162,6 +175,6 @@ def _buckets(source: Source, asked: Range, open_waits: Sequence[rollup.OpenWait]
         else:
             rows = f"(SELECT *, t AS t_ns FROM {rollup.attributed_sql(begin, end, width, open_waits)})"
         parts.append(
-            f"SELECT key, t_ns // {width} * {width} AS t, {', '.join(names)} FROM {rows} WHERE {which}"
+            f"SELECT key, t_ns // {width} * {width} AS t, {', '.join(columns)} FROM {rows} WHERE {where}"
         )
     return " UNION ALL ".join(parts)

@@ -1,4 +1,4 @@
-"""What a store keeps in memory of an open run, whichever database holds its rows."""
+"""The state of an open run that a store keeps in memory, for either database."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from loaderwatch.server.store.sql import rollup, row_queries
 from loaderwatch.server.store.sql.snapshot import Snapshot, columns_of
 
 SPANS_EVERY_NS: Final = 900_000_000
-"""Open spans are kept once a second for each stream, which is enough for a replay at 1 Hz."""
+"""Open spans are stored about once a second per stream, which is enough for a replay at 1 Hz."""
 
 LAST_EVENTS: Final = 200
-"""How many of the newest events are searched for a process's last span; a host sends about one a second."""
+"""How many events are searched for a dead process's last span. A host sends about one a second."""
 
 Event = tuple[int, int, bool, int, bytes]
 """A row of the table ``events``: ordinal, time, whether a fact changed, records lost, body."""
@@ -40,11 +40,11 @@ Insert: TypeAlias = Callable[[str, Columns], None]
 
 
 class OpenRun(ABC):
-    """Facts, sequence numbers and open waits of a run. They tell which parts of an envelope are new.
+    """Facts, sequence numbers and open waits of a run, which decide what is new in an envelope.
 
-    Its methods store envelopes, alerts and labels in either database. A subclass says how rows are inserted
-    so that all of them count or none. After an error in storing, the object may know more than the database.
-    Drop the object then, and read the run again.
+    Its methods store envelopes, alerts and labels in either database. A subclass inserts rows so that all of
+    them count or none. After an error in storing, the object may know more than the database. Drop it then,
+    and read the run again.
     """
 
     def __init__(self, run_id: str) -> None:
@@ -52,11 +52,11 @@ class OpenRun(ABC):
         self.lock = threading.RLock()  # held while envelopes are stored
         self.used_s = time.monotonic()
         self.readers = 0
-        self.changed = False  # something was stored since housekeeping last had nothing to do
+        self.changed = False  # whether something was stored since housekeeping last had nothing to do
         self.facts = RunFacts()
         self.lost_records = 0
         self.newest_ns = 0
-        self.received_ns = wall_ns()  # a run being born was heard of now
+        self.received_ns = wall_ns()  # a new run was heard of now
         self.first_ns = 0
         self._ordinal = 1
         self._streams: dict[str, SequenceSet] = {}
@@ -68,41 +68,41 @@ class OpenRun(ABC):
         self._card = self._draw_card()
 
     def _load(self, snapshot: Snapshot) -> None:
-        """Read what is known of the run."""
-        run = snapshot.execute
-        for (body,) in run("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
+        """Read the run's state from the database."""
+        execute = snapshot.execute
+        for (body,) in execute("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
             self.facts.take(unpack_event(body))
-        last, lost = run("SELECT max(ordinal), sum(lost) FROM events").fetchall()[0]
+        last, lost = execute("SELECT max(ordinal), sum(lost) FROM events").fetchall()[0]
         self._ordinal = (last or 0) + 1
         self.lost_records = int(lost or 0)
         for stream, intervals in row_queries.sequences(snapshot).items():
             self._streams.setdefault(stream, SequenceSet()).extend(intervals)
-        newest, received, first = run(
+        newest, received, first = execute(
             "SELECT max(made_ns), max(received_ns), min(first_ns) FROM acked"
         ).fetchall()[0]
         self.newest_ns, self.first_ns = int(newest or 0), int(first or 0)
         self.received_ns = int(received or self.received_ns)
         self._dirty = rollup.load_dirty(snapshot)
         newest_events = f"SELECT body FROM events ORDER BY ordinal DESC LIMIT {LAST_EVENTS}"
-        self._open_waits = self._last_waits(lambda: (body for (body,) in run(newest_events).fetchall()))
-        # A file of an older version, which is only read, may lack the table.
-        said = run("SELECT said FROM labels").fetchone() if columns_of(snapshot, "labels") else None
-        self._labels = Labels() if said is None else decode_json(said[0], Labels)
+        self._open_waits = self._last_waits(lambda: (body for (body,) in execute(newest_events).fetchall()))
+        # An older file that is opened read-only may lack the table.
+        labels_row = execute("SELECT said FROM labels").fetchone() if columns_of(snapshot, "labels") else None
+        self._labels = Labels() if labels_row is None else decode_json(labels_row[0], Labels)
         self._card = self._draw_card()
 
     # -- storing
 
     @abstractmethod
     def _commit(self) -> AbstractContextManager[Insert]:
-        """Give what inserts rows: all of them count when the block ends, or none."""
+        """Give a function that inserts rows: all of them count when the block ends, or none."""
 
     def _part(self) -> AbstractContextManager[Insert]:
-        """Give what inserts rows of a run that comes from elsewhere, which nobody sees before it is whole."""
+        """Give a function that inserts rows of a run that is being imported, invisible until it is whole."""
         return self._commit()
 
     @abstractmethod
     def _replace(self, table: str, columns: Columns) -> None:
-        """Store rows of a table of ``schema.REPLACED``. Older rows with the same key are replaced."""
+        """Store rows of a table in ``schema.REPLACED``. They replace older rows with the same key."""
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
         """Store the envelopes that are new, all of them or none; return them."""
@@ -111,25 +111,25 @@ class OpenRun(ABC):
             if not fresh:
                 return []
             now_ns = wall_ns()
-            events = [event for each in fresh if (event := self._event(each))]
+            events = [event for envelope in fresh if (event := self._event(envelope))]
             tables = rows.gather(fresh, self.facts)
-            firsts = [rows.first_time(each) for each in fresh]
+            firsts = [rows.first_time(envelope) for envelope in fresh]
             with self._commit() as insert:
                 fresh_dirty = self._insert_rows(insert, tables, events)
                 insert("acked", _fresh_columns(fresh, firsts, now_ns))
             self._add_dirty(fresh_dirty)
-            self.newest_ns = max(self.newest_ns, *(each.made_ns for each in fresh))
+            self.newest_ns = max(self.newest_ns, *(envelope.made_ns for envelope in fresh))
             self.first_ns = min(self.first_ns or firsts[0], *firsts)
             self.received_ns = now_ns
             self.changed = True
-            for each in fresh:
-                self._note_open_waits(each)
+            for envelope in fresh:
+                self._note_open_waits(envelope)
             if any(facts for _, _, facts, _, _ in events):
                 self._card = self._draw_card()
             return fresh
 
     def bring_in(self, tables: dict[str, rows.Arrays], events: Sequence[Event]) -> None:
-        """Store rows and events of a run that comes from elsewhere."""
+        """Store rows and events of a run that is being imported."""
         with self.lock:
             with self._part() as insert:
                 fresh_dirty = self._insert_rows(insert, tables, events)
@@ -138,9 +138,9 @@ class OpenRun(ABC):
     def _insert_rows(
         self, insert: Insert, tables: dict[str, rows.Arrays], events: Sequence[Event]
     ) -> list[tuple[int, str, int]]:
-        """Insert rows and events; return the buckets that become dirty with them."""
+        """Insert rows and events; return the buckets that become dirty."""
         fresh_dirty = rollup.mark_dirty(rows.touched_buckets(tables), self._dirty)
-        if fresh_dirty:  # first: a bucket that is taken for dirty costs time only
+        if fresh_dirty:  # first: a bucket that is marked needlessly only costs time
             insert("dirty", dirty_columns(fresh_dirty))
         for name, arrays in tables.items():
             insert(name, arrays)
@@ -164,7 +164,7 @@ class OpenRun(ABC):
             )
 
     def label(self, said: Labels) -> None:
-        """Replace what people have said of the run."""
+        """Replace the labels that people gave the run."""
         with self.lock:
             self._replace("labels", {"said": _column([msgspec.json.encode(said).decode()])})
             self._labels = said
@@ -172,11 +172,7 @@ class OpenRun(ABC):
             self.changed = True
 
     def see_room(self) -> None:
-        """Do nothing while more can be stored.
-
-        Raises:
-            Behind: too many time buckets of the run wait to be summed up.
-        """
+        """Raise Behind if too many time buckets of the run wait to be summed."""
         waiting = sum(map(len, self._dirty.values()))
         if waiting > rollup.MOST_DIRTY:
             raise Behind(
@@ -193,23 +189,23 @@ class OpenRun(ABC):
         return fresh
 
     def _event(self, envelope: Envelope) -> Event | None:
-        new = self.facts.take(envelope)
-        last = self._spans_made.get(envelope.stream)
-        spans = bool(envelope.spans) and (
-            last is None or not 0 <= envelope.made_ns - last < SPANS_EVERY_NS or envelope.final
+        is_new = self.facts.take(envelope)
+        last_ns = self._spans_made.get(envelope.stream)
+        keeps_spans = bool(envelope.spans) and (
+            last_ns is None or not 0 <= envelope.made_ns - last_ns < SPANS_EVERY_NS or envelope.final
         )
         lost = sum(loss.count for loss in envelope.losses)
-        if not (new or spans or envelope.stacks or envelope.losses or envelope.gpu_states):
+        if not (is_new or keeps_spans or envelope.stacks or envelope.losses or envelope.gpu_states):
             return None
-        if spans:
+        if keeps_spans:
             self._spans_made[envelope.stream] = envelope.made_ns
         self.lost_records += lost
         self._ordinal += 1
-        body = pack_event(envelope, facts=new, spans=spans)
-        return (self._ordinal, envelope.made_ns, new, lost, body)
+        body = pack_event(envelope, facts=is_new, spans=keeps_spans)
+        return (self._ordinal, envelope.made_ns, is_new, lost, body)
 
     def kept(self, envelope: Envelope, is_fact: bool) -> Event:
-        """Return the event of another store, which held it under the same run, as one of this."""
+        """Return an event of another store's copy of this run as one of this store."""
         self.facts.take(envelope)
         lost = sum(loss.count for loss in envelope.losses)
         self.lost_records += lost
@@ -218,28 +214,28 @@ class OpenRun(ABC):
         return (self._ordinal, envelope.made_ns, is_fact, lost, body)
 
     def _note_open_waits(self, envelope: Envelope) -> None:
-        known = self._open_waits.get(envelope.stream)
-        if known is not None and known[0] > envelope.made_ns:
+        previous = self._open_waits.get(envelope.stream)
+        if previous is not None and previous[0] > envelope.made_ns:
             return
         waits = self._waits_of(envelope.spans, envelope.made_ns)
-        if known is not None:  # a wait in which the process died lasted until its death
+        if previous is not None:  # a wait in which the process died ends with its death
             dead = {process.rank for process in envelope.processes if process.state == "crashed"}
-            waits += [wait for wait in known[1] if wait.rank in dead]
+            waits += [wait for wait in previous[1] if wait.rank in dead]
         self._open_waits[envelope.stream] = (envelope.made_ns, waits)
 
     def _last_waits(
         self, newest_bodies: Callable[[], Iterable[bytes]]
     ) -> dict[str, tuple[int, list[rollup.OpenWait]]]:
-        """Return, for each stream, its newest time and the waits in which processes died."""
+        """Return, by stream, its newest time and the waits in which processes died."""
         dead = {rank for rank, process in self.facts.processes.items() if process.state == "crashed"}
-        found: dict[str, tuple[int, list[rollup.OpenWait]]] = {}
+        waits_by_stream: dict[str, tuple[int, list[rollup.OpenWait]]] = {}
         for body in newest_bodies() if dead else ():
             envelope = unpack_event(body)
-            last = [span for span in envelope.spans if span.worker < 0 and span.alive and span.rank in dead]
-            dead -= {span.rank for span in last}
-            _, waits = found.setdefault(envelope.stream, (envelope.made_ns, []))
-            waits += self._waits_of(last, envelope.made_ns)
-        return found
+            spans = [span for span in envelope.spans if span.worker < 0 and span.alive and span.rank in dead]
+            dead -= {span.rank for span in spans}
+            _, waits = waits_by_stream.setdefault(envelope.stream, (envelope.made_ns, []))
+            waits += self._waits_of(spans, envelope.made_ns)
+        return waits_by_stream
 
     def _waits_of(self, spans: Sequence[SpanInfo], made_ns: int) -> list[rollup.OpenWait]:
         return [
@@ -253,16 +249,16 @@ class OpenRun(ABC):
         ]
 
     def open_waits(self) -> list[rollup.OpenWait]:
-        """Return the data waits that are open by each host's newest envelope, and those that ended with their process."""
+        """Return the data waits open in each host's newest envelope, and those in which processes died."""
         return [wait for _, waits in list(self._open_waits.values()) for wait in waits]
 
     def stored_seq(self, stream: str) -> int:
-        """Return the highest sequence number stored of a stream."""
+        """Return the highest sequence number stored for a stream."""
         seen = self._streams.get(stream)
         return seen.highest if seen else 0
 
     def stored_run(self) -> StoredRun:
-        """Return what is known of the run without reading rows."""
+        """Return what is known about the run without reading rows."""
         return msgspec.structs.replace(
             self._card,
             last_seen_ns=self.newest_ns,
@@ -273,15 +269,15 @@ class OpenRun(ABC):
 
     @abstractmethod
     def _bytes(self) -> int:
-        """Return how many bytes the run takes on disk."""
+        """Return the bytes that the run takes on disk."""
 
     @property
     def rank_hosts(self) -> dict[int, str]:
-        """The host of each rank; do not change this."""
+        """The host of each rank. Do not change the dict."""
         return self._card.rank_hosts
 
     def _draw_card(self) -> StoredRun:
-        """Freeze the facts for readers in other threads; this is done again when an envelope changed them."""
+        """Freeze the facts for readers in other threads; repeat this when an envelope changed them."""
         facts = self.facts
         return StoredRun(
             run_id=self.run_id,
@@ -312,27 +308,27 @@ def objects(values: Sequence[Any]) -> NDArray[Any]:
 def acked_columns(
     sequences: Mapping[str, Iterable[tuple[int, int]]], newest_ns: int, received_ns: int, first_ns: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the columns of the table ``acked`` for all envelopes of a run, which share their times."""
-    every = [(stream, low, high) for stream, each in sequences.items() for low, high in each]
-    streams, lows, highs = zip(*every, strict=True)
+    """Return the columns of the table ``acked`` for all envelopes of a run, with the same times for each."""
+    rows = [(stream, low, high) for stream, intervals in sequences.items() for low, high in intervals]
+    streams, lows, highs = zip(*rows, strict=True)
     times = {"made_ns": newest_ns, "received_ns": received_ns, "first_ns": first_ns}
     return {
         "stream": objects(streams),
         "low": np.array(lows),
         "high": np.array(highs),
-        **{name: np.full(len(every), time_ns) for name, time_ns in times.items()},
+        **{name: np.full(len(rows), time_ns) for name, time_ns in times.items()},
     }
 
 
 def _column(values: Sequence[str | int | None]) -> NDArray[Any]:
-    """Return texts, or integers with UNKNOWN for None, as a column."""
+    """Return texts or integers as a column, with UNKNOWN for a None among integers."""
     if isinstance(values[0], str):
         return objects(values)
     return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)
 
 
 def _fresh_columns(fresh: Sequence[Envelope], firsts: Sequence[int], now_ns: int) -> dict[str, NDArray[Any]]:
-    """Return the columns of ``acked`` for envelopes that come now; ``firsts`` are the times at which each begins, ns UTC."""
+    """Return the columns of ``acked`` for new envelopes. ``firsts`` are their first times, ns UTC."""
     return {
         "stream": objects([envelope.stream for envelope in fresh]),
         "low": np.array([envelope.seq for envelope in fresh]),
@@ -344,7 +340,7 @@ def _fresh_columns(fresh: Sequence[Envelope], firsts: Sequence[int], now_ns: int
 
 
 def dirty_columns(buckets: Sequence[tuple[int, str, int]]) -> dict[str, NDArray[Any]]:
-    """Return the columns of the table ``dirty`` for buckets: level, source and beginning of each."""
+    """Return the columns of the table ``dirty`` for buckets given as (level, source, begin)."""
     levels, sources, times = zip(*buckets, strict=True)
     return {"level": np.array(levels), "source": objects(sources), "t_ns": np.array(times)}
 

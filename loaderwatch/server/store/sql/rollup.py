@@ -1,8 +1,8 @@
 """Rollups: the sums of each level's closed buckets, so that a chart costs the same however long the run is.
 
-``dirty`` names the buckets of a level that rows were added to since they were summed (or that were never summed). A
-bucket is summed once it is closed, and again when late rows come. A query takes clean buckets from a level and the
-others from the level below, in the end from the rows themselves, so its answer never depends on when rollups ran.
+``dirty`` names each level's buckets that got rows since they were summed, or were never summed. A bucket is
+summed once it is closed, and again when late rows come. A query reads clean buckets from a level, others from
+the level below, and finally from the rows. Its answer never depends on when rollups ran.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from loaderwatch.server.store.sql import digests
 from loaderwatch.server.store.sql.snapshot import Snapshot, columns_of
 
 GRACE_NS: Final = 3 * 10**9
-"""A bucket is summed this long after its end, when healthy streamers have delivered its rows."""
+"""A bucket is summed this long after its end. Healthy streamers have delivered its rows by then."""
 
 AT_ONCE_NS: Final = 120 * 10**9
-"""How much of a run is summed up at once in the beginning. Of 1,024 ranks it takes DuckDB a second."""
+"""Nanoseconds of a run that one sum covers at first. With 1,024 ranks, it takes DuckDB a second."""
 
 MOST_AT_ONCE_NS: Final = 3600 * 10**9
-"""How much of a run is summed up at once at most, when that takes little time: a streamer may bring hours at once."""
+"""Nanoseconds that one sum covers at most, if sums are fast: a streamer may bring hours at once."""
 
 PASS_S: Final = 0.5
-"""No sum begins this many seconds after a pass over all runs has begun: the envelopes of all runs wait meanwhile."""
+"""No sum begins later than this after a pass over all runs began: all their envelopes wait meanwhile."""
 
 LONGEST_S: Final = 2.0
-"""Seconds from the beginning of a pass until its last sum is interrupted, several times what a sum takes of 1,024 ranks."""
+"""Seconds after which a pass's last sum is interrupted: several times a sum of 1,024 ranks."""
 
 REST: Final = 10.0
-"""Times the duration of an interrupted pass until the next one begins, so that such passes take a tenth of the time at most."""
+"""An interrupted pass rests this many times its duration, so such passes take at most a tenth of the time."""
 
 MOST_DIRTY: Final = 100_000
-"""Dirty buckets of a run beyond which nothing more of it is stored before some are summed. An outage of half a day leaves as many."""
+"""A run with more dirty buckets stores nothing until some are summed. Half a day's outage leaves as many."""
 
 MAX_PIECES: Final = 24
-"""How many stretches a query reads from the rows at most; with more, near ones are joined."""
+"""How many stretches a query reads from rows at most. Beyond that, neighbours are joined."""
 
 Dirty = dict[tuple[int, str], set[int]]
 """Maps (level index, source) to the beginnings of its dirty buckets."""
 
 _Sorted = dict[int, NDArray[np.int64]]
-"""Maps a level's index to the beginnings of a source's dirty buckets, in order."""
+"""Maps a level's index to the sorted beginnings of a source's dirty buckets."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """[start, end) of a query, less the stretches ``without``, read from a level; or from the rows when ``level`` is None."""
+    """[start, end) of a query without the stretches ``without``, read from a level (None: from the rows)."""
 
     level: Level | None
     start_ns: int
@@ -67,15 +67,15 @@ class Piece:
     without: tuple[tuple[int, int], ...] = ()
 
     def holds(self, time: str) -> str:
-        """Return the SQL of whether the column ``time`` falls into it."""
-        besides = "".join(f" AND NOT ({time} >= {start} AND {time} < {end})" for start, end in self.without)
-        return f"{time} >= {self.start_ns} AND {time} < {self.end_ns}{besides}"
+        """Return the SQL condition that the column ``time`` lies in this piece."""
+        excluded = "".join(f" AND NOT ({time} >= {start} AND {time} < {end})" for start, end in self.without)
+        return f"{time} >= {self.start_ns} AND {time} < {self.end_ns}{excluded}"
 
 
 def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty, finest: int = 0) -> list[Piece]:
-    """Plan how to read [start, end), aligned to the level: from ``level`` where it is clean, finer where it is not. -1: the rows.
+    """Plan how to read [start, end), aligned to ``level`` (-1: the rows). Dirty buckets are read finer.
 
-    A level is one piece, however many stretches of it are dirty, so that a query reads its table once.
+    All clean stretches of a level are one piece, so that a query reads its table once.
     """
     unclean = {
         index: np.sort(np.fromiter(dirty.get((index, source), ()), dtype=np.int64))
@@ -85,9 +85,9 @@ def pieces(start_ns: int, end_ns: int, level: int, source: str, dirty: Dirty, fi
 
 
 def of_span(dirty: Dirty, span: tuple[int, int], level: int, source: str, finest: int = 0) -> list[Piece]:
-    """Plan how to read [begin, end) that need not be aligned: what does not fill a bucket is read from the rows.
+    """Plan how to read an unaligned [begin, end): parts that fill no bucket are read from the rows.
 
-    No level before ``finest`` is read.
+    No level finer than ``finest`` is read.
     """
     begin, end = span
     width = LEVELS[level].ns
@@ -100,9 +100,9 @@ def of_span(dirty: Dirty, span: tuple[int, int], level: int, source: str, finest
 
 
 def of_digest(snapshot: Snapshot, digest: Digest, span: tuple[int, int] = (0, END_OF_TIME_NS)) -> list[Piece]:
-    """Plan how to read [begin, end) of a digest: from its levels where they are right, else from the rows."""
+    """Plan how to read a digest over [begin, end): from its levels where they are clean, else from rows."""
     if not all(columns_of(snapshot, level.table(digest.name)) for level in digest.levels):
-        return [Piece(None, *span)]  # a file of before there were digests, which may not be changed
+        return [Piece(None, *span)]  # an older file without digests, opened read-only
     finest, widest = (LEVELS.index(digest.levels[end]) for end in (0, -1))
     return of_span(load_dirty(snapshot), span, widest, digest.source, finest)
 
@@ -113,22 +113,22 @@ def _in_order(start_ns: int, end_ns: int, level: int, unclean: _Sorted, finest: 
     if level < finest:
         return [Piece(None, start_ns, end_ns)]
     width = LEVELS[level].ns
-    here = unclean[level]
-    first, last = np.searchsorted(here, (start_ns, end_ns)).tolist()
-    found: list[Piece] = []
-    at = start_ns
-    for begin, end in _runs(here[first:last], width):
-        if begin > at:
-            found.append(Piece(LEVELS[level], at, begin))
-        found.extend(_in_order(begin, end, level - 1, unclean, finest))
-        at = end
-    if at < end_ns:
-        found.append(Piece(LEVELS[level], at, end_ns))
-    return found
+    dirty_here = unclean[level]
+    first, last = np.searchsorted(dirty_here, (start_ns, end_ns)).tolist()
+    ordered: list[Piece] = []
+    read_until_ns = start_ns
+    for begin, end in _runs(dirty_here[first:last], width):
+        if begin > read_until_ns:
+            ordered.append(Piece(LEVELS[level], read_until_ns, begin))
+        ordered.extend(_in_order(begin, end, level - 1, unclean, finest))
+        read_until_ns = end
+    if read_until_ns < end_ns:
+        ordered.append(Piece(LEVELS[level], read_until_ns, end_ns))
+    return ordered
 
 
 def _runs(sorted_begins: NDArray[np.int64], width: int) -> list[tuple[int, int]]:
-    """Return the stretches that buckets cover. Beyond ``MAX_PIECES`` those with the least between them are taken together."""
+    """Return the stretches that buckets cover. Beyond ``MAX_PIECES``, the narrowest gaps are closed."""
     if not len(sorted_begins):
         return []
     gaps = np.diff(sorted_begins)
@@ -140,21 +140,20 @@ def _runs(sorted_begins: NDArray[np.int64], width: int) -> list[tuple[int, int]]
     return list(zip(begins.tolist(), ends.tolist(), strict=True))
 
 
-def _join(found: list[Piece]) -> list[Piece]:
-    """Join pieces: what lies between two stretches of rows is read from the rows, too, which hold everything.
-
-    Those with the least between them are joined first.
-    """
-    raw = [i for i, piece in enumerate(found) if piece.level is None]
-    left = len(found)
-    joined: set[int] = set()  # the pieces that are joined with the one in front
-    for first, last in sorted(pairwise(raw), key=lambda two: found[two[1]].start_ns - found[two[0]].end_ns):
-        if left <= MAX_PIECES:
+def _join(ordered: list[Piece]) -> list[Piece]:
+    """Join stretches of rows across the narrowest gaps until ``MAX_PIECES`` are left; rows have all data."""
+    raw = [i for i, piece in enumerate(ordered) if piece.level is None]
+    pieces_left = len(ordered)
+    joined: set[int] = set()  # indices of pieces that are joined with the one before
+    for first, last in sorted(
+        pairwise(raw), key=lambda two: ordered[two[1]].start_ns - ordered[two[0]].end_ns
+    ):
+        if pieces_left <= MAX_PIECES:
             break
         joined.update(range(first + 1, last + 1))
-        left -= last - first
+        pieces_left -= last - first
     result: list[Piece] = []
-    for index, piece in enumerate(found):
+    for index, piece in enumerate(ordered):
         if index in joined:
             result[-1] = Piece(None, result[-1].start_ns, piece.end_ns)
         else:
@@ -162,47 +161,48 @@ def _join(found: list[Piece]) -> list[Piece]:
     return result
 
 
-def _once(found: Sequence[Piece]) -> list[Piece]:
-    """Make one piece of those of a level."""
+def _once(ordered: Sequence[Piece]) -> list[Piece]:
+    """Make one piece of all pieces of a level."""
     single: list[Piece] = []
     for level in LEVELS:
-        of_level = [piece for piece in found if piece.level == level]
+        of_level = [piece for piece in ordered if piece.level == level]
         if of_level:
             gaps = ((a.end_ns, b.start_ns) for a, b in pairwise(of_level) if a.end_ns < b.start_ns)
             single.append(Piece(level, of_level[0].start_ns, of_level[-1].end_ns, tuple(gaps)))
-    return [*single, *(piece for piece in found if piece.level is None)]
+    return [*single, *(piece for piece in ordered if piece.level is None)]
 
 
 @dataclass(frozen=True)
 class OpenWait:
-    """A data wait that has not ended and so has no row yet."""
+    """A data wait that has not ended and therefore has no row yet."""
 
     rank: int
     since_ns: int
     seen_ns: int  # when it was last seen open
-    hidden_ns: int = 0  # of that, in which the device usually has work left
+    hidden_ns: int = 0  # the part in which the device usually has work left
 
 
 def attributed_sql(start_ns: int, end_ns: int, width_ns: int, open_waits: Sequence[OpenWait] = ()) -> str:
-    """Return the SQL of (key, t, and ``SPANS``): data wait and step time in [start, end), by the bucket they fall into.
+    """Return the SQL of (key, t, and ``SPANS``): data wait and step time in [start, end), by bucket.
 
-    A wait of 20 s is spread over the buckets it covers instead of landing in the one it began in. What the device still
-    works comes first in it.
+    A wait of 20 s is spread over the buckets that it covers. The part in which the device works comes first.
     """
     width = width_ns
     first, last = start_ns // width, (end_ns - 1) // width
     rows = _spans_sql(start_ns, end_ns, open_waits)
-    until = f"least((r // {width} + 1) * {width}, {end_ns})"  # the end of the bucket that the row began in
-    # Nearly all rows end in the bucket they began in; only the others go through unnest, which costs several times as much.
+    until = f"least((r // {width} + 1) * {width}, {end_ns})"  # the end of the row's first bucket
+    # Nearly all rows end in their first bucket. Only the others need unnest, which costs several times more.
     return f"""(
       SELECT key, t, wait_in, step_in, hidden_in, CASE WHEN told THEN 0 ELSE wait_in END AS missing_in,
              CASE WHEN told THEN wait_in + step_in ELSE 0 END AS told_in
       FROM (
         SELECT key, told, r // {width} * {width} AS t, (least(d, {until}) - r)::DOUBLE AS wait_in,
-               (least(e, {until}) - least(d, {until}))::DOUBLE AS step_in, (least(h, {until}) - r)::DOUBLE AS hidden_in
+               (least(e, {until}) - least(d, {until}))::DOUBLE AS step_in,\
+ (least(h, {until}) - r)::DOUBLE AS hidden_in
         FROM {rows} WHERE r >= {start_ns}
         UNION ALL
-        SELECT key, told, b * {width}, {_overlap("r", "d", start_ns)}, {_overlap("d", "e", start_ns)}, {_overlap("r", "h", start_ns)}
+        SELECT key, told, b * {width}, {_overlap("r", "d", start_ns)}, {_overlap("d", "e", start_ns)},\
+ {_overlap("r", "h", start_ns)}
         FROM (
           SELECT *, b * {width} AS b_from, least((b + 1) * {width}, {end_ns}) AS b_to FROM (
             SELECT key, told, r, h, d, e,
@@ -223,42 +223,45 @@ def _overlap(begin: str, end: str, start_ns: int) -> str:
 def _spans_sql(start_ns: int, end_ns: int, open_waits: Sequence[OpenWait]) -> str:
     """Return the SQL of (key, r, h, d, e, told) of each counted step that may reach into [start, end).
 
-    These are when it was requested, when the device ran out of work (or r), when it was delivered and over; and whether an
-    event tells of h.
+    r: requested; h: device out of work (or r); d: delivered; e: step over; told: whether a CUDA event gave h.
     """
     open_rows = ", ".join(
-        f"({w.rank}, {w.since_ns}::BIGINT, {min(w.since_ns + w.hidden_ns, w.seen_ns)}::BIGINT, {w.seen_ns}::BIGINT, "
-        f"{w.seen_ns}::BIGINT, true)"
+        f"({w.rank}, {w.since_ns}::BIGINT, {min(w.since_ns + w.hidden_ns, w.seen_ns)}::BIGINT, "
+        f"{w.seen_ns}::BIGINT, {w.seen_ns}::BIGINT, true)"
         for w in open_waits
         if w.since_ns < end_ns and w.seen_ns > start_ns
     )
     picked = (
-        "s.rank AS key, s.request_ns AS r, s.request_ns + greatest(0, coalesce(s.wait_ns - g.starved_ns, 0)) AS h, "
+        "s.rank AS key, s.request_ns AS r, "
+        "s.request_ns + greatest(0, coalesce(s.wait_ns - g.starved_ns, 0)) AS h, "
         "s.request_ns + coalesce(s.wait_ns, 0) AS d, "
-        "s.request_ns + coalesce(s.wait_ns, 0) + coalesce(s.step_ns, 0) AS e, g.starved_ns IS NOT NULL AS told"
+        "s.request_ns + coalesce(s.wait_ns, 0) + coalesce(s.step_ns, 0) AS e, "
+        "g.starved_ns IS NOT NULL AS told"
     )
-    lately = f"request_ns >= {start_ns - LOOKBACK_NS} AND request_ns < {end_ns}"
+    in_range = f"request_ns >= {start_ns - LOOKBACK_NS} AND request_ns < {end_ns}"
     return f"""(
         SELECT {picked}
-        FROM (SELECT * FROM steps WHERE counted = 1 AND {lately}
+        FROM (SELECT * FROM steps WHERE counted = 1 AND {in_range}
               AND coalesce(wait_ns, 0) + coalesce(step_ns, 0) <= {LOOKBACK_NS}) s
-        LEFT JOIN (SELECT * FROM gpu_waits WHERE {lately}) g USING (rank, loader, request_ns)
+        LEFT JOIN (SELECT * FROM gpu_waits WHERE {in_range}) g USING (rank, loader, request_ns)
         UNION ALL
         SELECT {picked}
-        FROM (SELECT * FROM long_steps WHERE request_ns < {end_ns} AND request_ns + wait_ns + step_ns > {start_ns}) s
+        FROM (SELECT * FROM long_steps WHERE request_ns < {end_ns}\
+ AND request_ns + wait_ns + step_ns > {start_ns}) s
         LEFT JOIN gpu_waits g USING (rank, request_ns)
         {f"UNION ALL SELECT * FROM (VALUES {open_rows})" if open_rows else ""}
       )"""
 
 
 def rows_sql(source: Source, start_ns: int, end_ns: int) -> str:
-    """Return what stands after FROM for the rows of [start, end), with what another table tells of them."""
-    lately = f"{source.time} >= {start_ns} AND {source.time} < {end_ns}"
-    rows = f"(SELECT * FROM {source.table} WHERE ({source.where}) AND {lately})"
+    """Return the FROM clause for the rows of [start, end), joined with the table that completes them."""
+    in_range = f"{source.time} >= {start_ns} AND {source.time} < {end_ns}"
+    rows = f"(SELECT * FROM {source.table} WHERE ({source.where}) AND {in_range})"
     if not source.completed_by:
         return rows
     return (
-        f"({rows} LEFT JOIN (SELECT rank, loader, request_ns, starved_ns FROM {source.completed_by} WHERE {lately}) "
+        f"({rows} LEFT JOIN (SELECT rank, loader, request_ns, starved_ns "
+        f"FROM {source.completed_by} WHERE {in_range}) "
         "USING (rank, loader, request_ns))"
     )
 
@@ -279,10 +282,11 @@ def _counted(measure: str, expression: str) -> str:
 
 
 def from_rows_sql(source: Source, start_ns: int, end_ns: int, width_ns: int) -> str:
-    """Return a SELECT with the columns of ``rollup_columns``: the rows of [start, end) summed by key and bucket."""
+    """Return a SELECT with ``rollup_columns``: the rows of [start, end) summed by key and bucket."""
     measures = ", ".join(_counted(m, expression) for m, expression in source.measures.items())
     direct = (
-        f"SELECT {source.key} AS key, {source.time} // {width_ns} * {width_ns} AS t_ns, count(*) AS n, {measures} "
+        f"SELECT {source.key} AS key, {source.time} // {width_ns} * {width_ns} AS t_ns, "
+        f"count(*) AS n, {measures} "
         f"FROM {rows_sql(source, start_ns, end_ns)} GROUP BY ALL"
     )
     if not source.spans:
@@ -312,26 +316,26 @@ def _from_level_sql(
 
 @dataclass
 class Pace:
-    """How much of a run is summed up at once. What took too long is summed in smaller stretches, and then not at all."""
+    """How much of a run is summed at once. A sum that took too long is retried smaller, then given up."""
 
     at_once_ns: int = AT_ONCE_NS
     given_up: set[tuple[int, str, int]] = field(default_factory=set)
-    """(level's index, source, bucket) that take too long alone. They stay dirty: queries read the rows there."""
+    """(level index, source, bucket) that take too long alone. They stay dirty, so queries read their rows."""
     cut: bool = False  # something was left for the next pass
     _under_way: Closed | None = None
     _began_s: float = 0.0
-    _longest_s: float = 0.0  # of the sums of this pass
+    _longest_s: float = 0.0  # the longest sum of this pass
 
     def begin(self, closed: Closed) -> None:
-        """Note what is summed now."""
+        """Note that a sum begins."""
         self._under_way, self._began_s = closed, time.monotonic()
 
     def end(self) -> None:
-        """Note that this is summed."""
+        """Note that the sum is done."""
         self._longest_s = max(self._longest_s, time.monotonic() - self._began_s)
 
     def interrupted(self) -> None:
-        """Note that this took too long."""
+        """Note that the sum took too long: halve the amount, or give up a single bucket."""
         closed = self._under_way
         if closed is None:
             return
@@ -340,7 +344,7 @@ class Pace:
         self.at_once_ns = max(LEVELS[0].ns, min(self.at_once_ns, closed.end_ns - closed.start_ns) // 2)
 
     def over(self) -> None:
-        """Note that a pass is over. After one whose sums were quick and left something, the next one sums more at once."""
+        """Note that a pass is over. If it was fast and left something, sum more at once next time."""
         if self._longest_s > PASS_S:
             self.at_once_ns = max(LEVELS[0].ns, self.at_once_ns // 2)
         elif self.cut and self._longest_s < PASS_S / 4:
@@ -350,7 +354,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Closed:
-    """A stretch of a level, and the beginnings of its dirty buckets, all of them over."""
+    """A stretch of a level, and the beginnings of its dirty buckets, which are all closed."""
 
     index: int
     source: str
@@ -358,28 +362,28 @@ class Closed:
 
     @property
     def start_ns(self) -> int:
-        """Where it begins."""
+        """Where the stretch begins."""
         return self.begins[0]
 
     @property
     def end_ns(self) -> int:
-        """Where it ends."""
+        """Where the stretch ends."""
         return self.begins[-1] + LEVELS[self.index].ns
 
 
 def ready(dirty: Dirty, newest_ns: int, pace: Pace) -> Iterator[Closed]:
-    """Yield stretches with closed dirty buckets, so much of each level and source as ``pace`` says.
+    """Yield stretches with closed dirty buckets. ``pace`` limits how much of each level and source.
 
-    Who sums a stretch takes its buckets out of ``dirty`` before the next one. Clean buckets between dirty ones are summed anew,
-    which costs less than a query for each dirty one.
+    The caller removes a stretch's buckets from ``dirty`` before the next one. Clean buckets between dirty
+    ones are summed again, which costs less than one query per dirty bucket.
     """
     for index, level in enumerate(LEVELS):
         for name in SOURCES:
-            here = dirty.get((index, name))
-            if not here:
+            dirty_here = dirty.get((index, name))
+            if not dirty_here:
                 continue
             given_up = {t for at, source, t in pace.given_up if (at, source) == (index, name)}
-            closed = [t for t in here if t + level.ns + GRACE_NS <= newest_ns and t not in given_up]
+            closed = [t for t in dirty_here if t + level.ns + GRACE_NS <= newest_ns and t not in given_up]
             if index:
                 finer = dirty.get((index - 1, name), set())
                 blocked = {t // level.ns * level.ns for t in finer}
@@ -388,21 +392,21 @@ def ready(dirty: Dirty, newest_ns: int, pace: Pace) -> Iterator[Closed]:
                 closed.sort()
                 until_ns = closed[0] + max(level.ns, pace.at_once_ns)
                 begins = closed[: bisect_left(closed, until_ns)]
-                if given_up:  # none of these may lie between
+                if given_up:  # none of them may lie between
                     begins = [t for at, t in enumerate(begins) if t == begins[0] + at * level.ns]
                 pace.cut = pace.cut or len(begins) < len(closed)
                 yield Closed(index, name, begins)
 
 
 def kept_of(index: int, name: str, start_ns: int, end_ns: int, ranks: int) -> list[digests.Kept]:
-    """Return the sums and the digests of a source's buckets of a level in [start, end), see ``digests.of_buckets``."""
+    """Return a source's sums and digests of a level's buckets in [start, end), see ``digests.of_buckets``."""
     columns = ", ".join(rollup_columns(SOURCES[name]))
     sums = digests.Kept(LEVELS[index].table(name), columns, [_summed_sql(index, name, start_ns, end_ns)])
     return [sums, *digests.of_buckets(index, name, start_ns, end_ns, ranks)]
 
 
 def _summed_sql(index: int, name: str, start_ns: int, end_ns: int) -> str:
-    """Return a SELECT with the rollup rows of a level, from the level below or the rows."""
+    """Return a SELECT with a level's rollup rows, computed from the level below or from the rows."""
     source, width = SOURCES[name], LEVELS[index].ns
     if index == 0:
         return from_rows_sql(source, start_ns, end_ns, width)
@@ -417,10 +421,10 @@ def roll(
     ranks: int,
     pace: Pace,
 ) -> int:
-    """Sum up closed dirty buckets of a run that had so many ``ranks`` at most; return how many.
+    """Sum closed dirty buckets of a run with at most ``ranks`` ranks; return how many.
 
-    There is one transaction for each level and source. After the first, they begin as long as the deadline of this thread allows it.
-    ``rolled_until`` says up to where rollup rows may already exist, which must be deleted first. It is kept current.
+    Each level and source has one transaction. Later ones begin only as long as this thread's deadline allows.
+    ``rolled_until`` says up to where rollup rows may exist and must be deleted first. It is kept current.
     """
     done = 0
     for closed in ready(dirty, newest_ns, pace):
@@ -436,7 +440,8 @@ def roll(
                     f"INSERT INTO {kept.table} ({kept.columns}) SELECT {kept.columns} FROM ({rows})"
                 )
         connection.execute(
-            f"DELETE FROM dirty WHERE level = {index} AND source = '{name}' AND t_ns IN ({', '.join(map(str, closed.begins))})"
+            f"DELETE FROM dirty WHERE level = {index} AND source = '{name}' "
+            f"AND t_ns IN ({', '.join(map(str, closed.begins))})"
         )
         connection.execute("COMMIT")
         dirty[index, name].difference_update(closed.begins)
@@ -450,7 +455,7 @@ def roll(
 
 
 def load_dirty(connection: Snapshot) -> Dirty:
-    """Return the dirty buckets as the connection's transaction sees them."""
+    """Return the dirty buckets in the snapshot."""
     dirty: Dirty = {}
     for level, source, t_ns in connection.execute("SELECT level, source, t_ns FROM dirty").fetchall():
         dirty.setdefault((level, source), set()).add(t_ns)
@@ -458,7 +463,7 @@ def load_dirty(connection: Snapshot) -> Dirty:
 
 
 def mark_dirty(touched: dict[str, set[int]], dirty: Dirty) -> list[tuple[int, str, int]]:
-    """Return the (level, source, bucket) that become dirty, without changing ``dirty``."""
+    """Return the (level, source, bucket) that become dirty; leave ``dirty`` unchanged."""
     fresh: list[tuple[int, str, int]] = []
     for source, buckets in touched.items():
         for index, level in enumerate(LEVELS):
@@ -469,7 +474,7 @@ def mark_dirty(touched: dict[str, set[int]], dirty: Dirty) -> list[tuple[int, st
 
 
 def with_open_waits(dirty: Dirty, open_waits: Sequence[OpenWait]) -> Dirty:
-    """Return ``dirty`` with every bucket that an open wait covers, where rows and wait are read, not the rollup."""
+    """Return ``dirty`` plus every bucket that an open wait covers, so that rows are read there."""
     if not open_waits:
         return dirty
     since = max(min(w.since_ns for w in open_waits), max(w.seen_ns for w in open_waits) - MAX_STEP_NS)

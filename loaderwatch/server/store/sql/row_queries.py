@@ -33,17 +33,19 @@ def _of_rank(rank: int | None, column: str = "rank") -> str:
 
 
 def epochs(snapshot: Snapshot, rank: int | None, limit: int) -> list[dict[str, Any]]:
-    """Return the newest epoch_begins, each with the epoch_ends that follows it, since an epoch number may come again after a restart."""
+    """Return the newest epoch_begins with their epoch_ends: epoch numbers may repeat after a restart."""
     newest_first = _rows(
         snapshot,
         f"""
         SELECT b.*, e.request_ns AS end_ns, e.teardown_ns, e.batches, e.ended_by
-        FROM (SELECT *, lead(request_ns, 1, {END_OF_TIME_NS}) OVER (PARTITION BY rank, loader, epoch ORDER BY request_ns) AS until_ns
+        FROM (SELECT *, lead(request_ns, 1, {END_OF_TIME_NS})\
+ OVER (PARTITION BY rank, loader, epoch ORDER BY request_ns) AS until_ns
               FROM epoch_begins WHERE request_ns IS NOT NULL{_of_rank(rank)}) b
         LEFT JOIN (SELECT DISTINCT ON (rank, loader, epoch, request_ns) * FROM epoch_ends) e
           ON e.rank = b.rank AND e.loader = b.loader AND e.epoch = b.epoch
          AND e.request_ns >= b.request_ns AND e.request_ns < b.until_ns
-        QUALIFY row_number() OVER (PARTITION BY b.rank, b.loader, b.epoch, b.request_ns ORDER BY e.request_ns) = 1
+        QUALIFY row_number() OVER (PARTITION BY b.rank, b.loader, b.epoch, b.request_ns\
+ ORDER BY e.request_ns) = 1
         ORDER BY b.request_ns DESC, b.rank DESC, b.loader DESC
         LIMIT {int(limit)}
         """,
@@ -52,41 +54,39 @@ def epochs(snapshot: Snapshot, rank: int | None, limit: int) -> list[dict[str, A
 
 
 def fetches(
-    snapshot: Snapshot,
-    rank: int,
-    start_ns: int,
-    end_ns: int,
-    limit: int,
-    worker: int | None = None,
+    snapshot: Snapshot, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the newest fetches of all workers, or of one, that overlap [start, end), ordered by time."""
+    """Return the newest fetches of a worker (None: all) that overlap [start, end), ordered by time."""
     names = ", ".join(c.name for c in TABLES["fetches"])
-    # A fetch may have begun long before the range; for a chart of workers, an hour is enough.
-    got = snapshot.execute(
+    # A fetch may have begun long before the range. An hour back is enough for a chart of workers.
+    fetched = snapshot.execute(
         f"""
         SELECT {names} FROM (
           SELECT {names} FROM fetches
           WHERE rank = {int(rank)} AND request_ns < {end_ns} AND request_ns >= {start_ns - 3600 * 10**9}
-            AND request_ns + coalesce(fetch_ns, 0) >= {start_ns}{"" if worker is None else f" AND worker = {int(worker)}"}
+            AND request_ns + coalesce(fetch_ns, 0)\
+ >= {start_ns}{"" if worker is None else f" AND worker = {int(worker)}"}
           ORDER BY request_ns DESC LIMIT {int(limit)}
         ) ORDER BY request_ns
         """
     ).fetchnumpy()
-    return {name: integers(values) for name, values in got.items()}
+    return {name: integers(values) for name, values in fetched.items()}
 
 
 def slow_samples(snapshot: Snapshot, rank: int | None, limit: int) -> list[dict[str, Any]]:
     """Return the slowest reading of each dataset index, slowest first."""
-    found = [rollup.Piece(None, 0, END_OF_TIME_NS)]
+    pieces = [rollup.Piece(None, 0, END_OF_TIME_NS)]
     if limit <= digests.KEPT_SAMPLES:
-        found = rollup.of_digest(snapshot, SLOW_FETCHES)
-    # Of rows the slowest few thousand are taken first; they hold the slowest few indices unless one index fills them.
+        pieces = rollup.of_digest(snapshot, SLOW_FETCHES)
+    # The slowest few thousand rows hold the slowest few indices, unless one index fills them.
     parts = [
-        f"SELECT {digests.SAMPLE} FROM {piece.level.table(SLOW_FETCHES.name)} WHERE {piece.holds('t_ns')}{_of_rank(rank)}"
+        f"SELECT {digests.SAMPLE} FROM {piece.level.table(SLOW_FETCHES.name)} "
+        f"WHERE {piece.holds('t_ns')}{_of_rank(rank)}"
         if piece.level is not None
-        else f"(SELECT {digests.SAMPLE} FROM fetches WHERE {digests.IS_SAMPLE} AND {piece.holds('request_ns')}{_of_rank(rank)} "
+        else f"(SELECT {digests.SAMPLE} FROM fetches "
+        f"WHERE {digests.IS_SAMPLE} AND {piece.holds('request_ns')}{_of_rank(rank)} "
         f"ORDER BY slow_ns DESC LIMIT {max(2000, 50 * int(limit))})"
-        for piece in found
+        for piece in pieces
     ]
     return _rows(
         snapshot,
@@ -99,14 +99,9 @@ def slow_samples(snapshot: Snapshot, rank: int | None, limit: int) -> list[dict[
 
 
 def phases(
-    snapshot: Snapshot,
-    rank: int | None,
-    names: Sequence[int],
-    start_ns: int,
-    end_ns: int,
-    limit: int,
+    snapshot: Snapshot, rank: int | None, names: Sequence[int], start_ns: int, end_ns: int, limit: int
 ) -> list[dict[str, Any]]:
-    """Return the newest phases with these indices into the names of phases that overlap [start, end), oldest first."""
+    """Return the newest phases with these name indices that overlap [start, end), oldest first."""
     if not names:
         return []
     listed = ", ".join(str(int(name)) for name in names)
@@ -130,7 +125,7 @@ def newest_event(snapshot: Snapshot, end_ns: int) -> int | None:
 
 
 def facts_before(snapshot: Snapshot, attempt: int) -> RunFacts:
-    """Return the facts when this attempt began; their ``before`` holds the attempt before at its end."""
+    """Return the facts when this attempt began; ``before`` holds the previous attempt at its end."""
     facts = RunFacts()
     for (body,) in snapshot.execute("SELECT body FROM events WHERE facts ORDER BY ordinal").fetchall():
         facts.take(unpack_event(body))
@@ -146,7 +141,7 @@ def facts(snapshot: Snapshot, limit: int) -> Iterator[StoredEvent]:
 
 
 def all_events(snapshot: Snapshot) -> Iterator[StoredEvent]:
-    """Yield all that envelopes carried besides rows, in the order in which they were stored."""
+    """Yield everything that envelopes carried besides rows, in the order in which it was stored."""
     yield from _events(snapshot, "events ORDER BY ordinal")
 
 
@@ -160,13 +155,13 @@ def _events(snapshot: Snapshot, which: str) -> Iterator[StoredEvent]:
 
 def sequences(snapshot: Snapshot) -> dict[str, list[tuple[int, int]]]:
     """Return the stored sequence numbers of each stream as inclusive intervals."""
-    found: dict[str, list[tuple[int, int]]] = {}
-    # A number is stored once, so a stream of as many numbers as there are from its first to its last has no gap.
+    stored: dict[str, list[tuple[int, int]]] = {}
+    # Each number is stored once. So a stream without gaps has as many as from its first to its last.
     for stream, first, last, count in snapshot.execute(
         "SELECT stream, min(low), max(high), sum(high - low + 1) FROM acked GROUP BY stream ORDER BY stream"
     ).fetchall():
-        found[stream] = [(first, last)] if count == last - first + 1 else _intervals(snapshot, stream)
-    return found
+        stored[stream] = [(first, last)] if count == last - first + 1 else _intervals(snapshot, stream)
+    return stored
 
 
 def _intervals(snapshot: Snapshot, stream: str) -> list[tuple[int, int]]:
@@ -186,13 +181,13 @@ def events(snapshot: Snapshot, start_ns: int, end_ns: int) -> Iterator[StoredEve
 
 @dataclass(frozen=True)
 class Only:
-    """Some ranks and hosts, of which alone rows are asked for."""
+    """A filter of rows by ranks and hosts."""
 
     ranks: Sequence[int]
     hosts: Sequence[str]
 
     def where(self, table: str) -> tuple[str, list[str]]:
-        """Return the condition on the rows of a table, to be added to others, and the values of its question marks."""
+        """Return a condition on a table's rows, to be appended, and the values of its question marks."""
         if table == "hosts":
             marks = ", ".join("?" for _ in self.hosts)
             return (f" AND host IN ({marks})", list(self.hosts)) if marks else (" AND 1 = 0", [])
@@ -209,53 +204,54 @@ def scan(
     counted: bool = False,
     only: Only | None = None,
 ) -> Columns:
-    """Return rows of a table with start <= time < end, ordered by time; ``counted`` asks for that column, too."""
+    """Return rows of a table with start <= time < end, ordered by time; ``counted`` adds that column."""
     time = time_column(table)
     columns = TABLES[table]
-    there = columns_of(snapshot, table)
-    if not there:  # a file of before there was such a table
+    stored = columns_of(snapshot, table)
+    if not stored:  # an older file without this table
         return {c.name: np.empty(0, np.int64 if c.dtype == "i8" else np.float64) for c in columns}
     names = ", ".join(
-        c.name if c.name in there else f"CAST(NULL AS {SQL_TYPES[c.dtype]}) AS {c.name}" for c in columns
+        c.name if c.name in stored else f"CAST(NULL AS {SQL_TYPES[c.dtype]}) AS {c.name}" for c in columns
     )
     names += ", host" if table == "hosts" else ""
-    counted = counted and "counted" in there
+    counted = counted and "counted" in stored
     names += ", counted" if counted else ""
-    which, values = only.where(table) if only is not None else ("", [])
+    condition, values = only.where(table) if only is not None else ("", [])
     order = ", ".join([time, *[c.name for c in columns if c.dtype == "i8" and c.name != time][:3]])
-    got = snapshot.execute(
-        f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns}{which} ORDER BY {order}",
+    data = snapshot.execute(
+        f"SELECT {names} FROM {table} WHERE {time} >= {start_ns} AND {time} < {end_ns}{condition} "
+        f"ORDER BY {order}",
         values or None,
     ).fetchnumpy()
     result: dict[str, NDArray[Any]] = {
-        c.name: integers(got[c.name]) if c.dtype == "i8" else charts.floats(got[c.name]) for c in columns
+        c.name: integers(data[c.name]) if c.dtype == "i8" else charts.floats(data[c.name]) for c in columns
     }
     if table == "hosts":
-        result["host"] = np.asarray(got["host"], dtype=object)
+        result["host"] = np.asarray(data["host"], dtype=object)
     if counted:
-        result["counted"] = integers(got["counted"])
+        result["counted"] = integers(data["counted"])
     return result
 
 
 def newest_row(snapshot: Snapshot, table: str, end_ns: int, only: Only | None = None) -> int:
-    """Return the time of a table's newest row before ``end_ns``, ns UTC; ``end_ns`` where it has none."""
+    """Return the time of a table's newest row before ``end_ns``, ns UTC; ``end_ns`` if there is none."""
     if not columns_of(snapshot, table):
         return end_ns
     time = time_column(table)
-    which, values = only.where(table) if only is not None else ("", [])
-    found = snapshot.execute(
-        f"SELECT max({time}) FROM {table} WHERE {time} < {end_ns}{which}", values or None
+    condition, values = only.where(table) if only is not None else ("", [])
+    newest = snapshot.execute(
+        f"SELECT max({time}) FROM {table} WHERE {time} < {end_ns}{condition}", values or None
     ).fetchone()
-    return end_ns if found is None or found[0] is None else int(found[0])
+    return end_ns if newest is None or newest[0] is None else int(newest[0])
 
 
 def next_row(snapshot: Snapshot, table: str, since_ns: int) -> int | None:
-    """Return the time of a table's first row at or after ``since_ns``, ns UTC; None where there is none."""
+    """Return the time of a table's first row at or after ``since_ns``, ns UTC; None if there is none."""
     if not columns_of(snapshot, table):
         return None
     time = time_column(table)
-    found = snapshot.execute(f"SELECT min({time}) FROM {table} WHERE {time} >= {since_ns}").fetchone()
-    return None if found is None or found[0] is None else int(found[0])
+    first = snapshot.execute(f"SELECT min({time}) FROM {table} WHERE {time} >= {since_ns}").fetchone()
+    return None if first is None or first[0] is None else int(first[0])
 
 
 def integers(values: Any) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The answers of a store that is asked in SQL: the same questions, whichever database answers."""
+"""The parts of a store that are the same for all SQL databases."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from loaderwatch.server.store.sql.snapshot import Snapshot
 _T = TypeVar("_T")
 
 NEWEST_NS: Final = 10 * 10**9
-"""How far back ``recall`` gives events of a run whose rows it leaves out: each host sends its open spans once a second."""
+"""How far back ``recall`` reads events of a run without rows. Each host sends open spans once a second."""
 
 
 class SqlStore(ABC):
-    """What stores that are asked in SQL have in common: their answers. ``store.protocol.Store`` describes the methods."""
+    """The base of SQL stores. ``store.protocol.Store`` describes the methods."""
 
     @abstractmethod
     def _reading(self, run_id: str) -> AbstractContextManager[tuple[Snapshot, OpenRun]]:
-        """Give a run, and a snapshot of it.
+        """Give a snapshot of a run, and the run.
 
         Raises:
             UnknownRun
-            StoreError: it cannot be read now; also when a query fails within.
+            StoreError: the run cannot be read now, or a query in the block failed.
         """
 
     def _read(self, run_id: str, question: Callable[[Snapshot, OpenRun], _T]) -> _T:
@@ -56,15 +56,15 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _writing(self, run_id: str, *, create: bool = False) -> AbstractContextManager[OpenRun]:
-        """Give a run to be written to; after an error it is read again. With ``create`` it may begin now.
+        """Give a run for writing. It is read again after an error. ``create`` allows a new run.
 
         Raises:
             UnknownRun
-            StoreError: it cannot be written now; also when that shows within.
+            StoreError: the run cannot be written now, or writing in the block failed.
         """
 
     def append(self, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """Store envelopes of any runs; they are on disk on return. Return those that were not stored yet."""
+        """Store envelopes of any runs, on disk on return. Return those that were not stored yet."""
         by_run: dict[str, list[Envelope]] = {}
         for envelope in envelopes:
             by_run.setdefault(envelope.run_id, []).append(envelope)
@@ -82,7 +82,7 @@ class SqlStore(ABC):
                 run.save_alerts(alerts)
 
     def label(self, run_id: str, labels: Labels) -> None:
-        """Replace what people have said of a run."""
+        """Replace the labels that people gave a run."""
         with self._writing(run_id) as run:
             run.label(labels)
 
@@ -95,7 +95,7 @@ class SqlStore(ABC):
         """Remove a run."""
 
     def owns(self, run_id: str) -> bool:
-        """Whether this server writes the run: of several servers on one database, the one that owns the run does."""
+        """Whether this server writes the run. Of several servers on a database, the run's owner writes it."""
         return True
 
     def alerts(self, run_id: str) -> list[StoredAlert]:
@@ -124,18 +124,18 @@ class SqlStore(ABC):
         def question(snapshot: Snapshot, run: OpenRun) -> list[Series]:
             bounds = (run.first_ns, run.newest_ns)
             known = max(1, len(run.rank_hosts))
-            found: dict[str, Series] = {}
+            series_by_name: dict[str, Series] = {}
             for names in _read_together(metrics):
                 keys: list[Any] | None = None if rank is None else [rank]
                 if rank is not None and SOURCES[METRICS[names[0]].source].key == "host":
                     host = run.rank_hosts.get(rank)
                     keys = [] if host is None else [host]
                 waits, begun = run.open_waits(), run.facts.begun_ns()
-                read = charts.series(
+                several = charts.series(
                     snapshot, names, keys, start_ns, end_ns, bounds, points, known, waits, begun
                 )
-                found.update(zip(names, read, strict=True))
-            return [found[name] for name in metrics]
+                series_by_name.update(zip(names, several, strict=True))
+            return [series_by_name[name] for name in metrics]
 
         return self._read(run_id, question)
 
@@ -159,7 +159,7 @@ class SqlStore(ABC):
     def fetches(
         self, run_id: str, rank: int, start_ns: int, end_ns: int, limit: int, worker: int | None = None
     ) -> Columns:
-        """Return the newest ``limit`` fetches of all workers, or of one, that overlap [start, end), ordered by time."""
+        """Return the newest fetches of a worker (None: all) that overlap [start, end), ordered by time."""
         return self._read(run_id, lambda s, _: row_queries.fetches(s, rank, start_ns, end_ns, limit, worker))
 
     def slow_samples(self, run_id: str, rank: int | None, limit: int) -> list[dict[str, Any]]:
@@ -169,7 +169,7 @@ class SqlStore(ABC):
     def phases(
         self, run_id: str, rank: int | None, names: Sequence[int], start_ns: int, end_ns: int, limit: int
     ) -> list[dict[str, Any]]:
-        """Return the newest phases of these names that overlap [start, end), oldest first."""
+        """Return the newest ``limit`` phases that overlap [start, end), oldest first."""
         return self._read(run_id, lambda s, _: row_queries.phases(s, rank, names, start_ns, end_ns, limit))
 
     def totals(self, run_id: str) -> dict[int, RankTotals]:
@@ -188,7 +188,7 @@ class SqlStore(ABC):
         return self._read(run_id, lambda s, _: row_queries.scan(s, table, start_ns, end_ns, counted=counted))
 
     def next_row(self, run_id: str, table: str, since_ns: int) -> int | None:
-        """Return the time of a table's first row at or after ``since_ns``; None where there is none."""
+        """Return the time of a table's first row at or after ``since_ns``; None if there is none."""
         return self._read(run_id, lambda s, _: row_queries.next_row(s, table, since_ns))
 
     def events(self, run_id: str, start_ns: int, end_ns: int) -> Iterator[StoredEvent]:
@@ -197,30 +197,30 @@ class SqlStore(ABC):
             yield from row_queries.events(snapshot, start_ns, end_ns)
 
     def all_events(self, run_id: str) -> Iterator[StoredEvent]:
-        """Yield all that envelopes carried besides rows, in the order in which they were stored."""
+        """Yield everything that envelopes carried besides rows, in the order in which it was stored."""
         with self._reading(run_id) as (snapshot, _):
             yield from row_queries.all_events(snapshot)
 
     def sequences(self, run_id: str) -> dict[str, list[tuple[int, int]]]:
-        """Return which envelopes are stored, as inclusive intervals of each stream's sequence numbers."""
+        """Return which envelopes are stored: sequence numbers by stream, as inclusive intervals."""
         return self._read(run_id, lambda s, _: row_queries.sequences(s))
 
     def facts(self, run_id: str, limit: int) -> Iterator[StoredEvent]:
-        """Yield the newest of what envelopes carried when a fact changed, in the order in which they were stored."""
+        """Yield the newest ``limit`` events that changed a fact, in the order in which they were stored."""
         with self._reading(run_id) as (snapshot, _):
             yield from row_queries.facts(snapshot, limit)
 
     def recall(
         self, run_id: str, reach_ns: int, attempt: int | None = None, *, most_ranks: int | None = None
     ) -> Recall:
-        """Return the last ``reach_ns`` of an attempt (None: the newest) and all its epochs, for a server that continues it.
+        """Return the last ``reach_ns`` of an attempt (None: the newest) and all its epochs.
 
-        Of the tables that limits are learned from, it is the last ``reach_ns`` in which there were rows. Of a run of more than
-        ``most_ranks`` ranks it has no rows, which ``recent`` gives of some ranks, and the events of the last ``NEWEST_S``.
+        Tables that limits are learned from reach back ``reach_ns`` from their own newest row. With more than
+        ``most_ranks`` ranks, there are no rows (see ``recent``), and only the events of ``NEWEST_NS``.
         """
 
         def question(snapshot: Snapshot, opened: OpenRun) -> Recall:
-            # DuckDB takes its snapshot at the first query, not at BEGIN, so nothing must be stored before that.
+            # DuckDB takes its snapshot at the first query, not at BEGIN. Nothing may be stored before it.
             with opened.lock:
                 run = opened.stored_run()
                 sequences = row_queries.sequences(snapshot)
@@ -242,7 +242,7 @@ class SqlStore(ABC):
         return self._read(run_id, question)
 
     def recent(self, run_id: str, reach_ns: int, ranks: Sequence[int], hosts: Sequence[str]) -> Recent:
-        """Return what ``recall`` does of the newest attempt, the rows of some ranks and hosts only."""
+        """Return what ``recall`` returns for the newest attempt, with rows of some ranks and hosts only."""
 
         def question(snapshot: Snapshot, opened: OpenRun) -> Recent:
             with opened.lock:
@@ -251,8 +251,7 @@ class SqlStore(ABC):
             since_ns = max(run.attempt_ns, run.last_seen_ns - reach_ns)
             only = row_queries.Only(ranks, hosts)
             return Recent(
-                sequences,
-                _last_rows(snapshot, run.attempt_ns, since_ns, END_OF_TIME_NS, reach_ns, only),
+                sequences, _last_rows(snapshot, run.attempt_ns, since_ns, END_OF_TIME_NS, reach_ns, only)
             )
 
         return self._read(run_id, question)
@@ -266,8 +265,8 @@ def _last_rows(
     reach_ns: int,
     only: row_queries.Only | None = None,
 ) -> dict[str, Columns]:
-    """Return the rows since a time, all of the whole tables; of those that limits are learned from at least the last ``reach_ns``."""
-    found = {}
+    """Return rows since a time; whole tables entirely; ``reach_ns`` of tables that teach limits."""
+    rows_by_table = {}
     for table in TABLES:
         first_ns = since_ns
         if table in WHOLE_TABLES:
@@ -275,28 +274,28 @@ def _last_rows(
         elif table in LEARNED_FROM:
             newest_ns = row_queries.newest_row(snapshot, table, end_ns, only)
             first_ns = max(begin_ns, min(since_ns, newest_ns - reach_ns))
-        found[table] = row_queries.scan(snapshot, table, first_ns, end_ns, only=only)
-    return found
+        rows_by_table[table] = row_queries.scan(snapshot, table, first_ns, end_ns, only=only)
+    return rows_by_table
 
 
 def _as_it_ended(run: StoredRun, attempt: int, snapshot: Snapshot) -> StoredRun:
     """Return the run as it was when the next attempt began."""
-    over = next(one for one in run.earlier if one.number == attempt)
+    past_attempt = next(past for past in run.earlier if past.number == attempt)
     processes, rank_hosts = row_queries.facts_before(snapshot, attempt + 1).before
-    seen_ns = row_queries.newest_event(snapshot, over.ended_ns) or over.ended_ns
+    seen_ns = row_queries.newest_event(snapshot, past_attempt.ended_ns) or past_attempt.ended_ns
     return msgspec.structs.replace(
         run,
-        started_ns=over.began_ns,
+        started_ns=past_attempt.began_ns,
         last_seen_ns=seen_ns,
         received_ns=seen_ns,
         world_size=max([len(processes), *(process.world_size for process in processes.values())]),
-        state=over.state,
+        state=past_attempt.state,
         processes=[processes[rank] for rank in sorted(processes)],
         rank_hosts=rank_hosts,
         lost_records=0,
         attempt=attempt,
-        attempt_ns=over.began_ns if attempt > 1 else 0,
-        earlier=[one for one in run.earlier if one.number < attempt],
+        attempt_ns=past_attempt.began_ns if attempt > 1 else 0,
+        earlier=[past for past in run.earlier if past.number < attempt],
     )
 
 

@@ -1,4 +1,4 @@
-"""A run on its way from one store to another: parts with rows and events, and in the end what is known of the whole."""
+"""A run on its way between stores: parts with rows and events, then what is known of the whole."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from loaderwatch.server.store.sql.open_run import Event, OpenRun
 from loaderwatch.server.times import check_clock
 
 AT_ONCE: Final = 100_000
-"""Rows that are stored together: about 20 MB."""
+"""Rows and events that are stored together, about 20 MB."""
 
 
 class Arriving(ABC):
-    """An ``Arrival`` into an open run, whose rows are stored many at a time."""
+    """An ``Arrival`` that stores an open run's rows in large groups."""
 
     def __init__(self, run: OpenRun) -> None:
         self._run = run
@@ -55,14 +55,14 @@ class Arriving(ABC):
             self._store()
 
     def finish(self, rest: Rest) -> None:
-        """Make the run one of the store's."""
+        """Make the run visible in the store."""
         self._store()
         self._conclude(rest)
 
     def _store(self) -> None:
         tables = {
-            name: {column: np.concatenate([each[column] for each in several]) for column in several[0]}
-            for name, several in self._tables.items()
+            name: {column: np.concatenate([part[column] for part in parts]) for column in parts[0]}
+            for name, parts in self._tables.items()
         }
         events, self._tables, self._events, self._waiting = self._events, {}, [], 0
         if tables or events:
@@ -70,21 +70,17 @@ class Arriving(ABC):
 
     @abstractmethod
     def _bring_in(self, tables: dict[str, Arrays], events: list[Event]) -> None:
-        """Store rows and events where nobody sees them yet."""
+        """Store rows and events where they are not visible yet."""
 
     @abstractmethod
     def _conclude(self, rest: Rest) -> None:
-        """Store the rest, and show the run."""
+        """Store the rest, and make the run visible."""
 
 
 def arrays_of(part: Part) -> dict[str, Arrays]:
-    """Return the rows of a part by table, as columns of arrays.
-
-    Raises:
-        WireError: a column is missing or damaged.
-    """
+    """Return the rows of a part by table, as columns of arrays; raise WireError if a column is damaged."""
     wire.check_tables(part.tables, set())
-    found: dict[str, Arrays] = {}
+    arrays_by_table: dict[str, Arrays] = {}
     for name, table in part.tables.items():
         count = wire.row_count(table)
         if not count:
@@ -99,12 +95,12 @@ def arrays_of(part: Part) -> dict[str, Arrays]:
             arrays["counted"] = np.frombuffer(part.counted[name], dtype="<u1").astype("<i8")
         if any(len(values) != count for values in arrays.values()):
             raise WireError(f"tables.{name}", "columns of different lengths")
-        found[name] = arrays
-    return found
+        arrays_by_table[name] = arrays
+    return arrays_by_table
 
 
 def fingerprint(parts: Iterable[Part], sequences: dict[str, list[tuple[int, int]]]) -> str:
-    """Return what is the same for a run however its rows are put into parts, and is another for another run.
+    """Return a hash of a run's content that does not depend on how its rows are divided into parts.
 
     Raises:
         WireError: a part is damaged.
@@ -119,14 +115,14 @@ def fingerprint(parts: Iterable[Part], sequences: dict[str, list[tuple[int, int]
         for kept in part.events:
             digest = hashlib.sha256(kept.body).digest()
             _count(sums, "(events)", 1, int.from_bytes(digest[:8], "big"))
-    whole = [sorted(sums.items()), sorted(sequences.items())]
-    return hashlib.sha256(msgspec.json.encode(whole)).hexdigest()
+    content = [sorted(sums.items()), sorted(sequences.items())]
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()
 
 
 def _count(sums: dict[str, list[int]], name: str, count: int, value: int) -> None:
-    known = sums.setdefault(name, [0, 0])
-    known[0] += count
-    known[1] = (known[1] + value) % 2**64
+    sum_of_table = sums.setdefault(name, [0, 0])
+    sum_of_table[0] += count
+    sum_of_table[1] = (sum_of_table[1] + value) % 2**64
 
 
 _ODD: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -135,19 +131,19 @@ _SHIFT: Final = np.uint64(29)
 
 
 def _hashes(name: str, arrays: Arrays) -> NDArray[np.uint64]:
-    """Return a number for each row; their sum does not depend on their order."""
+    """Return a hash per row. Their sum does not depend on the rows' order."""
     names = [column.name for column in TABLES[name]] + (["host"] if name == "hosts" else [])
-    found: NDArray[np.uint64] = np.full(len(arrays[names[0]]), len(names), dtype=np.uint64)
+    hashes: NDArray[np.uint64] = np.full(len(arrays[names[0]]), len(names), dtype=np.uint64)
     for column in names:
-        found = (found ^ _bits(arrays[column])) * _ODD
-        found = (found ^ (found >> _SHIFT)) * _OTHER
-    return found
+        hashes = (hashes ^ _bits(arrays[column])) * _ODD
+        hashes = (hashes ^ (hashes >> _SHIFT)) * _OTHER
+    return hashes
 
 
 def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
     if values.dtype == object:
-        known = {text: hashlib.sha256(text.encode()).digest()[:8] for text in set(values.tolist())}
-        return np.array([int.from_bytes(known[text], "big") for text in values.tolist()], dtype=np.uint64)
+        hashes = {text: hashlib.sha256(text.encode()).digest()[:8] for text in set(values.tolist())}
+        return np.array([int.from_bytes(hashes[text], "big") for text in values.tolist()], dtype=np.uint64)
     if values.dtype.kind == "f":
         return np.where(np.isnan(values), np.nan, values + 0.0).view(np.uint64)
     return values.astype(np.int64).view(np.uint64)
@@ -164,32 +160,20 @@ def event_of(envelope: Envelope, *, facts: bool) -> Kept:
 
 
 def unpack_part(body: bytes) -> Part:
-    """Return the part that ``pack`` packed.
-
-    Raises:
-        WireError: it is something else.
-    """
+    """Return the part that ``pack`` packed; raise WireError if it is something else."""
     part: Part = _unpacked(_decode_part, body)
     return part
 
 
 def unpack_rest(body: bytes, run_id: str) -> Rest:
-    """Return the rest that ``pack`` packed, of a run.
-
-    Raises:
-        WireError: it is something else, or says what cannot be.
-    """
+    """Return the rest that ``pack`` packed for a run; raise WireError if it is wrong or something else."""
     rest: Rest = _unpacked(_decode_rest, body)
     check_rest(rest, run_id)
     return rest
 
 
 def check_rest(rest: Rest, run_id: str) -> None:
-    """Check what is known of a run.
-
-    Raises:
-        WireError: it says what cannot be.
-    """
+    """Raise WireError if the rest of a run has an impossible value."""
     if not 0 < rest.first_ns <= rest.newest_ns < 2**62 or not 0 < rest.received_ns < 2**62:
         raise WireError("first_ns", f"{rest.first_ns} to {rest.newest_ns}: no times")
     check_clock("first_ns", (rest.first_ns, rest.newest_ns, rest.received_ns))
