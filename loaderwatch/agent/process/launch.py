@@ -87,7 +87,7 @@ def share_stderr(fd: int = 2) -> None:
 
 
 def keep_streamer(settings: Settings, run: RunName, looked_ns: int) -> int:
-    """Start a streamer if none is alive; return the time of the last check, at first ``looked_ns``.
+    """Start a streamer if none is alive; ``looked_ns`` and the result are the times of the last check.
 
     A standby replaces a streamer that dies. Only if both were killed is this check needed. It runs between
     epochs and as the process ends, when there is time to test a file lock and to start a process.
