@@ -221,7 +221,7 @@ class Autotune:
 
 
 def _let_be() -> None:
-    """Replace PyTorch's check of the number of workers: if they wait for storage, they may exceed the CPUs."""
+    """Replace PyTorch's check of the number of workers: with slow storage, they may exceed the CPUs."""
 
 
 def _put(loader: Any, setting: Setting) -> None:

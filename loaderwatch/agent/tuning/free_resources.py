@@ -1,4 +1,4 @@
-"""Resources for more workers: memory, shared memory, descriptors. A trial that may exhaust one does not start."""
+"""Resources for more workers: memory, shared memory, descriptors. A trial must not exhaust any of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loaderwatch.core.message import Param, Text
 from loaderwatch.core.system import SHM, descriptor_limit, free_memory_bytes
 
 MOST_RATIO: Final = 0.5
-"""The share of a free resource that a trial may take. The rest is for the training's model, not loaded yet."""
+"""The share of a free resource that a trial may take. The rest is for the training, not loaded yet."""
 FILES_PER_WORKER: Final = 4
 """A worker's descriptors in the training process: pipes and sentinel (torch/utils/data/dataloader.py)."""
 

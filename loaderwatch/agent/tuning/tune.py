@@ -22,7 +22,7 @@ from loaderwatch.core.message import Text
 
 BUDGET_S: Final = 60.0
 TRIALS: Final = 14
-"""Trials in a budget: a search that doubles to 16 and halves twice takes 9, larger prefetch factors up to 4."""
+"""Trials in a budget: a search that doubles to 16 and halves twice takes 9, larger prefetches up to 4."""
 SHORTEST_S: Final = 0.5
 
 Told = Callable[[Tuning], None]

@@ -1,7 +1,8 @@
-"""Times each fetch: its samples, collating, CPU time, bytes. It runs in workers, or on the training thread without workers.
+"""Times each fetch (samples, collating, CPU time, bytes) in workers, or on the training thread without them.
 
-The fetcher object's class is swapped, and the dataset stays untouched. While ``dataset[index]`` runs, at most one frame of
-ours is on the stack (none where the hot path is compiled): the list of indices notes each sample as it is iterated.
+The fetcher object's class is replaced, and the dataset stays unchanged. While ``dataset[index]`` runs, at
+most one frame of ours is on the stack (none with the compiled hot path): the list of indices notes each
+sample during the iteration.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import RingWriter
 
 MAX_PARTS: Final = 64
-"""How many parts of a batch are measured; further ones are not counted."""
+"""How many parts of a batch are measured; other parts are not counted."""
 MAX_DEPTH: Final = 4
 _classes: Final[dict[Any, Any]] = {}
 _array_bytes: Any = numpy.ndarray.nbytes  # a subclass's own would run the user's code
@@ -30,16 +31,16 @@ _strided: Final = torch.strided
 
 
 class FetchClock(SampleClock):
-    """The clock of one fetching process. ``worker`` is -1 for the training thread, which keeps its own open span."""
+    """The clock of one fetching process. For the training thread, which keeps its own span, ``worker`` is -1."""
 
     def __init__(self, ring: RingWriter, loader: int, worker: int) -> None:
         super().__init__(ring, loader, worker, batch_bytes)
 
 
 def batch_bytes(batch: Any) -> int:
-    """Return the bytes of the tensors and arrays that a bounded search finds in a batch; ``UNKNOWN`` if it finds none.
+    """Return the bytes of a batch's tensors and arrays; ``UNKNOWN`` if a bounded search finds none.
 
-    No code of the user's runs, because a batch may load its parts on access, count accesses, or refuse them.
+    No code of the user runs, because a batch may load its parts on access, count accesses, or refuse them.
     """
     if type(batch) is _Tensor and batch.layout is _strided:
         return batch.nbytes
@@ -71,7 +72,7 @@ def _nbytes(part: Any) -> int | None:
         return part.nbytes
     if isinstance(part, numpy.ndarray):
         return int(_array_bytes.__get__(part))
-    return ask(lambda: _tensor_bytes(part))  # some tensors, such as nested ones, do not say
+    return ask(lambda: _tensor_bytes(part))  # some tensors, such as nested ones, refuse
 
 
 def _tensor_bytes(tensor: torch.Tensor) -> int:
@@ -80,7 +81,7 @@ def _tensor_bytes(tensor: torch.Tensor) -> int:
 
 
 def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
-    """Swap the fetcher's class for one that times."""
+    """Replace the fetcher's class by a timing one."""
     base = type(fetcher)
     fetcher._loaderwatch_reads = _how_it_reads(fetcher)
     fetcher._loaderwatch = clock
@@ -95,7 +96,7 @@ def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
 
 
 def _how_it_reads(fetcher: Any) -> int:
-    # an iterable dataset has no indices, so its samples are counted
+    # An iterable dataset has no indices, so its samples are counted.
     counted = hasattr(fetcher, "dataset_iter")
     if not fetcher.auto_collation:
         return ONE_COUNTED if counted else ONE
