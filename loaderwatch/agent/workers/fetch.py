@@ -31,7 +31,7 @@ _strided: Final = torch.strided
 
 
 class FetchClock(SampleClock):
-    """The clock of one fetching process. For the training thread, which keeps its own span, ``worker`` is -1."""
+    """The clock of one fetching process. On the training thread, ``worker`` is -1 and the span is its own."""
 
     def __init__(self, ring: RingWriter, loader: int, worker: int) -> None:
         super().__init__(ring, loader, worker, batch_bytes)
