@@ -132,7 +132,7 @@ class Client(Server):
         """
         of_rank = "" if rank is None else f"?rank={rank}"
         path = f"{_run(run_id)}/stacks{of_rank}"
-        before = {_process(stack): stack for stack in self.get(path, list[Stack])}
+        old_stacks = {_process(stack): stack for stack in self.get(path, list[Stack])}
         living = {
             (worker.rank, worker.worker, worker.pid)
             for worker in self.get(f"{_run(run_id)}/workers{of_rank}", list[Worker])
@@ -143,7 +143,7 @@ class Client(Server):
         give_up_at = time.monotonic() + within_s
         while True:
             stacks = self.get(path, list[Stack])
-            fresh = [stack for stack in stacks if stack != before.get(_process(stack))]
+            fresh = [stack for stack in stacks if stack != old_stacks.get(_process(stack))]
             if living <= {_process(stack) for stack in fresh} or time.monotonic() > give_up_at:
                 return fresh, [stack for stack in stacks if stack not in fresh and _process(stack) in living]
             time.sleep(_LOOK_AGAIN_S)

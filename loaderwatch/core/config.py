@@ -155,9 +155,9 @@ def find_data_dir(environ: Mapping[str, str] | None = None) -> tuple[Path, bool]
     Raises:
         ConfigError: LOADERWATCH_DIR cannot be used.
     """
-    given = variables.DIR.read(environ)
-    if given is not None:
-        return given, False
+    configured = variables.DIR.read(environ)
+    if configured is not None:
+        return configured, False
     own = _default_dir()
     return (own, False) if _may_write(own) else (substitute_dir(), True)
 
@@ -193,10 +193,10 @@ def substitute_dir() -> Path:
 
 def _is_free(folder: Path) -> bool:
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return True
-    return stat.S_ISDIR(found.st_mode) and (not HAS_OWNERS or found.st_uid == own_user())
+    return stat.S_ISDIR(status.st_mode) and (not HAS_OWNERS or status.st_uid == own_user())
 
 
 def _may_write(folder: Path) -> bool:

@@ -32,8 +32,8 @@ def stopped_by(last_words: str | None, exit_code: int | None) -> str | None:
     if last_words:
         if _INTERRUPT.match(last_words):
             return CTRL_C
-        said = _EXIT_CODE.fullmatch(last_words)
-        exit_code = int(said[1]) if said else None
+        match = _EXIT_CODE.fullmatch(last_words)
+        exit_code = int(match[1]) if match else None
     if exit_code is None:
         return None
     number = -exit_code if exit_code < 0 else exit_code - _BY_SIGNAL

@@ -59,10 +59,10 @@ def own_folder(path: Path) -> Path:
         private_folder(path)
     except FileExistsError as error:  # a file, or a link that leads nowhere
         raise NotPrivate(errno.EPERM, "it is no folder", error.filename) from error
-    found = path.lstat()
-    if stat.S_ISLNK(found.st_mode):
+    status = path.lstat()
+    if stat.S_ISLNK(status.st_mode):
         raise NotPrivate(errno.EPERM, "it is a link", str(path))
-    _refuse_foreign(path, found)
+    _refuse_foreign(path, status)
     return path
 
 
@@ -79,10 +79,10 @@ def check_own(path: Path, *, sticky_too: bool = False) -> None:
     try:
         # This includes a link to a missing target: the link's owner decides what appears there.
         _refuse_foreign_link(path, path.lstat())
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return  # nothing in it can be read
-    _refuse_foreign(path, found, roots_too=True, sticky_too=sticky_too)
+    _refuse_foreign(path, status, roots_too=True, sticky_too=sticky_too)
 
 
 def read_own(path: Path) -> bytes:
@@ -98,34 +98,34 @@ def read_own(path: Path) -> bytes:
     # Non-blocking: somebody could have put a pipe there, on which an open would wait.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
         _refuse_foreign_link(path, path.lstat())
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise NotPrivate(errno.EPERM, "it is no file", str(path))
-        _refuse_foreign(path, found, roots_too=True)
+        _refuse_foreign(path, status, roots_too=True)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read()
     finally:
         os.close(descriptor)
 
 
-def _refuse_foreign_link(path: Path, found: os.stat_result) -> None:
+def _refuse_foreign_link(path: Path, status: os.stat_result) -> None:
     """Refuse another user's link. Who may write to a link does not matter: a link has no mode of its own."""
-    if HAS_OWNERS and stat.S_ISLNK(found.st_mode) and found.st_uid not in (own_user(), 0):
-        raise NotPrivate(errno.EPERM, f"it is a link of user {found.st_uid}'s", str(path))
+    if HAS_OWNERS and stat.S_ISLNK(status.st_mode) and status.st_uid not in (own_user(), 0):
+        raise NotPrivate(errno.EPERM, f"it is a link of user {status.st_uid}'s", str(path))
 
 
 def _refuse_foreign(
-    path: Path, found: os.stat_result, *, roots_too: bool = False, sticky_too: bool = False
+    path: Path, status: os.stat_result, *, roots_too: bool = False, sticky_too: bool = False
 ) -> None:
     """Refuse a file or folder that others own or can change. Without owners on this system, all pass."""
     if not HAS_OWNERS:
         return
-    if found.st_uid != own_user() and not (roots_too and found.st_uid == 0):
-        raise NotPrivate(errno.EPERM, f"it belongs to user {found.st_uid}, not to you", str(path))
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky_too and found.st_mode & stat.S_ISVTX):
+    if status.st_uid != own_user() and not (roots_too and status.st_uid == 0):
+        raise NotPrivate(errno.EPERM, f"it belongs to user {status.st_uid}, not to you", str(path))
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not (sticky_too and status.st_mode & stat.S_ISVTX):
         raise NotPrivate(errno.EPERM, "others may write to it; chmod go-w", str(path))
 
 

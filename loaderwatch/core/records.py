@@ -68,9 +68,7 @@ class ReadBy(enum.IntEnum):
 
     LOOP = 0  # the training thread
     THREAD = 1  # another thread, whose own waits are recorded; the loop's waits for it are not known
-    AHEAD = (
-        2  # another thread, but the loop's waits for it; request, ready batches and CPU time are the thread's
-    )
+    AHEAD = 2  # another thread: the loop's waits for it, but the thread's request, ready batches and CPU time
 
 
 class EndedBy(enum.IntEnum):

@@ -320,10 +320,10 @@ def _check(envelope: Envelope) -> None:
     items = item_count(envelope)
     if items > MAX_ITEMS:
         raise WireError("(body)", f"{items} processes, loaders, spans and the like; at most {MAX_ITEMS}")
-    again = len(envelope.processes) - len({process.rank for process in envelope.processes})
-    if again > MAX_AGAIN:
+    repeated = len(envelope.processes) - len({process.rank for process in envelope.processes})
+    if repeated > MAX_AGAIN:
         raise WireError(
-            "processes", f"{again} are of a rank that another one has; at most {MAX_AGAIN} may be"
+            "processes", f"{repeated} are of a rank that another one has; at most {MAX_AGAIN} may be"
         )
     for index, process in enumerate(envelope.processes):
         words = len(process.name) + len(process.cwd) + sum(map(len, process.argv))

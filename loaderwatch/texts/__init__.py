@@ -79,12 +79,12 @@ class Catalogue:
             if pattern is None:
                 return ""
             values = {name: self._value(value) for name, value in params.items()}
-            said, errors = self._bundle.format_pattern(pattern, values)
+            text, errors = self._bundle.format_pattern(pattern, values)
         except _MISFITS as misfit:
             raise TextError(f"message {message}.{part} in {self.language}: {misfit!r}") from misfit
         if errors:
             raise TextError(f"message {message}.{part} in {self.language}: {errors[0]}")
-        return self._one_line(str(said)).replace(_KEPT_BREAK, "\n")
+        return self._one_line(str(text)).replace(_KEPT_BREAK, "\n")
 
     def _read(self, message: str) -> None:
         """Parse a message at its first use, and the messages that it refers to.

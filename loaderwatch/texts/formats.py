@@ -98,13 +98,13 @@ def cpus(number: float, language: str = "en", noun: str = "CPU") -> str:
     """Return a number of CPUs, also a fraction: "1 CPU", "0.40 CPUs", "7.5 CPUs"."""
     number = float(number)
     if not math.isfinite(number):
-        said = UNKNOWN[language]["count"]
-        return f"{said}的 {noun}" if language == "zh" else f"{said} of {noun}s"
+        amount = UNKNOWN[language]["count"]
+        return f"{amount}的 {noun}" if language == "zh" else f"{amount} of {noun}s"
     nearest = round(number)
-    said = str(nearest) if abs(number - nearest) < 0.05 and nearest else rate(number)
+    amount = str(nearest) if abs(number - nearest) < 0.05 and nearest else rate(number)
     if language == "zh":
-        return f"{said} 个{noun}" if _CHINESE.match(noun) else f"{said} 个 {noun}"
-    return f"{said} {noun}" if said == "1" else f"{said} {noun}s"
+        return f"{amount} 个{noun}" if _CHINESE.match(noun) else f"{amount} 个 {noun}"
+    return f"{amount} {noun}" if amount == "1" else f"{amount} {noun}s"
 
 
 def size(number: float, language: str = "en") -> str:

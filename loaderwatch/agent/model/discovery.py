@@ -176,8 +176,8 @@ class Scout:
             if counting:
                 if not hooks.has_optimizer:
                     alone = hooks.recorder.step_loop is not None
-                    before = self._optimizer_hooks.steps_noted(optimizer) if alone else 0
-                    hooks.count_steps(self._from_the_first, before)
+                    earlier_steps = self._optimizer_hooks.steps_noted(optimizer) if alone else 0
+                    hooks.count_steps(self._from_the_first, earlier_steps)
                     self._change(has_optimizer=True, phases_missing=None if hooks.has_model else NO_MODEL)
                 hooks.optimizer_ended()
         else:
@@ -208,9 +208,9 @@ class Scout:
             return
         self._missed = 0
         self._patience *= 2
-        given = list(self._hooks.given_models)
-        if given:
-            self._scout([child for model in given for child in computing_children(model)])
+        given_models = list(self._hooks.given_models)
+        if given_models:
+            self._scout([child for model in given_models for child in computing_children(model)])
         else:
             self._scout(self._modules.roots(optimizer))
 

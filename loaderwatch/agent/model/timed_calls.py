@@ -47,20 +47,20 @@ class TimedCalls:
     def add(self, model: Any) -> bool:
         """Time a model's calls from now on; return False where its class's field is missing or in use."""
         kind = type(model)
-        found = vars(kind).get(FIELD)
+        class_calls = vars(kind).get(FIELD)
         if FIELD not in vars(kind) and hasattr(kind, FIELD):
-            found = ClassCalls(_none)
-            found.owner = weakref.ref(kind)
-            ask(lambda: setattr(kind, FIELD, found))
-        if not isinstance(found, ClassCalls) or vars(kind).get(FIELD) is not found:
+            class_calls = ClassCalls(_none)
+            class_calls.owner = weakref.ref(kind)
+            ask(lambda: setattr(kind, FIELD, class_calls))
+        if not isinstance(class_calls, ClassCalls) or vars(kind).get(FIELD) is not class_calls:
             return False
-        classes = found  # the callback below must hold neither the model nor this object
+        classes = class_calls  # the callback below must hold neither the model nor this object
         call = TimedCall(self._clock, weakref.ref(model, lambda _: classes.without()))
         # Replaces this model's own entry: after a detach it may still be there and only call.
-        found.calls = (*(entry for entry in found.calls if entry.model() is not model), call)
+        class_calls.calls = (*(entry for entry in class_calls.calls if entry.model() is not model), call)
         self._thread = get_ident()
         self._calls = [entry for entry in self._calls if entry[1].model() is not None]
-        self._calls.append((found, call))
+        self._calls.append((class_calls, call))
         return True
 
     def tell_first(self, told: Callable[[], object] | None) -> None:
@@ -77,8 +77,8 @@ class TimedCalls:
         for _, call in self._calls:
             call.clock = call.before = None
         if get_ident() == self._thread:
-            for found, call in self._calls:
-                found.without((call,))
+            for class_calls, call in self._calls:
+                class_calls.without((call,))
         self._calls.clear()
 
 

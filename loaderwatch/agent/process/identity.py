@@ -191,13 +191,13 @@ def first_rank(env: Mapping[str, str]) -> int:
     first rank is the parent of the others.
     """
     local = _number(env, "LOCAL_RANK")
-    again = (
+    is_later_rank = (
         local is not None
         and local > 0
         and "MASTER_ADDR" in env
         and "LOCAL_RANK" not in launched_with(os.getppid())
     )
-    return os.getppid() if again else os.getpid()
+    return os.getppid() if is_later_rank else os.getpid()
 
 
 def launched_with(pid: int) -> dict[str, str]:

@@ -90,11 +90,11 @@ def told(failed: FailedSample) -> str:
     name = "sample number" if failed.counted else "sample"
     named = ", ".join(map(repr, failed.indices[:MOST_TOLD]))
     rest = failed.samples - min(len(failed.indices), MOST_TOLD)
-    what = {0: "a batch", 1: "a sample"}.get(failed.samples, f"a batch of {failed.samples} samples")
+    subject = {0: "a batch", 1: "a sample"}.get(failed.samples, f"a batch of {failed.samples} samples")
     if named:
-        what = f"{name}{'s' * (failed.samples > 1)} {named}{f' and {rest} more' if rest > 0 else ''}"
+        subject = f"{name}{'s' * (failed.samples > 1)} {named}{f' and {rest} more' if rest > 0 else ''}"
     where = f", at {failed.at.file}:{failed.at.line} in {failed.at.function}" if failed.at is not None else ""
-    return one_line(f"{who} failed while {doing} {what}{where}: {failed.error}")
+    return one_line(f"{who} failed while {doing} {subject}{where}: {failed.error}")
 
 
 def _raised_from(error: BaseException) -> Iterator[BaseException]:

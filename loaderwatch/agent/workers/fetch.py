@@ -45,7 +45,7 @@ def batch_bytes(batch: Any) -> int:
     if type(batch) is _Tensor and batch.layout is _strided:
         return batch.nbytes
     total = 0
-    found = False
+    has_size = False
     parts: list[tuple[Any, int]] = [(batch, 0)]
     looked = 0
     while parts and looked < MAX_PARTS:
@@ -56,7 +56,7 @@ def batch_bytes(batch: Any) -> int:
             size = _nbytes(part)
             if size is not None:
                 total += size
-                found = True
+                has_size = True
         elif depth < MAX_DEPTH:
             if issubclass(kind, dict):
                 parts.extend((value, depth + 1) for value in islice(dict.values(part), MAX_PARTS))
@@ -64,7 +64,7 @@ def batch_bytes(batch: Any) -> int:
                 parts.extend((value, depth + 1) for value in islice(list.__iter__(part), MAX_PARTS))
             elif issubclass(kind, tuple):
                 parts.extend((value, depth + 1) for value in islice(tuple.__iter__(part), MAX_PARTS))
-    return total if found else UNKNOWN
+    return total if has_size else UNKNOWN
 
 
 def _nbytes(part: Any) -> int | None:
