@@ -59,8 +59,7 @@ def attach(
         notify: one or several Apprise addresses, such as "slack://…", that get this run's alerts. They
             replace LOADERWATCH_NOTIFY and add to the server's own addresses. This machine's server sends the
             alerts; the addresses of rank 0 count.
-        sample_timeout: seconds that reading one sample of this DataLoader may take; None: no limit. Linux
-            only.
+        sample_timeout: seconds that reading one sample of this DataLoader may take (Linux); None: no limit.
         on_timeout: "raise" ends the fetch with SampleTimeout, "skip" leaves the sample out of its batch. Code
             that does not return to Python can only be ended with its worker, 5 s later.
         autotune: between epochs, move ``num_workers`` and ``prefetch_factor`` of this DataLoader towards the
@@ -134,8 +133,7 @@ def tune(loader: Any, step_s: float | None = None, seconds: float = 60.0) -> Tun
 
     Args:
         loader: a ``torch.utils.data.DataLoader``.
-        step_s: seconds of a training step. Without it, the search is for the smallest setting that reads
-            about as fast as any.
+        step_s: seconds of a training step. Without it, the goal is the smallest setting near the best speed.
         seconds: about how long all trials may take.
 
     Returns:

@@ -127,8 +127,7 @@ class Client(Server):
             within_s: how long to wait, in seconds.
 
         Returns:
-            The new stacks, and the old stacks of processes that have not answered. Both are empty if no
-            process of the run can be asked.
+            The new stacks, and old ones of processes that have not answered; none if nobody can be asked.
         """
         of_rank = "" if rank is None else f"?rank={rank}"
         path = f"{_run(run_id)}/stacks{of_rank}"

@@ -78,18 +78,14 @@ def _start_by_shell(command: list[str], handed_on: tuple[str, int] | None, **set
 def _start_alone(command: list[str], handed_on: tuple[str, int] | None, **settings: Any) -> None:
     """Start the process on Windows, where only standard files are inherited: ``handed_on`` becomes its stdin.
 
-    The process keeps our console only if it writes to it. Windows has no zombies and no waiting for any
-    child.
+    The process keeps our console only if it writes there. Windows has no zombies and no wait for any child.
     """
     stdin, at_console = subprocess.DEVNULL, False
     if handed_on is not None:
         option, stdin = handed_on
         command, at_console = [*command, option, "0"], os.isatty(stdin)
     process = subprocess.Popen(
-        command,
-        stdin=stdin,
-        creationflags=OWN_GROUP if at_console else OWN_GROUP | DETACHED,
-        **settings,
+        command, stdin=stdin, creationflags=OWN_GROUP if at_console else OWN_GROUP | DETACHED, **settings
     )
     process.returncode = 0  # else Python warns of a process that is still running
 

@@ -26,8 +26,7 @@ def signal_name(number: int) -> str:
 def stopped_by(last_words: str | None, exit_code: int | None) -> str | None:
     """Return how somebody stopped a process: "SIGTERM", or Ctrl-C; None if nobody is known to have.
 
-    ``last_words`` are the process's own words on its end. ``exit_code`` is as in ``subprocess``; it counts
-    without them.
+    ``last_words`` are the process's own words. Without them, ``exit_code`` counts, as in ``subprocess``.
     """
     if last_words:
         if _INTERRUPT.match(last_words):

@@ -1,7 +1,6 @@
 """Facts of a run, as envelopes carry them: hosts, GPUs, processes, loaders, spans, stacks and losses.
 
-Also facts of a script that does not train, for ``loaderwatch doctor``: its loaders, and the cost of a few
-samples.
+For ``loaderwatch doctor``, also facts of a script that does not train: its loaders and a few samples' cost.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ class LoaderInfo(msgspec.Struct, frozen=True, kw_only=True):
     reader: str | None = None  # function or thread that iterates it beside the loop; None: the loop
     # The type of the error that ended the reader; "": the reader ended before its pass, and why is not known.
     reader_error: str | None = None
-    # Not a loader: the time between an optimizer step and the model's next call, in a training without a
-    # loader.
+    # Not a loader: the time from an optimizer step to the model's next call, in a loaderless training.
     between_steps: bool = False
     # Not a loader: in that time the model is called without gradients, either many times now and then, or
     # some times in each, as in an agent or an evaluation.
@@ -167,8 +165,7 @@ class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
     faults: Int = 0  # our own faults that the guard swallowed, in the process and in its workers
     tripped: bool = False
     cuda: bool = False
-    # It computes on another stream: NVML shows its GPU busy while its events say "starved". None: no NVML
-    # data yet.
+    # It computes on another stream: its GPU is busy (NVML) while its events say "starved". None: no NVML yet.
     other_stream: bool | None = False
     # OMP_NUM_THREADS and similar variables, if they are set.
     thread_limits: Annotated[dict[str, str], msgspec.Meta(max_length=100)] | None = None
@@ -275,8 +272,7 @@ SWING_HIGH_RATIO: Final = 0.70
 SWING_LOW_RATIO: Final = 0.10
 """A GPU swings if its utilization goes from above the first to below the second, 0 to 1.
 
-Source: SageMaker Debugger's LowGPUUtilization rule, with the 95th percentile above 70 % and the 5th below 10
-%.
+Source: SageMaker Debugger's LowGPUUtilization rule (95th percentile above 70 %, 5th below 10 %).
 """
 GPU_IDLE: Final = "GPU idle"
 """Why a stack was taken: low phase of a GPU that swings."""
@@ -300,14 +296,12 @@ HELD_RATIO: Final = 0.2
 """Two minimum shares, 0 to 1, for a training thread from which another thread may hold the interpreter.
 
 The first is the share of a second in which the training thread neither runs nor lacks a CPU. The second is
-the share of a core that the process's other threads use meanwhile. If other programs use all CPUs, the shares
-reach no more than this.
+the other threads' share of a core meanwhile. On a machine with full CPUs, neither share exceeds this.
 """
 WOKEN_PER_S: Final = 60.0
 """How often such a thread must be woken, per second of that time, to ask for the interpreter's lock again.
 
-CPython's interval of 5 ms (``sys.getswitchinterval``) wakes it 200 times, if nothing else keeps it from
-running.
+CPython's interval of 5 ms (``sys.getswitchinterval``) wakes it 200 times, if nothing else blocks it.
 """
 INTERPRETER_HELD: Final = "interpreter held"
 """Why a stack was taken: another thread seems to keep the training thread from running."""

@@ -137,8 +137,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """
     mark = threading.get_native_id()  # no other thread of this system has it
     draft = path.with_name(f"{path.name}.{mark}{DRAFT}")
-    # The object exists before the file is open, so `finally` can close the file even if an alarm raises in
-    # between.
+    # The object exists before the file is open, so `finally` closes the file even if an alarm raises.
     file = io.FileIO.__new__(io.FileIO)
     try:
         draft.unlink(missing_ok=True)  # its mode was chosen by the process that left it there

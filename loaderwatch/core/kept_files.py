@@ -18,8 +18,7 @@ except ImportError:  # Windows
 HIGHEST_NUMBER: Final = 4096
 """Our descriptors have numbers below this one.
 
-The kernel's table of descriptors reaches up to the highest number, with 8 bytes for each, and each fork
-copies it.
+Each fork copies the kernel's table of descriptors, which has 8 bytes for each number up to the highest.
 """
 ROOM: Final = 64
 """The search for a free number begins this far below ``HIGHEST_NUMBER``, or below the limit on open files.

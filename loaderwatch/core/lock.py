@@ -50,8 +50,7 @@ def wait_for_lock(fd: int) -> None:
 def is_held(path: Path) -> bool:
     """Whether a process holds this lock: False without such a file, True if we may not open the file.
 
-    The check takes the lock for a moment. Where the system has shared locks, it takes one, so several checks
-    can run at once.
+    The check takes the lock for a moment, as a shared one where possible, so several checks can run at once.
     """
     try:
         fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))

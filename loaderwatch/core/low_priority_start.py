@@ -20,8 +20,7 @@ from loaderwatch.core.system import PROC
 NICE: Final = 10
 """Niceness of starting helpers: they get a tenth of a core beside one busy thread, 1.5 % beside seven.
 
-With 19 or SCHED_IDLE, a start beside seven busy threads would take minutes, without draining or reporting
-meanwhile.
+With 19 or SCHED_IDLE, a start beside seven busy threads takes minutes, with nothing drained or reported.
 """
 AUTOGROUP: Final = "autogroup"
 """The file in a process's folder of /proc with the niceness of its session."""

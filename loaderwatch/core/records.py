@@ -4,8 +4,7 @@ A *record* is one fact of fixed size that a training process or a DataLoader wor
 *table* has the same facts as columns, on the wire and in the store. Both are defined only here. A column's
 position in ``RECORD_FIELDS`` is its position in the ring slot.
 
-Conventions: nanoseconds as int64; ``UNKNOWN`` (int64) or NaN (float64) for a value that is not known, never
-0.
+Conventions: nanoseconds are int64. An unknown value is ``UNKNOWN`` (int64) or NaN (float64), never 0.
 """
 
 from __future__ import annotations
@@ -90,14 +89,13 @@ class Outcome(enum.IntEnum):
 
 
 RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
-    # One per delivered batch, written when its step ends (the next request, the end of the epoch, or
-    # abandonment).
+    # One per delivered batch, written when its step ends: by the next request, end of the epoch or
+    # abandonment.
     RecordKind.STEP: (
         "loader",  # loader id within the process; only the records of training loaders are training steps
         "epoch",  # of this loader, from 0
         "batch",  # within the epoch, from 0
-        # Optimizer steps finished so far if an optimizer is watched, else batches of this loader, of any
-        # role.
+        # Finished optimizer steps if an optimizer is watched, else batches of this loader, of any role.
         "step",
         "request_ns",  # when next(loader) was entered (monotonic in the ring, UTC in tables)
         "wait_ns",  # data wait: time inside next(loader)
@@ -113,8 +111,7 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "optimizer_ns",
         "nested_ns",  # the rest of that time: waits for other watched loaders, and work with their batches
         "off_main_thread",  # ReadBy: not 0 if another thread than the training thread iterates
-        # Calls of optimizer.step() in step_ns; without an optimizer, 0 if another loader's batch began the
-        # step.
+        # Calls of optimizer.step() in step_ns; with none watched, 0 if another loader began the step.
         "optimizer_steps",
         "collective_ns",  # DDP's own exchange of buffers and gradients, a part of forward and backward
     ),
@@ -190,8 +187,7 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "request_ns",  # when its reading began
         "duration_ns",  # until the sample was given up
         "limit_ns",
-        # Dataset index; for an iterable dataset, the sample's number in its process; UNKNOWN for a whole
-        # batch.
+        # Dataset index; for an iterable dataset, the sample's number in its process; UNKNOWN for a batch.
         "index",
         "outcome",  # Outcome
     ),
@@ -321,8 +317,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "holds_file_lock",  # 1 while it holds a file lock that excludes others, else 0
         # 1 while its main thread waits for another process or machine (a socket, a pipe, a child), else 0.
         "answer_wait",
-        # Only as for threads_switches_per_s: processes that it started, that ended and that it has not waited
-        # for.
+        # As for threads_switches_per_s: ended processes that it started and has not waited for.
         "children_ended",
     ),
 }

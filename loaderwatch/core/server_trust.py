@@ -2,8 +2,8 @@
 
 On a shared machine, another user may listen at our server's old address, and would receive token, stacks and
 paths. So each connection first carries a random challenge. The server answers with its HMAC under each secret
-that it knows. Neither side sends a secret, and an answer fits no other challenge. ``Connection`` is the only
-way to send a token.
+that it knows. Neither side sends a secret; an answer fits one challenge only. Only ``Connection`` sends
+tokens.
 """
 
 from __future__ import annotations
@@ -268,9 +268,8 @@ def client_context(certificate: str | None = None) -> ssl.SSLContext:
     """Return the TLS context that checks a server.
 
     Args:
-        certificate: PEM of our own server, from its file in our data directory. With it, no other certificate
-            is trusted, and the host name is not checked. None trusts the system's CAs (or SSL_CERT_FILE) and
-            the CAs in LOADERWATCH_CA_FILE.
+        certificate: PEM of our own server, from our data directory. Then no other certificate is trusted, and
+            the host name is not checked. None: the system's CAs (or SSL_CERT_FILE) and LOADERWATCH_CA_FILE.
 
     Raises:
         OSError: LOADERWATCH_CA_FILE cannot be used.

@@ -1,8 +1,7 @@
 """The envelope that a streamer sends to a server, about twice a second: MessagePack, in columns.
 
-``encode`` and ``decode`` are the only ways in and out. ``decode`` checks everything that a foreign sender
-could get wrong and names the field; its result can be trusted. The function ``decode_json`` is for files and
-answers.
+``encode`` and ``decode`` are the only ways in and out. ``decode`` checks all possible faults of a sender and
+names the field, so its result can be trusted. For files and answers, there is ``decode_json``.
 """
 
 from __future__ import annotations
@@ -50,14 +49,12 @@ MAX_WORDS: Final = 256 * 1024
 MAX_ITEMS: Final = 100_000
 """Maximum of processes, loaders, spans, arguments and similar items in one envelope.
 
-Each has at least two bytes in MessagePack, and at least sixty in memory. 64 ranks with 16 workers each make
-about 2,000.
+Each has at least 2 bytes in MessagePack and 60 in memory. 64 ranks with 16 workers each have about 2,000.
 """
 MAX_VALUES: Final = 500_000
 """Maximum MessagePack values in one envelope, including keys of maps.
 
-Each takes up to 200 bytes of memory, but may be a single byte in MessagePack. 64 ranks with 16 workers each
-make about 60,000.
+Each takes 1 byte or more, and up to 200 in memory. 64 ranks with 16 workers each have about 60,000.
 """
 UNCOUNTED_BYTES: Final = 256 * 1024
 """The values of a smaller envelope are not counted: they take at most about 50 MB of memory."""
@@ -79,8 +76,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a streamer.
 
     ``tables`` maps a table of ``records.TABLES`` to its columns, each as raw little-endian bytes of its
-    values. An envelope is identified by ``(stream, seq)``; a server stores it once. ``seq`` counts from 1
-    without gaps per stream.
+    values. A server stores each ``(stream, seq)`` once. ``seq`` counts from 1 without gaps.
     """
 
     schema: Int = SCHEMA_VERSION

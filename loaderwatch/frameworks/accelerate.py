@@ -2,11 +2,12 @@
 
     from loaderwatch.frameworks.accelerate import LoaderwatchTracker
 
-    accelerator = Accelerator(log_with=[LoaderwatchTracker()]) accelerator.init_trackers("my project") ...
+    accelerator = Accelerator(log_with=[LoaderwatchTracker()])
+    accelerator.init_trackers("my project")
+    ...
     accelerator.log({"loss": loss, "epoch": epoch}, step=global_step)
 
-accelerate has no loop of its own: the tracker gets its epoch and step from the script's logs. Tested with
-accelerate 1.15.
+accelerate has no loop of its own, so epoch and step come from the script's logs. Tested with version 1.15.
 """
 
 from __future__ import annotations

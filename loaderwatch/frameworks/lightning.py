@@ -2,8 +2,8 @@
 
     from loaderwatch.frameworks.lightning import LoaderwatchCallback
 
-    trainer = Trainer(max_epochs=10, callbacks=[LoaderwatchCallback()]) trainer.fit(module, train_loader,
-    val_loader)
+    trainer = Trainer(max_epochs=10, callbacks=[LoaderwatchCallback()])
+    trainer.fit(module, train_loader, val_loader)
 
 Tested with Lightning 2.6; ``import pytorch_lightning`` works as well.
 """

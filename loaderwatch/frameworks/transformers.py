@@ -2,7 +2,8 @@
 
     from loaderwatch.frameworks.transformers import LoaderwatchCallback
 
-    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[LoaderwatchCallback()]) trainer.train()
+    trainer = Trainer(model, arguments, train_dataset=data, callbacks=[LoaderwatchCallback()])
+    trainer.train()
 
 Tested with transformers 5.
 """

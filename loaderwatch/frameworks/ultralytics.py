@@ -1,8 +1,10 @@
 """Callbacks for ultralytics, which show the progress of its loop.
 
-    from ultralytics import YOLO from loaderwatch.frameworks.ultralytics import add_callbacks
+    from ultralytics import YOLO
+    from loaderwatch.frameworks.ultralytics import add_callbacks
 
-    model = add_callbacks(YOLO("yolo11n.pt")) model.train(data="coco8.yaml", epochs=10)
+    model = add_callbacks(YOLO("yolo11n.pt"))
+    model.train(data="coco8.yaml", epochs=10)
 
 With several GPUs, ultralytics starts one process for each, without the script's callbacks: run the script
 under ``loaderwatch run`` then. Written for the events of ultralytics 8.

@@ -32,8 +32,9 @@ ROUNDS: Final = 12
 class Pipeline:
     """The measurements of a loader and its loop; times in seconds.
 
-    ``fetch_s``, shape (batches,), is a worker's time for each batch if it always gets a CPU. ``step_s``,
-    shape (steps,), is the time of the loop, or of the device if known, from a delivery to the next request.
+    ``fetch_s``, shape (batches,), is a worker's time for each batch if it always gets a CPU. The array
+    ``step_s``, shape (steps,), is the time of the loop, or of the device if known, from a delivery to the
+    next request.
     """
 
     fetch_s: Floats
@@ -56,15 +57,13 @@ class Setting:
 def iteration_s(pipeline: Pipeline, setting: Setting, first: int = 0) -> float:
     """Return the mean seconds of an iteration after the loop's start; NaN without measurements.
 
-    ``first`` is the measured batch (and step) to begin with. The measurements are repeated as often as
-    needed.
+    ``first`` is the measured batch (and step) to begin with. Measurements repeat as often as needed.
     """
     if not (pipeline.fetch_s.size and pipeline.step_s.size):
         return math.nan
     ahead = setting.num_workers * setting.prefetch_factor
     batches = max(LEAST_BATCHES, ROUNDS * ahead)
-    # More batches are requested than taken. At a real end, the loop would wait for slow batches that no
-    # others pass.
+    # More batches are requested than taken: at an end, no other batch would pass a slow one.
     rows = np.arange(first, first + batches + ahead)
     fetch_s = pipeline.fetch_s[rows % pipeline.fetch_s.size]
     step_s = pipeline.step_s[rows % pipeline.step_s.size] + pipeline.handover_s
@@ -149,8 +148,7 @@ class _Play:
     def _rates(self, *, stepping: bool) -> tuple[float, float]:
         """Return the speeds of workers and loop, 0 to 1, relative to always having a CPU.
 
-        If they need more CPUs than there are, their work on CPUs gets slower by that factor; their waits do
-        not.
+        If they need more CPUs than there are, their CPU work is slower by that factor; their waits are not.
         """
         pipeline = self._pipeline
         wanted = len(self._left_s) * pipeline.fetch_cpus + (pipeline.step_cpus if stepping else 0.0)

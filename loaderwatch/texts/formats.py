@@ -1,7 +1,6 @@
 """How each language writes numbers, times, sizes and lists; catalogues call these functions by their names.
 
-All take values in SI units: seconds, bytes, shares from 0 to 1. A value that is not finite is "unknown" in
-words.
+All take values in SI units: seconds, bytes, shares from 0 to 1. A value that is not finite is "unknown".
 """
 
 from __future__ import annotations

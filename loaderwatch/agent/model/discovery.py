@@ -68,8 +68,7 @@ class Scout:
     Args:
         hooks: the session's hooks.
         change: sets fields of the process's description.
-        trains_alone: is called once optimizers step without a batch of any loader; it may begin a loaderless
-            loop.
+        trains_alone: is called once optimizers step without a batch; it may begin a loaderless loop.
     """
 
     def __init__(

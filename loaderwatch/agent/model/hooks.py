@@ -6,18 +6,16 @@
 - Forward is the outermost module's call with gradients enabled (``timed_calls``).
 - Backward begins when the first gradient reaches the model's output; the loss's own part lies before that. It
   ends when the autograd engine calls back.
-- Optimizer is ``optimizer.step()`` without the time that a closure spends in the model and between its
-  forward and its backward.
+- Optimizer is ``optimizer.step()`` without a closure's time in the model, from its forward to its backward.
 
 The hook on the output must be set again in every step and costs more than all others together. So only one
 step in ``LOOK_EVERY`` has it, and the first one after ``LOOK_WITHIN_NS``. Such a step measures how long the
 gradients take from the output to the last parameter, which keeps a hook. In the other steps, backward began
-that long before the last parameter's gradient, but not before the end of forward. The parameter's hook may
-never run: the parameter may have no part in the loss, or lie in shards. Then every step has the hook on the
-output.
+that long before the last parameter's gradient, but not before the end of forward. If the parameter has no
+part in the loss, or is sharded, its hook never runs. Then every step has the hook on the output.
 
-In a DDP model, two parts of these phases are DDP's own collectives, in which a rank waits for the others.
-With gloo the thread waits, with NCCL the GPU. The first part lasts from DDP's call to the call of the module
+In a DDP model, two parts of the phases are DDP's own collectives, where a rank waits for the others. With
+gloo the thread waits, with NCCL the GPU. The first part lasts from DDP's call to the call of the module
 inside it, while DDP broadcasts buffers. The second part lasts from the end of the backward pass to an engine
 callback after DDP's own, which waits for the gradients.
 
@@ -63,11 +61,7 @@ class StepHooks(PhaseClock):
     def __init__(self, recorder: Recorder, note_call: Callable[[], None] = lambda: None) -> None:
         """Begin without a model; ``note_call`` notes the place of a model's call, for some of the calls."""
         super().__init__(
-            recorder.ring.memory,
-            Tensor,
-            is_grad_enabled,
-            _engine_calls_back or _nothing,
-            guard.note,
+            recorder.ring.memory, Tensor, is_grad_enabled, _engine_calls_back or _nothing, guard.note
         )
         self.recorder = recorder
         self.models: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -3,8 +3,7 @@
 A module hook costs 4.5 µs of the 12 µs that we added to a step: any hook makes PyTorch's call take a longer
 path. A module with hooks cannot become a CUDA graph, and copies of a module have its hooks as well. The field
 ``_compiled_call_impl`` is private to PyTorch (since 2.1). It is set on the class, and returns None for all of
-its modules except the watched ones. The value that ``Module.compile`` sets on a module itself takes
-precedence.
+its modules except the watched ones. A value that ``Module.compile`` sets on a module comes first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The last lines of a run on the job's stderr: its steps, lost time, causes, and what to change first.
 
-The streamer writes the server's newest summary to a file beside the ring, every other second. So the ending
-process waits for nobody.
+Every other second, the streamer writes the server's newest summary beside the ring, so the end need not wait.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@ _ITERATORS: Final = "torch.utils.data.dataloader"
 _CUT_OFF: Final = (EOFError, ConnectionError, queue.Empty)
 """Errors when the loop takes a batch of a dead worker: the memory of a batch is fetched from the worker.
 
-PyTorch raises its own error from them ("exited unexpectedly"), except if the worker was still dying when it
-looked.
+PyTorch raises its own error from them ("exited unexpectedly"), except if the worker was still dying.
 """
 
 
@@ -27,8 +26,7 @@ def why_failed(error: BaseException) -> str:
     """Describe the uncaught error that a process ends with.
 
     "Connection reset by peer" does not say that a worker was killed while it handed over a batch. "Exited
-    unexpectedly" does not say which signal killed it. Both get the dead worker and its signal, in PyTorch's
-    words.
+    unexpectedly" does not name the signal. Both get the dead worker and its signal, in PyTorch's words.
     """
     text = f"uncaught {describe_error(error)}"
     if not isinstance(error, _CUT_OFF) and not isinstance(error.__cause__, _CUT_OFF):

@@ -1,7 +1,7 @@
 """Records pauses of Python's garbage collector, which stop every thread of the process.
 
-``gc.callbacks`` reports begin and end exactly. Inside a collection, only the clock is read. Each notable
-pause is one record.
+``gc.callbacks`` reports begin and end exactly. A collection only reads the clock; a notable pause is one
+record.
 """
 
 from __future__ import annotations

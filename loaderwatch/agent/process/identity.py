@@ -147,12 +147,7 @@ def shared_facts(env: Mapping[str, str]) -> list[str]:
             facts += parent_facts()
         return facts
     if is_srun(env):
-        return [
-            "slurm",
-            env["SLURM_JOB_ID"],
-            env["SLURM_STEP_ID"],
-            env.get("SLURM_RESTART_COUNT", ""),
-        ]
+        return ["slurm", env["SLURM_JOB_ID"], env["SLURM_STEP_ID"], env.get("SLURM_RESTART_COUNT", "")]
     if multiprocessing.parent_process() is not None:
         return ["spawn", *parent_facts()]
     first = first_rank(env)

@@ -1,8 +1,7 @@
 """The stack signal: a free real-time signal on which ``faulthandler`` writes the stacks.
 
-faulthandler reads the stacks of other threads while they run, which sometimes crashes the process. So it
-reads them under a guard. Without the compiled guard, and in Python 3.10, only the thread that receives the
-signal writes its stack.
+faulthandler reads the stacks of running threads, which sometimes crashes the process. So it does so under a
+guard. Without the compiled guard, and in Python 3.10, only the thread that gets the signal writes its stack.
 """
 
 from __future__ import annotations

@@ -210,8 +210,7 @@ class Autotune:
             kept._shutdown_workers()
             loader._iterator = None
             # A loader draws one random number when its workers start. Without the move it would draw none
-            # now. A script that shuffles with the same generator would get another order than with these
-            # settings throughout.
+            # now. A script that shuffles with the same generator would get another order because of the move.
             self._generator, self._holds = loader.generator, True
             loader.generator = torch.Generator()
             loader.generator.manual_seed(getattr(kept, "_base_seed", 0))

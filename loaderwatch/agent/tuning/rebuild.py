@@ -47,7 +47,6 @@ def rebuilt(loader: Any, setting: Setting) -> Any:
 def most_workers(loader: Any) -> int | None:
     """Return how many workers a loader can have without repeating rows; None: any number.
 
-    Each worker iterates a copy of an iterable dataset. A dataset that ignores its worker repeats all rows in
-    each one.
+    Each worker iterates a copy of an iterable dataset. A dataset that ignores its worker repeats all rows.
     """
     return 1 if is_iterable_dataset(loader) and splits(loader) is False else None

@@ -11,8 +11,7 @@ def reads_at_once(dataset: Any) -> bool:
     """Whether the dataset's ``__getitems__`` is more than a loop over ``__getitem__``.
 
     PyTorch's ``Subset`` (of ``random_split``) has one that passes the indices to the inner dataset. If the
-    inner dataset has no ``__getitems__``, it reads sample by sample. A subclass that overrides one of the two
-    methods is not looked into.
+    inner dataset has no ``__getitems__``, it reads sample by sample. An overriding subclass counts as it is.
     """
     while _passes_on(dataset):
         dataset = dataset.dataset

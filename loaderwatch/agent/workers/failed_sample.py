@@ -72,8 +72,7 @@ def failed_sample(error: BaseException) -> tuple[FailedSample | None, bool]:
     """Return the sample that caused this process's final error, and whether a fetch raised that very error.
 
     The sample is None if no sample caused the error, or if that is unknown. If no fetch raised the error
-    itself, it was raised from a fetch's error. An interrupt or an exit during a fetch is no fault of the
-    sample.
+    itself, it was raised from a fetch's error. An interrupt or exit is no fault of the sample.
     """
     if isinstance(error, Exception):
         for cause in _raised_from(error):
@@ -165,8 +164,7 @@ def _is_fetch(frame: FrameType) -> bool:
 def _keys(clock: Any, reads: int, names: Mapping[str, Any]) -> tuple[list[Any], int, bool]:
     """Return the failed keys, how many samples, and whether collating failed; ``names`` are ``fetch``'s.
 
-    The keys of an iterable dataset are its samples' numbers. Of a large batch, only the first keys are
-    returned.
+    The keys of an iterable dataset are its samples' numbers. A large batch has only its first keys.
     """
     handed: Any = names.get("possibly_batched_index")
     collating = "data" in names

@@ -1,8 +1,7 @@
 """Times each fetch (samples, collating, CPU time, bytes) in workers, or on the training thread without them.
 
 The fetcher object's class is replaced, and the dataset stays unchanged. While ``dataset[index]`` runs, at
-most one frame of ours is on the stack (none with the compiled hot path): the list of indices notes each
-sample during the iteration.
+most one frame of ours is on the stack (compiled: none), because the list of indices notes each sample.
 """
 
 from __future__ import annotations

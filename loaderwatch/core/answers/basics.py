@@ -29,8 +29,7 @@ PlaceState: TypeAlias = Literal["stands", "moving", "ended", "crashed", "unknown
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """The first thing to tell a person. ``finding_id`` is the alert with the details, None without one.
 
-    ``rule`` is the id of the verdict's message. ``title`` and ``advice`` are its parts with ``params``, in
-    English.
+    ``rule`` is its message's id. ``title`` and ``advice`` are the parts with ``params``, in English.
     """
 
     severity: VerdictSeverity
@@ -54,8 +53,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of advice on a configuration. ``check`` is its heading in docs/doctor.md.
 
-    ``rule`` is the id of its message. ``what``, ``why`` and ``change`` are the message's parts with
-    ``params``, in English.
+    ``rule`` is its message's id. ``what``, ``why`` and ``change`` are the parts with ``params``, in English.
     """
 
     check: str

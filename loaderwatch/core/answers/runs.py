@@ -168,8 +168,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """``GET /runs/{run}/summary``.
 
     In a run of more than 256 ranks, ``ranks`` and ``loaders`` cover only the ranks in detail, and ``hosts``
-    only some hosts. All ranks are in ``GET /runs/{run}/ranks``, and ``groups`` describes the state of all
-    ranks.
+    only some hosts. All ranks are in ``GET /runs/{run}/ranks``, and summarized in ``groups``.
     """
 
     run_id: str

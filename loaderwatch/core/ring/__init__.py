@@ -2,15 +2,13 @@
 
 Layout: a 4096-byte header, then ``capacity`` slots of ``SLOT_FIELDS`` int64. Record number ``n`` (from 1)
 lies in slot ``(n - 1) % capacity`` and has ``n`` in its first and last field. So a reader detects a record
-that is being written, was overwritten, or was cut short by SIGKILL. The header's cursor advances after the
-slot is complete.
+that is being written, was overwritten, or was cut short by SIGKILL. The header's cursor advances last.
 
 The header also holds the *open span*: the writer's current activity and its begin. It makes a wait visible
 before the wait ends (``core/ring/span.py``).
 
 The file is fully allocated when it is created: a sparse file on a full tmpfs would kill the writer with
-SIGBUS. It gets its name when it is complete, and is mapped after that: on Windows, an open or mapped file
-cannot be renamed.
+SIGBUS. It is renamed when complete, then mapped: Windows renames no open or mapped file.
 """
 
 from __future__ import annotations
@@ -100,8 +98,7 @@ class RingWriter:
     """Creates a ring and writes to it. A process has one writer, which its threads share under the GIL.
 
     ``memory``, ``words``, ``capacity`` and ``numbers`` are public for the agent's hot path. It writes records
-    itself, because a call of ``append`` would cost more than the writing. It also stores single words of the
-    open span.
+    itself, as a call of ``append`` costs more than the writing, and words of the open span.
 
     Raises:
         OSError: the file cannot be created, or its disk space is missing.

@@ -49,8 +49,7 @@ STEP_FOLLOWS: Final = 1
 STEPS_FOLLOW: Final = 2
 """Flags of ``write_span``: the span's ``step`` or ``steps`` grows by one per batch, so nobody stores it.
 
-Without STEP_FOLLOWS, ``step`` grows with ``steps``. Without STEPS_FOLLOW, the writer stores ``steps`` when
-they change.
+Without STEP_FOLLOWS, ``step`` grows with ``steps``. Without STEPS_FOLLOW, the writer stores new ``steps``.
 """
 SAMPLE_AT: Final = WORDS_AT + 8 * _SAMPLE_WORD
 pack_sample: Final = _SAMPLE.pack_into
