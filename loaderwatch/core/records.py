@@ -89,8 +89,7 @@ class Outcome(enum.IntEnum):
 
 
 RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
-    # One per delivered batch, written when its step ends: by the next request, end of the epoch or
-    # abandonment.
+    # One per delivered batch, written when its step ends: next request, end of the epoch, or abandonment.
     RecordKind.STEP: (
         "loader",  # loader id within the process; only the records of training loaders are training steps
         "epoch",  # of this loader, from 0

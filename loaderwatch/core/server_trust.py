@@ -2,8 +2,7 @@
 
 On a shared machine, another user may listen at our server's old address, and would receive token, stacks and
 paths. So each connection first carries a random challenge. The server answers with its HMAC under each secret
-that it knows. Neither side sends a secret; an answer fits one challenge only. Only ``Connection`` sends
-tokens.
+that it knows. No side sends a secret, and an answer fits one challenge. Only ``Connection`` sends tokens.
 """
 
 from __future__ import annotations

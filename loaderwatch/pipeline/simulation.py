@@ -33,8 +33,7 @@ class Pipeline:
     """The measurements of a loader and its loop; times in seconds.
 
     ``fetch_s``, shape (batches,), is a worker's time for each batch if it always gets a CPU. The array
-    ``step_s``, shape (steps,), is the time of the loop, or of the device if known, from a delivery to the
-    next request.
+    ``step_s``, shape (steps,), is the loop's (or a known device's) time from a delivery to the next request.
     """
 
     fetch_s: Floats

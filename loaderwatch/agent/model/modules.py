@@ -1,8 +1,7 @@
 """A search for the outermost modules that hold an optimizer's parameters.
 
 An optimizer knows its parameters, but a parameter knows no module. So the search goes through the garbage
-collector's objects: once, in about 0.1 s for half a million objects, then only for parameters of unknown
-modules.
+collector's objects: once, in about 0.1 s for half a million objects, then only for unknown parameters.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def say_closing(folder: Path, name: str, steps: int, took_s: float, ended: str |
 
 
 def _closing(folder: Path, took_s: float) -> Closing | None:
-    """Return the server's last summary; None if there is none, or an earlier process of this name got it."""
+    """Return the server's last summary; None without one, or if it is stale or older than this process."""
     path = folder / CLOSING_NAME
     if not path.exists() or time.time() - path.stat().st_mtime > min(STALE_S, took_s):
         return None

@@ -1,7 +1,6 @@
 """Records pauses of Python's garbage collector, which stop every thread of the process.
 
-``gc.callbacks`` reports begin and end exactly. A collection only reads the clock; a notable pause is one
-record.
+``gc.callbacks`` reports begin and end exactly. A collection only reads a clock; a long pause is one record.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def group_facts(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 
 def _timeout_s(distributed: Any, backend: str) -> float | None:
-    """Return the timeout, by a private function of PyTorch (since 2.0), as there is no public one."""
+    """Return the timeout, from a private function (since PyTorch 2.0); if it fails, one fact is missing."""
     torch = sys.modules["torch"]
     device = torch.device("cuda" if "nccl" in backend else "cpu")
     timeout = distributed.group.WORLD._get_backend(device).options._timeout
@@ -172,7 +172,7 @@ def facts_on_host(env: Mapping[str, str]) -> list[str]:
 
 
 def _launcher() -> int:
-    """Return the pid of the process that started this rank, also in the rank's own children."""
+    """Return the pid of the launcher: the nearest ancestor that is not a rank itself."""
     pid = os.getppid()
     while "LOCAL_RANK" in launched_with(pid) and (status := _status(pid)):
         pid = int(status[1])

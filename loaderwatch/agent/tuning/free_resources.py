@@ -11,7 +11,7 @@ from loaderwatch.core.message import Param, Text
 from loaderwatch.core.system import SHM, descriptor_limit, free_memory_bytes
 
 MOST_RATIO: Final = 0.5
-"""The share of a free resource that a trial may take. The rest is for the training, not loaded yet."""
+"""A trial may take this share of a free resource. The rest is for the training's model, not loaded yet."""
 FILES_PER_WORKER: Final = 4
 """A worker's descriptors in the training process: pipes and sentinel (torch/utils/data/dataloader.py)."""
 

@@ -50,7 +50,7 @@ def keep(path: Path, target: str, setting: TunedSetting) -> None:
 
 
 def take(path: Path, targets: Sequence[str]) -> TunedSetting | None:
-    """Return and remove a kept setting: that of the first target in this list with a setting."""
+    """Return the kept setting of the first target that has one, and remove it."""
     kept = _kept(path)
     target = next((target for target in targets if target in kept), None)
     if target is None:

@@ -42,7 +42,7 @@ def try_setting(loader: Any, setting: Setting, seconds: float, step_s: float = 0
     began = time.monotonic()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # PyTorch warns of more workers than CPUs; the trial shows
+            warnings.simplefilter("ignore")  # PyTorch warns of more workers than CPUs; a trial tests that
             return _read(rebuilt(loader, setting), setting, seconds, step_s, began)
     except TrialFailed:
         raise

@@ -124,7 +124,7 @@ class SampleGuard:
         if not limit.skip:
             raise SampleTimeout(
                 f"{what} of {limit.name} took {took}. It stood at {stood}."
-                f" Look at what it waits for there, raise sample_timeout, or leave such samples out"
+                " Look at what it waits for there, raise sample_timeout, or leave such samples out"
                 f" with {_SKIP}"
             ).with_traceback(error.__traceback__) from None
         self._left_out += 1
