@@ -133,7 +133,8 @@ def tune(loader: Any, step_s: float | None = None, seconds: float = 60.0) -> Tun
 
     Args:
         loader: a ``torch.utils.data.DataLoader``.
-        step_s: seconds of a training step. Without it, the goal is the smallest setting near the best speed.
+        step_s: seconds of a training step. Without a step time, the goal is the smallest setting near the
+            best speed.
         seconds: about how long all trials may take.
 
     Returns:

@@ -119,7 +119,7 @@ class Settings(DataDir):
     disabled: bool
     redact: bool = False
     notify: tuple[str, ...] = ()  # secret
-    page_token: str | None = None  # for clients that only read; without it, they use ``token``
+    page_token: str | None = None  # for clients that only read; if missing, they use ``token``
     agent_token: str | None = None  # a server accepts it from agents, too
     cached_batches: int = 0  # 0: loaders are read
     outbox_bytes: int = variables.OUTBOX_BYTES.default
@@ -181,7 +181,7 @@ def _default_dir() -> Path:
 
 
 def substitute_dir() -> Path:
-    """Return the substitute for a data directory that is not writable: the first free temporary name."""
+    """Return the substitute data directory: the first name for temporary files that no other user took."""
     folder = temporary_folder()
     names = (
         f"loaderwatch-{own_user()}{'' if number == 1 else f'-{number}'}" for number in range(1, _NAMES + 1)

@@ -57,7 +57,7 @@ def own_folder(path: Path) -> Path:
     """
     try:
         private_folder(path)
-    except FileExistsError as error:  # a file, or a link that leads nowhere
+    except FileExistsError as error:  # a file, or a link to a missing target
         raise NotPrivate(errno.EPERM, "it is no folder", error.filename) from error
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):

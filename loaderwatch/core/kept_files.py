@@ -29,7 +29,7 @@ _MAP_FIXED: Final = 0x10  # on Linux, macOS and the BSDs; Python's ``mmap`` has 
 
 
 class KeptFile:
-    """A file that stays open under a high number, which the next opened file does not get.
+    """A file that stays open under a high number. If closed, the next opened file does not get the number.
 
     Raises:
         OSError: the file cannot be opened.

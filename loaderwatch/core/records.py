@@ -303,7 +303,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "fd_limit",  # soft limit of open descriptors
         "anonymous_bytes",  # resident memory that belongs to no file and is not shared memory
         "pss_bytes",  # proportional share of a worker's anonymous memory, read now and then; NaN in between
-        "run_delay_ratio",  # share of the time in which its main thread was ready but had no CPU
+        "run_delay_ratio",  # share of the time since the last sample in which its main thread lacked a CPU
         "main_cpu_ratio",  # of one core, the main thread of a training process
         "pin_cpu_ratio",  # of one core, the busiest thread that pins memory; NaN without one
         "written_chars",  # cumulative: any write(), or changes in mapped files if these are more

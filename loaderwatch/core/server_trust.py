@@ -84,7 +84,7 @@ def check_proof(token: str, challenge: str, answer: bytes) -> None:
 def connect(url: str, timeout_s: float, certificate: str | None = None) -> http.client.HTTPConnection:
     """Make a connection to an http or https address, which connects with the first request.
 
-    ``certificate`` is our own server's; with it, no other certificate is trusted.
+    ``certificate`` is our own server's; if given, no other certificate is trusted.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme == "https":

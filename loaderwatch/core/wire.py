@@ -36,8 +36,8 @@ _making: Final = threading.Lock()
 
 SCHEMA_VERSION: Final = 1
 MAX_ENVELOPE_BYTES: Final = 8 * 2**20
-MAX_TOGETHER: Final = 64  # envelopes of one request, and
-TOGETHER_BYTES: Final = 2**20  # about so many bytes of them
+MAX_TOGETHER: Final = 64  # maximum envelopes in one request
+TOGETHER_BYTES: Final = 2**20  # about the maximum bytes of several envelopes in one request
 MAX_ROWS: Final = 200_000
 MAX_TEXT: Final = 64 * 1024
 CLOSING_NAME: Final = "closing.json"  # beside the rings: a ``Closing``
@@ -99,7 +99,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 ENVELOPE_S: Final = 0.5
 """How often a stream sends an envelope, unless a receipt says otherwise."""
 SLOWEST_ENVELOPES_S: Final = 5.0
-"""Longest interval between envelopes in a receipt: after 15 s of silence, a host counts as lost."""
+"""Longest interval between envelopes, whatever a receipt says: a host is lost after 15 s of silence."""
 
 
 class StackRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,1 +1,1 @@
-"""The simulation of a DataLoader and its loop. The agent tunes with it, and the advice predicts with it."""
+"""The simulation of a DataLoader and its loop. The agent uses it to tune, the advice to predict."""

@@ -1,4 +1,4 @@
-"""``attach(autotune=True)``: between epochs, a DataLoader moves to the fewest workers that feed the device.
+"""``attach(autotune=True)``: between epochs, move towards the fewest workers that feed the device.
 
 After each pass, the loader is simulated with other settings (``pipeline.simulation``), from what the pass
 measured. The next pass begins with a setting on the way to the knee: never more than twice the workers, never

@@ -43,8 +43,8 @@ def tune(
 
     Args:
         loader: a ``torch.utils.data.DataLoader``.
-        step_s: seconds of a training step. With it, the advice is the smallest setting that reads faster than
-            the steps take batches; without it, the smallest that reads about as fast as any.
+        step_s: seconds of a training step. With a step time, the advice is the smallest setting that reads
+            faster than the steps take batches. Without one, it is the smallest near the best speed.
         seconds: about how long all trials may take.
         made_at: where the loader was made, for the report.
         told: is called after each trial with the results so far.

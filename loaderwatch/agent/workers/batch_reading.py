@@ -10,8 +10,8 @@ from torch.utils.data import Subset
 def reads_at_once(dataset: Any) -> bool:
     """Whether the dataset's ``__getitems__`` is more than a loop over ``__getitem__``.
 
-    PyTorch's ``Subset`` (of ``random_split``) has one that passes the indices to the inner dataset. If the
-    inner dataset has no ``__getitems__``, it reads sample by sample. An overriding subclass counts as it is.
+    PyTorch's ``Subset`` (of ``random_split``) has one that passes the indices to the inner dataset. If that
+    has no ``__getitems__``, the Subset reads sample by sample. An overriding subclass counts as it is.
     """
     while _passes_on(dataset):
         dataset = dataset.dataset

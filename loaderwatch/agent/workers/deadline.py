@@ -3,7 +3,7 @@
 There are three POSIX timers on three free real-time signals, so ``SIGALRM`` stays the user's. The first
 signal has a handler in Python, which raises an error at the sample's current line. The second has
 ``faulthandler``'s handler, which needs no interpreter: it writes the stack, then the signal ends the process.
-The third has no handler: with it, the kernel ends a process that is stuck inside the kernel.
+The third has no handler, so the kernel ends a process that is stuck inside the kernel.
 """
 
 from __future__ import annotations
