@@ -1,7 +1,7 @@
 """Live diagnosis of PyTorch input-pipeline stalls: which rank, which worker, which sample, which stack.
 
-Everything behind these names is imported when it is first called: the agent needs torch, which a machine that only
-shows the page does not have, and a script that is not watched should not wait for it.
+The agent needs torch, so the modules behind these names are imported at their first call. A machine that only
+shows the page may have no torch, and an unwatched script does not wait for the import.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ def attach(
 ) -> L:
     """Watch a loader from its next iteration on.
 
-    A PyTorch DataLoader is watched in place, so the call works as a statement. Any other iterable is returned in a
-    transparent wrapper that has to be used instead. Does nothing inside a DataLoader worker and with
-    LOADERWATCH_DISABLE=1. A fault of loaderwatch never reaches the training loop.
+    A PyTorch DataLoader is watched in place, so the call works as a statement. Any other iterable is returned
+    in a transparent wrapper, which must be used instead. Inside a DataLoader worker and with
+    LOADERWATCH_DISABLE=1, the call does nothing. A fault of loaderwatch never reaches the training loop.
 
     Args:
         loader: a DataLoader or any iterable over batches. None watches every DataLoader.
-        name: what to call it on the page; its role if not given.
+        name: the loader's name on the page; by default, its role.
         role: "train" or "eval".
         model: the module that the loop calls; times forward and backward.
-        optimizer: times its steps and tells gradient accumulation.
-        run: the run's name, the same on all ranks; derived from the launcher's environment if not given.
-        server: URL of the server; a local one is started if neither this nor LOADERWATCH_SERVER is given.
-        notify: where to send this run's alerts: an Apprise address such as "slack://…", or several. In place of
-            LOADERWATCH_NOTIFY and beside the addresses that the server has. The server of this machine sends to them;
-            rank 0's count.
-        sample_timeout: seconds that reading one sample of this DataLoader may take; None: as long as it likes. Linux only.
-        on_timeout: "raise" ends the fetch with SampleTimeout, "skip" leaves the sample out of its batch. Code that does not
-            return to Python can only be ended with its worker, 5 s later.
-        autotune: between epochs, move ``num_workers`` and ``prefetch_factor`` of this DataLoader towards the fewest workers
-            that keep the device fed (docs/tune.md).
+        optimizer: times its steps and detects gradient accumulation.
+        run: the run's name, the same on all ranks. By default, it is derived from the launcher's environment.
+        server: URL of the server. Without it and without LOADERWATCH_SERVER, a local server is started.
+        notify: one or several Apprise addresses, such as "slack://…", that get this run's alerts. They
+            replace LOADERWATCH_NOTIFY and add to the server's own addresses. This machine's server sends the
+            alerts; the addresses of rank 0 count.
+        sample_timeout: seconds that reading one sample of this DataLoader may take (Linux); None: no limit.
+        on_timeout: "raise" ends the fetch with SampleTimeout, "skip" leaves the sample out of its batch. Code
+            that does not return to Python can only be ended with its worker, 5 s later.
+        autotune: between epochs, move ``num_workers`` and ``prefetch_factor`` of this DataLoader towards the
+            fewest workers that keep the device fed (docs/tune.md).
 
     Returns:
         The loader, or its wrapper.
@@ -74,7 +74,7 @@ def attach(
     """
     if variables.DISABLE.read():
         return loader
-    # Loading our modules can make a full collection due: 0.1 s over torch's objects, and not in here.
+    # Loading our modules can trigger a full garbage collection: 0.1 s over torch's objects. Avoid it here.
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -104,10 +104,10 @@ def attach(
 
 
 def detach(loader: L = None) -> L:  # type: ignore[assignment]
-    """Take the hooks out of a loader; of everything, if none is given.
+    """Remove the hooks from a loader; without one, from everything.
 
     Returns:
-        The loader; of a wrapper, the loader inside.
+        The loader; for a wrapper, the loader inside.
     """
     agent = None if variables.DISABLE.read() else _agent()
     if agent is None:
@@ -129,11 +129,12 @@ def phase(name: str) -> UserPhase:
 
 
 def tune(loader: Any, step_s: float | None = None, seconds: float = 60.0) -> Tuning:
-    """Read a DataLoader with several settings, without training: the smallest that keeps the device fed.
+    """Read a DataLoader with several settings, without training, to find the smallest that is fast enough.
 
     Args:
         loader: a ``torch.utils.data.DataLoader``.
-        step_s: seconds of a training step; without it, the smallest setting that reads about as fast as any is sought.
+        step_s: seconds of a training step. Without a step time, the goal is the smallest setting near the
+            best speed.
         seconds: about how long all trials may take.
 
     Returns:
@@ -149,13 +150,13 @@ def tune(loader: Any, step_s: float | None = None, seconds: float = 60.0) -> Tun
 
 
 def url() -> str:
-    """The page's address; waits up to 5 seconds for the server to come up, "" when there is none."""
+    """The page's address, "" without a server. Waits up to 5 seconds for the server to start."""
     agent = None if variables.DISABLE.read() else _agent()
     return "" if agent is None else str(agent.url())
 
 
 def _agent() -> Any:
-    """The module behind these names. None where it cannot be loaded, e.g. with a PyTorch that we do not know; said once."""
+    """Return the agent; None, reported once, where it cannot be loaded, e.g. with an unknown PyTorch."""
     global _failed
     if _failed:
         return None
@@ -169,7 +170,7 @@ def _agent() -> Any:
 
 
 def _check(*arguments: Any) -> None:
-    """What is wrong with an argument is said even where nothing can be watched."""
+    """Report wrong arguments even where nothing can be watched."""
     from loaderwatch.agent.guard import ask
 
     module = ask(lambda: importlib.import_module("loaderwatch.agent.arguments"))

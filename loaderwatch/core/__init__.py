@@ -1,1 +1,1 @@
-"""What every part shares: records, ring, wire, clock, settings and errors. It needs the standard library and msgspec only."""
+"""What every part shares: records, ring, wire, clock, settings, errors. It needs no packages but msgspec."""

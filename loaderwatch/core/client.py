@@ -1,4 +1,4 @@
-"""The client of a running server's HTTP API, and finding that server."""
+"""The client of a running server's HTTP API, and the search for that server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 class ServerError(LoaderwatchError):
-    """The server answered with an error; ``status`` is the HTTP status, if there was one, ``reason`` the answer's text."""
+    """The server answered with an error: ``status`` is the HTTP status, if any, ``reason`` its text."""
 
     def __init__(self, text: str, status: int | None = None, reason: str = "") -> None:
         super().__init__(text)
@@ -53,17 +53,17 @@ class _Requested(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Client(Server):
-    """A server to ask. Its methods raise ServerError for an error, and OSError when nobody answers.
+    """A server to ask. Its methods raise ServerError for an error, and OSError if no server answers.
 
-    Each request has a connection of its own, on which the server has proven itself.
+    Each request has its own connection, on which the server has proven its identity.
     """
 
     def get(self, path: str, kind: type[_T]) -> _T:
-        """Return what an API path answers, as a ``kind`` of ``loaderwatch.core.answers``."""
+        """Return an API path's answer, as a ``kind`` of ``loaderwatch.core.answers``."""
         return self._read(self._ask("GET", path), kind)
 
     def knows(self) -> bool:
-        """Whether the server is there and still accepts this token."""
+        """Whether the server answers and still accepts this token."""
         try:
             self.runs()
         except (OSError, ServerError):
@@ -71,11 +71,11 @@ class Client(Server):
         return True
 
     def server(self) -> ServerFacts:
-        """Return which server this is, and until when it stays."""
+        """Return the server's facts, such as until when it runs."""
         return self.get("/server", ServerFacts)
 
     def stop(self, *, force: bool) -> ServerFacts:
-        """Make the server end, which it refuses while a run is reporting; the token must be the owner's."""
+        """Stop the server, which refuses while a run is reporting. The token must be the owner's."""
         body = msgspec.json.encode({"force": force})
         return self._read(self._ask("POST", "/server/stop", body=body), ServerFacts)
 
@@ -84,7 +84,7 @@ class Client(Server):
         return self.get("/runs", list[RunRow])
 
     def findings(self, run_id: str, attempt: int | None = None, language: str = "en") -> list[Finding]:
-        """Return the findings of a run's attempt (None: the newest), newest first, in a language ("en" or "zh")."""
+        """Return the findings of a run's attempt (None: the newest), newest first, in "en" or "zh"."""
         query = urllib.parse.urlencode({"lang": language} | ({} if attempt is None else {"attempt": attempt}))
         return self.get(f"{_run(run_id)}/findings?{query}", list[Finding])
 
@@ -97,7 +97,7 @@ class Client(Server):
         return self.get(f"{_run(run_id)}/audit", list[Advice])
 
     def what_if(self, run_id: str) -> list[WhatIf]:
-        """Return what other settings of a run's loaders would give."""
+        """Return the predictions for other settings of a run's loaders."""
         return self.get(f"{_run(run_id)}/what-if", list[WhatIf])
 
     def comparison(self, a: str, b: str) -> Comparison:
@@ -110,40 +110,39 @@ class Client(Server):
         return self._ask("GET", f"{_run(run_id)}/recording?{which}", timeout_s=_PACKING_S)
 
     def fingerprint(self, run_id: str) -> str:
-        """Return the fingerprint of a run, for which the server reads all of it."""
+        """Return the fingerprint of a run; the server reads the whole run for it."""
         answer = self._ask("GET", f"{_run(run_id)}/fingerprint", timeout_s=_READING_S)
         return self._read(answer, Fingerprint).fingerprint
 
     def bring(self, run_id: str, number: int, body: bytes, *, last: bool = False) -> None:
-        """Send a part of a run, or with ``last`` what is known of it besides; the token must be the owner's."""
+        """Send a part of a run; with ``last``, send the rest that is known. The token must be the owner's."""
         path = f"{_run(run_id)}/import?number={number}" + ("&last=true" if last else "")
         self._ask("POST", path, body=body, timeout_s=_READING_S)
 
     def fresh_stacks(self, run_id: str, rank: int | None, within_s: float) -> tuple[list[Stack], list[Stack]]:
-        """Ask for new stacks of a run's processes, and wait for them; the token must be the owner's.
+        """Request new stacks of a run's processes and wait for them. The token must be the owner's.
 
         Args:
-            rank: only this rank's; None: of all ranks.
-            within_s: seconds after which what has not come is given up.
+            rank: only this rank's stacks; None: all ranks'.
+            within_s: how long to wait, in seconds.
 
         Returns:
-            The stacks that came, and those of before of processes that have not answered. Both are empty where
-            nobody is there to be asked.
+            The new stacks, and old ones of processes that have not answered; none if nobody can be asked.
         """
         of_rank = "" if rank is None else f"?rank={rank}"
         path = f"{_run(run_id)}/stacks{of_rank}"
-        before = {_process(stack): stack for stack in self.get(path, list[Stack])}
+        old_stacks = {_process(stack): stack for stack in self.get(path, list[Stack])}
         living = {
-            (each.rank, each.worker, each.pid)
-            for each in self.get(f"{_run(run_id)}/workers{of_rank}", list[Worker])
-            if each.alive
+            (worker.rank, worker.worker, worker.pid)
+            for worker in self.get(f"{_run(run_id)}/workers{of_rank}", list[Worker])
+            if worker.alive
         }
         if not self._read(self._ask("POST", path, body=b""), _Requested).requested:
             return [], []
         give_up_at = time.monotonic() + within_s
         while True:
             stacks = self.get(path, list[Stack])
-            fresh = [stack for stack in stacks if stack != before.get(_process(stack))]
+            fresh = [stack for stack in stacks if stack != old_stacks.get(_process(stack))]
             if living <= {_process(stack) for stack in fresh} or time.monotonic() > give_up_at:
                 return fresh, [stack for stack in stacks if stack not in fresh and _process(stack) in living]
             time.sleep(_LOOK_AGAIN_S)
@@ -160,7 +159,7 @@ class Client(Server):
             raise ServerError(f"{self.url} {error}", error.status) from None
         except http.client.HTTPException as error:
             raise ServerError(f"{self.url} is not a loaderwatch server: {error}") from None
-        except OSError:  # that of a certificate is a ValueError, too
+        except OSError:  # includes a certificate's error, which is also a ValueError
             raise
         except ValueError:
             raise ServerError(_unusable(self.url)) from None
@@ -174,8 +173,8 @@ class Client(Server):
             return decode_json(answer, kind)
         except msgspec.ValidationError as error:
             raise ServerError(
-                f"{self.url} answered in a way that this version does not understand ({error}): the server is of another"
-                " version of loaderwatch; start it anew (loaderwatch stop, loaderwatch serve)"
+                f"{self.url} answered in a way that this version does not understand ({error}): the server is"
+                " of another version of loaderwatch; start it anew (loaderwatch stop, loaderwatch serve)"
             ) from None
         except msgspec.DecodeError:
             raise ServerError(f"{self.url} is not a loaderwatch server: its answer is not JSON") from None
@@ -194,14 +193,13 @@ def _of_attempt(attempt: int | None) -> str:
 
 
 def find_server(data_dir: Path | None, who: Literal["viewer", "owner"] = "viewer") -> Client | None:
-    """Return the server of LOADERWATCH_SERVER, or the one that has this data directory open; None if there is none.
+    """Return LOADERWATCH_SERVER's server, or the one that uses this data directory; None without any.
 
-    If the command line names a data directory, its server counts, whatever LOADERWATCH_SERVER says. ``who`` chooses among
-    the tokens of a server of this machine; for another, it is LOADERWATCH_PAGE_TOKEN, else
-    LOADERWATCH_TOKEN.
+    A data directory on the command line takes precedence over LOADERWATCH_SERVER. ``who`` chooses the token
+    for a server of this machine. Another server gets LOADERWATCH_PAGE_TOKEN, else LOADERWATCH_TOKEN.
 
     Raises:
-        ServerError: the server that LOADERWATCH_SERVER names does not answer, or does not know LOADERWATCH_TOKEN.
+        ServerError: the server of LOADERWATCH_SERVER does not answer, or does not accept LOADERWATCH_TOKEN.
     """
     settings = load_settings()
     if data_dir is None and settings.server is not None:
@@ -211,7 +209,7 @@ def find_server(data_dir: Path | None, who: Literal["viewer", "owner"] = "viewer
 
 
 def find_own_server(data_dir: Path, who: Literal["viewer", "owner"]) -> Client | None:
-    """Return the server that has a data directory open, with the token of ``who``; None if there is none."""
+    """Return the server that uses a data directory, with the token of ``who``; None if there is none."""
     server = own_server(DataDir(data_dir), who)
     return _client(server) if server is not None and is_there(server, _TIMEOUT_S) else None
 
@@ -247,7 +245,7 @@ def _unproven(url: str, error: NotProven) -> str:
 
 
 def _unusable(url: str) -> str:
-    """Say that a request cannot be made. The error's own text is not said, because it may hold the token."""
+    """Return that a request cannot be made, without the error's own text, which may contain the token."""
     return f"{url} cannot be asked: its address or its token cannot be put into a request"
 
 

@@ -1,4 +1,4 @@
-"""Monotonic and wall clocks. Durations use the monotonic clock; the wall clock only labels them for people."""
+"""Monotonic and wall clocks. Durations use the monotonic clock; the wall clock only labels them."""
 
 from __future__ import annotations
 
@@ -14,41 +14,40 @@ wall_ns = time.time_ns
 
 
 def boot_ns() -> int:
-    """Nanoseconds since boot, including the time in which this host was suspended; nobody can set this clock.
+    """Nanoseconds since boot, including suspended time; nobody can set this clock.
 
-    A system that has no such clock answers with its monotonic one.
+    A system without such a clock returns its monotonic clock.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    if hasattr(
-        time, "CLOCK_UPTIME_RAW"
-    ):  # macOS: its monotonic clock stops during a suspend, its raw one goes on
+    # macOS: the monotonic clock stops while the host is suspended, the raw one goes on.
+    if hasattr(time, "CLOCK_UPTIME_RAW"):
         return time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
     return time.monotonic_ns()
 
 
 def slept_ns() -> int:
-    """How long this host has been suspended since it was started."""
+    """How long this host has been suspended since it booted."""
     return boot_ns() - time.monotonic_ns()
 
 
 class SteadyClock:
-    """A wall clock that does not jump ahead: nobody makes a run look too old by setting the system's clock."""
+    """A wall clock that does not jump ahead, so setting the system's clock makes no run look too old."""
 
     def __init__(self) -> None:
         self._began = time.time_ns() - boot_ns()
 
     def now_ns(self) -> int:
-        """Return UTC when this clock was made plus the time since then, or the wall clock if that is earlier."""
+        """Return UTC at this object's creation plus the time since, or the wall clock if that is earlier."""
         return min(time.time_ns(), self._began + boot_ns())
 
 
 def wall_offset_ns() -> int:
     """Wall clock minus monotonic clock, now, in nanoseconds.
 
-    On Linux CLOCK_MONOTONIC is one clock for the whole host, so one offset turns the stamps of every process on it
-    into UTC. The smallest of a few bracketed readings is kept, because a preemption between the two reads only ever
-    widens the bracket.
+    On Linux, CLOCK_MONOTONIC is one clock for the whole host, so one offset converts the stamps of all its
+    processes to UTC. Of a few bracketed readings, the one with the narrowest bracket counts, because a
+    preemption only widens a bracket.
     """
     best_width, best_offset = None, 0
     for _ in range(5):

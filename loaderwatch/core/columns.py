@@ -1,4 +1,4 @@
-"""Rows as arrays: the type of a table in memory, and its durations as numbers that add up."""
+"""Rows as arrays: the type of a table in memory, and durations that can be summed."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ Columns: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 def known_ns(durations: Ints) -> Ints:
-    """Return durations with 0 where one is not known, for sums."""
+    """Return durations with 0 for unknown ones, for sums."""
     return np.where(durations == UNKNOWN, 0, durations)

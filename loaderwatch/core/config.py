@@ -1,4 +1,4 @@
-"""The settings that most parts need, as the environment variables give them, and the paths of our files."""
+"""The settings that most parts need, from environment variables, and the paths of our files."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from loaderwatch.core.files import check_own, temporary_folder
 from loaderwatch.core.system import HAS_OWNERS, SHM, own_user
 
 _NAMES: Final = 10
-"""How many names are tried for a substitute directory: other users may have taken some before."""
+"""How many names are tried for a substitute directory, as other users may have taken some."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataDir:
-    """The paths below a data directory, which the streamer of a job and the server of a machine share."""
+    """The paths in a data directory, which the streamer of a job and the server of a machine share."""
 
     data_dir: Path  # LOADERWATCH_DIR
 
     def check_own(self) -> None:
-        """Refuse a data directory in which another user could have put, or could change, what we read and run.
+        """Refuse a data directory where another user may write files that we read or run.
 
         Raises:
-            NotPrivate: it, or a folder in it, belongs to somebody else or is writable by others.
-            OSError: it cannot be looked at.
+            NotPrivate: the directory, or a folder in it, belongs to somebody else or is writable by others.
+            OSError: the directory cannot be examined.
         """
         check_own(self.data_dir, sticky_too=True)
         for folder in (self.runs_dir, self.outbox_dir, self.logs_dir, self.notify_dir):
@@ -58,25 +58,25 @@ class DataDir:
 
     @property
     def redact_key_path(self) -> Path:
-        """The key for the short forms of redacted paths (mode 0600, because who has it can check a guess at a path)."""
+        """The key for short forms of redacted paths. Mode 0600: the key allows to check guesses at a path."""
         return self.data_dir / "redact.key"
 
     @property
     def server_id_path(self) -> Path:
-        """Who the server of this directory is among those of a database."""
+        """The identity of this directory's server among the servers of a database."""
         return self.data_dir / "server_id"
 
     @property
     def server_path(self) -> Path:
-        """Where the running local server is (JSON, mode 0600; see ``server_file``)."""
+        """The address of the running local server (JSON, mode 0600; see ``server_file``)."""
         return self.data_dir / "server.json"
 
     @property
     def rings_dir(self) -> Path:
         """Shared memory, a folder per run.
 
-        /dev/shm even when LOADERWATCH_DIR is set: a ring that is mapped from a network file system could stall the
-        training process on write-back. The folder's name keeps data directories and users apart.
+        This is /dev/shm even when LOADERWATCH_DIR is set: a ring on a network file system could stall the
+        training process on write-back. The folder's name differs between data directories and between users.
         """
         if HAS_OWNERS and os.access(SHM, os.W_OK):
             mark = hashlib.sha256(str(self.data_dir).encode()).hexdigest()[:8]
@@ -85,7 +85,7 @@ class DataDir:
 
     @property
     def remembered_path(self) -> Path:
-        """The options of the running local server (JSON, mode 0600, because addresses to notify hold secrets)."""
+        """The options of the running local server (JSON, mode 0600: notification addresses are secret)."""
         return self.data_dir / "serve.json"
 
     @property
@@ -100,7 +100,7 @@ class DataDir:
 
     @property
     def notify_dir(self) -> Path:
-        """The addresses that runs gave (JSON, mode 0600, a file per run), for this directory's own server only."""
+        """The addresses that runs gave, for this directory's own server (JSON, mode 0600, a file per run)."""
         return self.data_dir / "notify"
 
     @property
@@ -111,19 +111,19 @@ class DataDir:
 
 @dataclass(frozen=True, slots=True)
 class Settings(DataDir):
-    """The settings that most parts need. A field has the name of its environment variable."""
+    """The settings that most parts need. A field has its environment variable's name."""
 
     server: str | None
     token: str | None
     run: str | None
     disabled: bool
     redact: bool = False
-    notify: tuple[str, ...] = ()  # they hold secrets
-    page_token: str | None = None  # for what reads; else the token
-    agent_token: str | None = None  # what a server lets agents send with, too
+    notify: tuple[str, ...] = ()  # secret
+    page_token: str | None = None  # for clients that only read; if missing, they use ``token``
+    agent_token: str | None = None  # a server accepts it from agents, too
     cached_batches: int = 0  # 0: loaders are read
     outbox_bytes: int = variables.OUTBOX_BYTES.default
-    substitute: bool = False  # data_dir takes the place of the user's own, which cannot be written
+    substitute: bool = False  # data_dir replaces the user's own, which is not writable
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -150,14 +150,14 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def find_data_dir(environ: Mapping[str, str] | None = None) -> tuple[Path, bool]:
-    """Return the data directory, and whether it takes the place of the user's own, which cannot be written.
+    """Return the data directory, and whether it replaces the user's own, which is not writable.
 
     Raises:
         ConfigError: LOADERWATCH_DIR cannot be used.
     """
-    given = variables.DIR.read(environ)
-    if given is not None:
-        return given, False
+    configured = variables.DIR.read(environ)
+    if configured is not None:
+        return configured, False
     own = _default_dir()
     return (own, False) if _may_write(own) else (substitute_dir(), True)
 
@@ -172,17 +172,16 @@ def is_loopback(host: str) -> bool:
 
 def _default_dir() -> Path:
     try:
-        from platformdirs import (
-            user_data_path,
-        )  # not at import: costs milliseconds that most processes do not need
-    except ImportError:  # not installed: where it leads on Linux
+        # Imported here, because it costs milliseconds that most processes do not need.
+        from platformdirs import user_data_path
+    except ImportError:  # not installed: use the path that it returns on Linux
         data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
         return Path(data_home).expanduser() / "loaderwatch"
     return user_data_path("loaderwatch", appauthor=False)
 
 
 def substitute_dir() -> Path:
-    """Return the data directory of a user whose own cannot be written: in the folder for temporary files, the first name that no other user took."""
+    """Return the substitute data directory: the first name for temporary files that no other user took."""
     folder = temporary_folder()
     names = (
         f"loaderwatch-{own_user()}{'' if number == 1 else f'-{number}'}" for number in range(1, _NAMES + 1)
@@ -194,14 +193,14 @@ def substitute_dir() -> Path:
 
 def _is_free(folder: Path) -> bool:
     try:
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError:
         return True
-    return stat.S_ISDIR(found.st_mode) and (not HAS_OWNERS or found.st_uid == own_user())
+    return stat.S_ISDIR(status.st_mode) and (not HAS_OWNERS or status.st_uid == own_user())
 
 
 def _may_write(folder: Path) -> bool:
-    """Whether files can be made in a folder, or the folder itself where it is missing. A home may be read-only, or not there."""
+    """Whether a folder, or its nearest existing parent, is writable. A home may be read-only or missing."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return os.access(folder, os.W_OK | os.X_OK)

@@ -1,4 +1,4 @@
-"""Starts detached processes, which outlive this one and keep none of its files open; their output goes to a log file."""
+"""Starts detached processes, which outlive this one and share no open files; output goes to a log file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from loaderwatch.core.low_priority_start import AUTOGROUP, NICE, lower_session
 from loaderwatch.core.system import DETACHED, HAS_FORK, HAS_OWNERS, OWN_GROUP
 
 _LOWERED: Final = f"{{ echo {NICE} >/proc/self/{AUTOGROUP}; }} 2>/dev/null"
-"""What ``lower_session`` does, for a shell."""
+"""What ``lower_session`` does, in a shell command."""
 
 
 def spawn_detached(
     arguments: Sequence[str], log_path: Path, environ: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start ``python arguments…`` in a session of its own, without a console and at low priority (see ``core.low_priority_start``).
+    """Start ``python arguments…`` in its own session, without a console, at low priority.
 
     Raises:
         OSError: the log cannot be written or the process cannot be started.
@@ -46,10 +46,10 @@ def spawn_orphan(
     environ: Mapping[str, str],
     handed_on: tuple[str, int] | None = None,
 ) -> None:
-    """Start it from a process that is not ours, so that it leaves no zombie there and is no child that the user's code waits for.
+    """Start ``python arguments…`` not as our child, so the user's code gets no zombie and no extra child.
 
     Args:
-        handed_on: a descriptor that the process inherits, and the option by which it is told its number.
+        handed_on: an option of the command, and a descriptor that the process inherits and gets as its value.
 
     Raises:
         OSError: the log cannot be written or the process cannot be started.
@@ -60,7 +60,7 @@ def spawn_orphan(
 
 
 def _start_by_shell(command: list[str], handed_on: tuple[str, int] | None, **settings: Any) -> None:
-    """Start the process by a shell that ends at once, so that the process becomes init's child."""
+    """Start the process from a shell that ends at once, so the process becomes init's child."""
     descriptors = []
     if handed_on is not None:
         option, descriptor = handed_on
@@ -76,28 +76,24 @@ def _start_by_shell(command: list[str], handed_on: tuple[str, int] | None, **set
 
 
 def _start_alone(command: list[str], handed_on: tuple[str, int] | None, **settings: Any) -> None:
-    """Start the process on Windows, where only standard files are inherited: the one handed on becomes its stdin.
+    """Start the process on Windows, where only standard files are inherited: ``handed_on`` becomes its stdin.
 
-    It keeps our console if it is to write there, since it could not write otherwise. Windows has neither zombies nor waits
-    for any child.
+    The process keeps our console only if it writes there. Windows has no zombies and no wait for any child.
     """
     stdin, at_console = subprocess.DEVNULL, False
     if handed_on is not None:
         option, stdin = handed_on
         command, at_console = [*command, option, "0"], os.isatty(stdin)
     process = subprocess.Popen(
-        command,
-        stdin=stdin,
-        creationflags=OWN_GROUP if at_console else OWN_GROUP | DETACHED,
-        **settings,
+        command, stdin=stdin, creationflags=OWN_GROUP if at_console else OWN_GROUP | DETACHED, **settings
     )
-    process.returncode = 0  # keeps Python from warning of a process that was left running
+    process.returncode = 0  # else Python warns of a process that is still running
 
 
 @contextmanager
 def _logging(log_path: Path) -> Iterator[dict[str, Any]]:
     """Return the options for starting a process whose output goes to a log."""
-    check_own(private_folder(log_path.parent))  # Python runs modules that lie in its working directory
+    check_own(private_folder(log_path.parent))  # the working directory: Python runs modules that lie in it
     with open(log_path, "ab", opener=opener) as log:
-        # python -m looks into the working directory first, so it must not be the user's
+        # python -m searches the working directory first, so it must not be the user's.
         yield {"stdout": log, "stderr": log, "cwd": str(log_path.parent)}

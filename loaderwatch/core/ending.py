@@ -1,4 +1,4 @@
-"""How a process ended, in words: whether somebody stopped it, and by which signal."""
+"""How a process ended, in words: whether somebody stopped it, and with which signal."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import signal
 from typing import Final
 
 CTRL_C: Final = "Ctrl-C (KeyboardInterrupt)"
-SIGKILL: Final = 9  # which Windows does not name
-_STOPS: Final = (signal.SIGINT, signal.SIGTERM, 1, 3)  # 1 is SIGHUP, 3 SIGQUIT, which Windows does not name
+SIGKILL: Final = 9  # Windows has no such name
+_STOPS: Final = (signal.SIGINT, signal.SIGTERM, 1, 3)  # 1 is SIGHUP, 3 SIGQUIT: Windows has no such names
 _BY_SIGNAL: Final = 128
-"""A shell, and many a signal handler, ends with this plus the signal's number as exit code."""
+"""Exit codes of shells and of many signal handlers are this plus the signal's number."""
 _INTERRUPT: Final = re.compile(r"uncaught KeyboardInterrupt\b")
 _EXIT_CODE: Final = re.compile(r"exit code (\d{1,3})")
 
@@ -24,15 +24,15 @@ def signal_name(number: int) -> str:
 
 
 def stopped_by(last_words: str | None, exit_code: int | None) -> str | None:
-    """Return by what somebody stopped a process: "SIGTERM", or Ctrl-C; None if nobody is known to have.
+    """Return how somebody stopped a process: "SIGTERM", or Ctrl-C; None if nobody is known to have.
 
-    ``last_words`` are what the process said of its end. ``exit_code`` is as in ``subprocess``, and counts where it said nothing.
+    ``last_words`` are the process's own words. Without them, ``exit_code`` counts, as in ``subprocess``.
     """
     if last_words:
         if _INTERRUPT.match(last_words):
             return CTRL_C
-        said = _EXIT_CODE.fullmatch(last_words)
-        exit_code = int(said[1]) if said else None
+        match = _EXIT_CODE.fullmatch(last_words)
+        exit_code = int(match[1]) if match else None
     if exit_code is None:
         return None
     number = -exit_code if exit_code < 0 else exit_code - _BY_SIGNAL

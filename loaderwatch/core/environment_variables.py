@@ -1,7 +1,7 @@
-"""The LOADERWATCH_* environment variables: a row for each, with its type, its default and what it does.
+"""The LOADERWATCH_* environment variables: one row for each, with its type, its default and its effect.
 
-All code reads these variables through their rows. The rows also make docs/configuration.md and ``loaderwatch config``.
-Every Python process that a watched script starts imports this module, so the module imports little.
+All code reads these variables through their rows. docs/configuration.md and ``loaderwatch config`` are made
+from the rows. Every Python process that a watched script starts imports this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 PREFIX: Final = "LOADERWATCH_"
 DEFAULT_PORT: Final = 8790
-"""The port of a server that was given none."""
+"""The port of a server without a given port."""
 _MOST_DIGITS: Final = 15
-"""Most digits of a whole number: a petabyte in bytes has 16."""
+"""Maximum digits of a whole number: a petabyte in bytes has 16."""
 _SHOWN_CHARACTERS: Final = 100
-"""Most characters of a wrong value that an error shows."""
+"""Maximum characters of a wrong value that an error shows."""
 _BETWEEN_ADDRESSES: Final = r"(?i)[\s,;]+(?=[a-z0-9]+://)"
 _ADDRESS: Final = r"(?i)[a-z0-9]+://\S"
 
 
 class ValueType(Generic[T_co]):
-    """A type of values, with its parser. Options, arguments and keys of ``config.toml`` use the same parsers."""
+    """A type of values, with its parser. Options, arguments and ``config.toml`` use the same parsers."""
 
     def __init__(
         self, name: str, allowed: str, parse: Callable[[str], T_co], *, is_secret: bool = False
@@ -38,13 +38,13 @@ class ValueType(Generic[T_co]):
         self.name = name
         self.allowed = allowed  # follows "use" in an error
         self.is_secret = is_secret
-        self._parse = parse  # raises ValueError with the reason, which does not hold the value
+        self._parse = parse  # raises ValueError with the reason, which does not contain the value
 
     def parse(self, text: str, name: str) -> T_co:
-        """Return the value of the setting ``name`` that a text stands for.
+        """Return the value of the setting ``name`` from its text.
 
         Raises:
-            ConfigError: the text cannot be used. The message has the name, the text unless it may be secret, and what is allowed.
+            ConfigError: the text cannot be used. It names setting, text (unless secret) and allowed values.
         """
         try:
             return self._parse(text)
@@ -76,12 +76,12 @@ class Variable(Generic[T]):
         self.default = default
         self.meaning = meaning  # one sentence, Markdown
         self.read_by = read_by  # the parts of loaderwatch
-        self.default_text = default_text  # what holds without the variable, where ``default`` does not say it
-        self.config_key = config_key  # the key in ``config.toml`` that counts where the variable is missing
-        self.is_internal = is_internal  # loaderwatch or its tests set it, no person does
+        self.default_text = default_text  # the default in words, where ``default`` does not show it
+        self.config_key = config_key  # the key in ``config.toml`` that counts if the variable is missing
+        self.is_internal = is_internal  # set by loaderwatch or its tests, not by a person
 
     def read(self, environ: Mapping[str, str] | None = None) -> T:
-        """Return the value in an environment, by default this process's. A missing or empty variable has its default.
+        """Return the value in an environment, by default this process's. Without a value, the default counts.
 
         Raises:
             ConfigError: the value cannot be used.
@@ -90,7 +90,7 @@ class Variable(Generic[T]):
         return self.value_type.parse(text, self.name) if text else self.default
 
     def take(self) -> T:
-        """Return the value and remove the variable, so that no child process inherits it.
+        """Return the value and remove the variable, so no child process inherits it.
 
         Raises:
             ConfigError: the value cannot be used.
@@ -105,12 +105,12 @@ def _flag(text: str) -> bool:
 
 
 def _url(text: str) -> str:
-    from urllib.parse import urlsplit  # not at import: most processes have no URL to check
+    from urllib.parse import urlsplit  # not imported above: most processes have no URL to check
 
     try:
         parts = urlsplit(text)
         is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port above 65535 or no number
+    except ValueError:  # the port is above 65535 or not a number
         is_usable = False
     if not is_usable:
         raise ValueError
@@ -118,7 +118,7 @@ def _url(text: str) -> str:
 
 
 def _token(text: str) -> str:
-    """Return a token that a request can carry: visible characters of Latin-1, and spaces between them."""
+    """Return a token that a request can carry: visible Latin-1 characters, with spaces only between them."""
     if text.isprintable() and text == text.strip() and max(text, default="") <= "\xff":
         return text
     raise ValueError("has a character that cannot be sent in a request")
@@ -127,7 +127,7 @@ def _token(text: str) -> str:
 def _addresses(text: str) -> tuple[str, ...]:
     """Return the addresses, separated as Apprise itself separates them.
 
-    The server asks whether Apprise knows an address when it sends: importing Apprise takes a quarter of a second.
+    The server checks an address with Apprise only when it sends: importing Apprise takes 0.25 s.
     """
     text = text.strip(" \t\r\n,;")
     addresses = tuple(re.split(_BETWEEN_ADDRESSES, text)) if text else ()
@@ -140,7 +140,7 @@ def _addresses(text: str) -> tuple[str, ...]:
 def _folder(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
-    except (OSError, RuntimeError) as error:  # the working folder was removed, or there is no such user
+    except (OSError, RuntimeError) as error:  # the working folder was removed, or the user does not exist
         raise ValueError(getattr(error, "strerror", None) or str(error)) from None
 
 
@@ -176,7 +176,8 @@ TOKEN_TEXT: Final = ValueType(
 PASSWORD: Final = ValueType("password", "any text", str, is_secret=True)
 ADDRESSES: Final = ValueType(
     "addresses",
-    "an Apprise address such as json://host/path or slack://… (https://github.com/caronc/apprise/wiki lists them)",
+    "an Apprise address such as json://host/path or slack://…"
+    " (https://github.com/caronc/apprise/wiki lists them)",
     _addresses,
     is_secret=True,
 )
@@ -188,7 +189,7 @@ LANGUAGE_TAG: Final = ValueType(
 )
 JSON: Final = ValueType("JSON", "JSON", str)
 
-# ---- what a person sets
+# ---- set by a person
 
 SERVER: Final = Variable[str | None](
     "LOADERWATCH_SERVER",
@@ -202,7 +203,8 @@ TOKEN: Final = Variable[str | None](
     "LOADERWATCH_TOKEN",
     TOKEN_TEXT,
     None,
-    "A token of that server; a training job needs the agent token. `loaderwatch serve` gives its owner this token.",
+    "A token of that server; a training job needs the agent token. `loaderwatch serve` gives its owner this"
+    " token.",
     read_by="training process, streamer, commands, server",
     default_text="for the server of this machine, `token.json`",
 )
@@ -210,7 +212,8 @@ AGENT_TOKEN: Final = Variable[str | None](
     "LOADERWATCH_AGENT_TOKEN",
     TOKEN_TEXT,
     None,
-    "One more token with which training jobs may send to this server, for jobs that cannot get the one in `token.json`.",
+    "One more token with which training jobs may send to this server, for jobs that cannot get the one in"
+    " `token.json`.",
     read_by="server",
     default_text="only `token.json`",
 )
@@ -218,7 +221,8 @@ PAGE_TOKEN: Final = Variable[str | None](
     "LOADERWATCH_PAGE_TOKEN",
     TOKEN_TEXT,
     None,
-    "The viewer or owner token of the server, for what reads there: `runs`, `analyze`, `stacks`, `run --on-alert`.",
+    "The viewer or owner token of the server, for what reads there: `runs`, `analyze`, `stacks`,"
+    " `run --on-alert`.",
     read_by="commands",
     default_text="`LOADERWATCH_TOKEN`",
 )
@@ -244,14 +248,15 @@ DIR: Final = Variable[Path | None](
     None,
     "The folder for recorded runs, logs, tokens and data that waits for the server.",
     read_by="all parts",
-    default_text="your data folder for applications; if it cannot be written, `loaderwatch-<uid>` in the folder for"
-    " temporary files",
+    default_text="your data folder for applications; if it cannot be written, `loaderwatch-<uid>` in the"
+    " folder for temporary files",
 )
 OUTBOX_BYTES: Final = Variable(
     "LOADERWATCH_OUTBOX_BYTES",
     _whole_number("bytes", least=1),
     256 * 2**20,
-    "How much data may wait on disk for the server. Beyond that the oldest data is dropped, and the page shows how much.",
+    "How much data may wait on disk for the server. Beyond that the oldest data is dropped, and the page"
+    " shows how much.",
     read_by="streamer",
     default_text="268435456 (256 MiB)",
 )
@@ -317,7 +322,7 @@ PLAIN: Final = Variable(
     read_by="training process",
 )
 
-# ---- what loaderwatch sets for its own processes
+# ---- set by loaderwatch for its own processes
 
 NO_STREAMER: Final = Variable(
     "LOADERWATCH_NO_STREAMER",
@@ -415,7 +420,7 @@ VARIABLES: Final[tuple[Variable[object], ...]] = tuple(
 
 
 def without_login(url: str) -> str:
-    """Return an address as people may see it: without the user and the password that may stand in it."""
+    """Return an address without its user and password, to be shown."""
     return re.sub("//[^/]*@", "//", url)
 
 

@@ -1,4 +1,4 @@
-"""The errors loaderwatch raises on purpose; each message names the thing, its value and the next move."""
+"""The errors that loaderwatch raises on purpose; a message names the thing, its value and the next move."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ class LoaderwatchError(Exception):
 
 
 class RingError(LoaderwatchError):
-    """A ring file is not one of ours, is cut short, or has a layout this version does not read."""
+    """A ring file is not one of ours, is truncated, or has a layout that this version cannot read."""
 
 
 class WireError(LoaderwatchError):
     """An envelope is malformed.
 
     Attributes:
-        field: dotted path of the offending field, e.g. ``tables.steps.wait_ns``.
+        field: dotted path of the wrong field, e.g. ``tables.steps.wait_ns``.
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -30,5 +30,5 @@ class ConfigError(LoaderwatchError, ValueError):
 class SampleTimeout(LoaderwatchError, TimeoutError):
     """Reading one sample took longer than ``attach(loader, sample_timeout=…)`` allows.
 
-    PyTorch raises it again in the training process with one string, the worker's traceback in it.
+    PyTorch raises it again in the training process, with one string that contains the worker's traceback.
     """

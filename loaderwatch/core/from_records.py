@@ -1,4 +1,4 @@
-"""Structs made from records: answers of the API, rows of the store. No field is written down twice."""
+"""Structs made from records (answers of the API, rows of the store), without listing each field twice."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ T = TypeVar("T", bound=msgspec.Struct)
 def from_records(kind: type[T], *records: Any, **more: Any) -> T:
     """Return a struct whose fields have the records' values of the same names.
 
-    ``more`` gives fields that differ from the records. Of several records the first with the field counts.
-    A record is an object, or a dictionary for a row of the store. Nanoseconds of a record become seconds:
-    ``began_ns`` gives ``began_at``, and ``iter_ns`` gives ``iter_s``.
+    ``more`` gives fields that differ from the records. The first record that has a field counts. A record is
+    an object, or a dictionary for a row of the store. Nanoseconds of a record become seconds: ``began_ns``
+    gives ``began_at``, and ``iter_ns`` gives ``iter_s``.
     """
     for record in records:
         is_row = isinstance(record, dict)
@@ -30,18 +30,18 @@ def from_records(kind: type[T], *records: Any, **more: Any) -> T:
 
 @lru_cache
 def _sources(kind: type[msgspec.Struct], record: Hashable) -> list[tuple[str, str, bool]]:
-    """Return each field of a struct that a record has, the record's name for it, and whether that is in ns.
+    """Return each field of a struct that a record has, the record's name for it, and whether it is in ns.
 
-    ``record`` is the record's type, or for a row of the store the names of its columns.
+    ``record`` is the record's type; for a row of the store, it is the names of the columns.
     """
     fields = getattr(record, "__dataclass_fields__", ())
     names = {*record} if isinstance(record, tuple) else {*dir(record), *fields}
-    found = []
+    sources = []
     for field in kind.__struct_fields__:
         stem, _, unit = field.rpartition("_")
         in_ns = f"{stem}_ns"
         if field in names:
-            found.append((field, field, False))
+            sources.append((field, field, False))
         elif unit in ("at", "s") and in_ns in names:
-            found.append((field, in_ns, True))
-    return found
+            sources.append((field, in_ns, True))
+    return sources

@@ -1,4 +1,4 @@
-"""Files that we keep in the user's process. Its code may close any descriptor, and then open a file of its own under the same number."""
+"""Files that stay open in the user's process, whose code may close any descriptor and reuse its number."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 HIGHEST_NUMBER: Final = 4096
-"""Descriptors of ours have numbers below this one. The kernel's table of descriptors reaches to the highest of them, with 8 bytes for
-each number, and is copied at each fork."""
+"""Our descriptors have numbers below this one.
+
+Each fork copies the kernel's table of descriptors, which has 8 bytes for each number up to the highest.
+"""
 ROOM: Final = 64
-"""How far below ``HIGHEST_NUMBER``, or below the limit on open files, we look for a free number: a process has two of ours at most."""
-_MAP_FIXED: Final = 0x10  # of Linux, macOS and the BSDs; Python's ``mmap`` does not name it
+"""The search for a free number begins this far below ``HIGHEST_NUMBER``, or below the limit on open files.
+
+A process has at most two descriptors of ours.
+"""
+_MAP_FIXED: Final = 0x10  # on Linux, macOS and the BSDs; Python's ``mmap`` has no name for it
 
 
 class KeptFile:
-    """A file that stays open, under a high number, which the next file that is opened does not get when ours was closed.
+    """A file that stays open under a high number. If closed, the next opened file does not get the number.
 
     Raises:
         OSError: the file cannot be opened.
@@ -36,7 +41,7 @@ class KeptFile:
         self._identity = _identity(self.fd)
 
     def close(self) -> None:
-        """Close the descriptor, unless it is another file's by now."""
+        """Close the descriptor, unless it belongs to another file by now."""
         try:
             if _identity(self.fd) == self._identity:
                 os.close(self.fd)
@@ -45,12 +50,12 @@ class KeptFile:
 
 
 def _identity(fd: int) -> tuple[int, int]:
-    found = os.fstat(fd)
-    return found.st_dev, found.st_ino
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino
 
 
 def _move_up(fd: int) -> int:
-    """Return another descriptor of the file with a high number, and close this one; this one where there is no such number."""
+    """Move a file to a descriptor with a high number, and return that; without a free one, return ``fd``."""
     if fcntl is None:
         return fd
     limit = os.sysconf("SC_OPEN_MAX")  # -1: no limit
@@ -66,12 +71,12 @@ def _move_up(fd: int) -> int:
 def map_file(fd: int, size: int) -> mmap.mmap:
     """Map a file for writing, and keep no descriptor of it.
 
-    ``mmap.mmap`` keeps a copy of the descriptor, and closes that number when it goes: by then it may be another file's. So the file is
-    put in the place of memory without a file. All its pages are brought in at once, because a page fault on each page's first record
-    would be the writer's dearest moment.
+    ``mmap.mmap`` keeps a copy of the descriptor, and closes that number at its end: by then it may be another
+    file's. So the file is mapped over memory without a file. All its pages are loaded at once, because a page
+    fault on the first record of each page would be the most expensive moment of the writer.
 
     Raises:
-        OSError: it cannot be mapped.
+        OSError: the file cannot be mapped.
     """
     if not hasattr(mmap, "MAP_PRIVATE"):  # Windows, where a map has no descriptor
         return mmap.mmap(fd, size)

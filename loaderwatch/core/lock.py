@@ -1,4 +1,4 @@
-"""Lock files. The kernel frees a lock when its holder dies, however it dies; only this module takes locks."""
+"""Lock files. The kernel frees a lock when its holder dies in any way. Only this module takes locks."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ except ImportError:  # Windows
     import msvcrt
 
 STREAMER_LOCK: Final = "streamer.lock"
-"""The lock file in a run's ring folder that the active streamer holds."""
+"""The lock file of the active streamer, in a run's ring folder."""
 
 HELD_FILES_STAY: Final = fcntl is None
-"""Whether a lock file cannot be removed while somebody has it open, as on Windows."""
+"""Whether an open lock file cannot be removed, as on Windows."""
 
 _ASK_AGAIN_S: Final = 0.5
 
 
 def try_lock(fd: int) -> bool:
-    """Take the lock on an open file if it is free. Closing the file gives it up."""
+    """Take the lock on an open file if it is free. Closing the file releases it."""
     if fcntl is None:
         try:
             os.lseek(fd, 0, os.SEEK_SET)
@@ -39,18 +39,18 @@ def try_lock(fd: int) -> bool:
 
 
 def wait_for_lock(fd: int) -> None:
-    """Take the lock on an open file, as soon as it is free."""
+    """Take the lock on an open file when it is free."""
     if fcntl is not None:
         fcntl.flock(fd, fcntl.LOCK_EX)
         return
-    while not try_lock(fd):  # msvcrt's own waiting gives up after ten seconds
+    while not try_lock(fd):  # msvcrt's own wait gives up after ten seconds
         time.sleep(_ASK_AGAIN_S)
 
 
 def is_held(path: Path) -> bool:
-    """Whether a process holds this lock. The answer is False where there is no such file, True where we may not open it.
+    """Whether a process holds this lock: False without such a file, True if we may not open the file.
 
-    The question takes the lock for a moment: a shared one where the system has those, so that many may ask at once.
+    The check takes the lock for a moment, as a shared one where possible, so several checks can run at once.
     """
     try:
         fd = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))

@@ -1,7 +1,7 @@
-"""Starts our helper processes without taking CPUs from the training's first batches: most of a start is importing.
+"""Starts our helper processes without taking CPUs from the training's first batches: they mostly import.
 
-Linux shares CPUs between sessions first, where it has autogroups, and between the threads of a session then. So a helper's session gets a
-low priority for its start, which its own user may take back, and the thread that imports is nice.
+Linux with autogroups shares CPUs first between sessions, then between the threads of a session. So a helper's
+session gets a low priority for its start, which its own user may take back. The importing thread is nice.
 """
 
 from __future__ import annotations
@@ -18,33 +18,35 @@ from typing import Final
 from loaderwatch.core.system import PROC
 
 NICE: Final = 10
-"""How nice helpers are as they start: beside one busy thread they get a tenth of its core, beside seven of them 1.5 %. With 19 or
-SCHED_IDLE a start beside seven would take minutes, and nothing would be drained or told meanwhile."""
+"""Niceness of starting helpers: they get a tenth of a core beside one busy thread, 1.5 % beside seven.
+
+With 19 or SCHED_IDLE, a start beside seven busy threads takes minutes, with nothing drained or reported.
+"""
 AUTOGROUP: Final = "autogroup"
-"""The file in a process's folder of /proc that holds the niceness of its session."""
+"""The file in a process's folder of /proc with the niceness of its session."""
 AGAIN_S: Final = 0.1
-"""Seconds between two tries: the kernel changes one session's niceness in a tenth of a second, for all users together."""
+"""Seconds between two tries: per 0.1 s, the kernel changes one session's niceness, for all users together."""
 MOST_TRIES: Final = 50
 FULL_RATIO: Final = 0.5
-"""The machine is full from this share of the last ten seconds on in which some thread waited for a CPU, 0 to 1."""
+"""The machine is full if threads waited for a CPU in at least this share of the last ten seconds, 0 to 1."""
 FULL_LOAD: Final = 2.0
-"""The same where the kernel does not count that: threads that run or wait for each core, a mean of the last minute."""
+"""The same if the kernel has no such share: running and waiting threads per core, mean of the last minute."""
 
 
 def lower_priority() -> None:
-    """Make the calling thread nice, and those that it starts; on other systems than Linux the whole process."""
+    """Make the calling thread and the threads that it starts nice; except on Linux, the whole process."""
     with suppress(OSError, AttributeError):  # Windows has no such call
         os.nice(NICE)
 
 
 def lower_session(pid: int) -> None:
-    """Make the session of a process that has just been started nice, where the kernel has autogroups."""
+    """Make the session of a just started process nice, if the kernel has autogroups."""
     with suppress(OSError):
         (PROC / str(pid) / AUTOGROUP).write_text(str(NICE))
 
 
 def restore_session() -> None:
-    """Take back what ``lower_session`` did to this process's session. A niceness that somebody else chose stays."""
+    """Undo ``lower_session`` for this process's session. A niceness that somebody else chose stays."""
     own = PROC / "self" / AUTOGROUP
     for _ in range(MOST_TRIES):
         try:
@@ -58,10 +60,11 @@ def restore_session() -> None:
 
 
 def import_gently(*names: str, within_s: float) -> None:
-    """Import modules in a thread that is nice, and return when they are there, or after ``within_s`` and the module in hand.
+    """Import modules in a nice thread; return when loaded, or after ``within_s`` and the current module.
 
-    On Linux each thread has a priority of its own. A process cannot take its niceness back, so the main thread never has it. The
-    session has its usual priority again after this. The caller imports what it needs once more: that takes what is left, and raises what went wrong here.
+    On Linux, each thread has its own priority. A process cannot take its niceness back, so the main thread
+    stays as it is. Afterwards, the session has its usual priority again. The caller imports its modules
+    again: that loads the rest, and raises the errors that were suppressed here.
     """
     if sys.platform != "linux":
         return
@@ -84,7 +87,7 @@ def import_gently(*names: str, within_s: float) -> None:
 
 
 def machine_is_full(proc_root: Path = PROC) -> bool:
-    """Whether threads wait for CPUs on this machine for much of the time."""
+    """Whether threads on this machine wait for CPUs much of the time."""
     try:
         some = (proc_root / "pressure" / "cpu").read_text().split()
         return float(next(word for word in some if word.startswith("avg10="))[6:]) / 100 >= FULL_RATIO

@@ -1,4 +1,4 @@
-"""Something to say, in no language yet: the id of a message in the catalogues of ``loaderwatch.texts``, and its values."""
+"""A message in no language yet: its id in the catalogues of ``loaderwatch.texts``, and its values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Param: TypeAlias = Union[bool, int, float, str, Sequence[Union[int, str, "Text"]
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Something to say, in no language yet: a message's id, or one ``part`` of the message, and the values that it needs."""
+    """A message in no language yet: its id, a ``part`` of the message if not all, and the needed values."""
 
     id: str
     params: dict[str, Param] = {}

@@ -1,4 +1,4 @@
-"""Cleans texts for terminals, logs and messages: a training job on another machine can put anything into a name."""
+"""Cleans texts for terminals, logs and messages: a job on another machine can put anything into a name."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _TOKEN: Final = re.compile(r"(token=)[^\s&\"']+", re.IGNORECASE)
 
 
 def printable(text: str) -> str:
-    """Remove the characters that move a cursor or turn the direction of text; line breaks and tabs stay."""
+    """Remove the characters that move a cursor or change the direction of text; keep line breaks and tabs."""
     return "".join(c for c in text if c in "\n\t" or c.isprintable())
 
 
 def one_line(text: str) -> str:
-    """Clean a text in the same way and put it on one line."""
+    """Remove such characters and put the text on one line."""
     return printable(" ".join(text.split()))
 
 
 def without_tokens(text: str) -> str:
-    """Cut tokens out of a text that goes into a log, which people send around: addresses of the page carry one."""
+    """Remove tokens from a text for a log, which people send around: addresses of the page contain one."""
     return _TOKEN.sub(r"\1…", text)
 
 
 class Printable(io.TextIOBase):
-    """A stream for people: what moves a cursor or turns the direction of text does not come through, whoever prints it."""
+    """A stream for people, which removes characters that move a cursor or change the direction of text."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -37,31 +37,31 @@ class Printable(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Write what the stream below still holds."""
+        """Flush the underlying stream."""
         self._stream.flush()
 
     @property
     def buffer(self) -> BinaryIO:
-        """The stream below, for bytes that are nobody's sentences."""
+        """The underlying stream, for bytes that are not text for people."""
         self.flush()
         return self._stream.buffer
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The encoding of the stream below."""
+        """The encoding of the underlying stream."""
         return self._stream.encoding
 
     def isatty(self) -> bool:
-        """Whether a person looks on."""
+        """Whether the stream is a terminal."""
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """Return the descriptor that is written to."""
+        """Return the descriptor of the underlying stream."""
         return self._stream.fileno()
 
 
 class LogFormatter(logging.Formatter):
-    """Formats log records so that nothing but a record begins a line: a record's further lines are indented."""
+    """Formats log records so that only a record begins a line: a record's other lines are indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Format as ``logging.Formatter`` does, without control characters and tokens."""
@@ -69,7 +69,7 @@ class LogFormatter(logging.Formatter):
 
 
 def log_to_stderr(form: str) -> None:
-    """Write this process's log to stderr, from INFO on."""
+    """Write this process's log to stderr, from level INFO on."""
     handler = logging.StreamHandler()
     handler.setFormatter(LogFormatter(form))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -1,10 +1,10 @@
 """The one catalogue of what is recorded: ring records, table columns, phases and their codes.
 
-A *record* is one fact of fixed size that a training process or a DataLoader worker writes into its ring.
-A *table* is the same facts as columns, as they travel on the wire and lie in the store. Both are defined here and
-nowhere else; a column's position in ``RECORD_FIELDS`` is its position in the ring slot.
+A *record* is one fact of fixed size that a training process or a DataLoader worker writes into its ring. A
+*table* has the same facts as columns, on the wire and in the store. Both are defined only here. A column's
+position in ``RECORD_FIELDS`` is its position in the ring slot.
 
-Conventions: nanoseconds as int64; ``UNKNOWN`` (int64) or NaN (float64) where a value is not known, never 0.
+Conventions: nanoseconds are int64. An unknown value is ``UNKNOWN`` (int64) or NaN (float64), never 0.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 UNKNOWN: Final = -(2**63)
-"""The int64 that stands for "not known" in records and integer columns."""
+"""The int64 for "not known" in records and integer columns."""
 
 
 class RecordKind(enum.IntEnum):
-    """What a ring slot holds."""
+    """The kind of record in a ring slot."""
 
     STEP = 1
     EPOCH_BEGIN = 2
@@ -31,7 +31,7 @@ class RecordKind(enum.IntEnum):
 
 
 class Phase(enum.IntEnum):
-    """What a process is doing now: the kind of its open span.
+    """The current activity of a process: the kind of its open span.
 
     OUTSIDE..USER are states of a training process, IDLE..COLLATE of a worker.
     """
@@ -53,21 +53,21 @@ class Phase(enum.IntEnum):
 
 
 class IterKind(enum.IntEnum):
-    """How an epoch's iterator came to be."""
+    """How an epoch's iterator was made."""
 
     IN_PROCESS = 0  # num_workers=0: fetched on the training thread
     STARTED = 1  # worker processes were started
     RESET = 2  # persistent workers were reset
     WRAPPED = 3  # any other iterable
-    REBUILT = 4  # worker processes were started, by a loader that was built anew
+    REBUILT = 4  # worker processes were started by a recreated loader
 
 
 class ReadBy(enum.IntEnum):
-    """Which thread iterates a loader, and so whose waits and work a step's record tells of."""
+    """Which thread iterates a loader, and so whose waits and work a step's record describes."""
 
-    LOOP = 0  # the one that trains
-    THREAD = 1  # another one, and its own waits are told; how long the loop waits for it is not known
-    AHEAD = 2  # another one, and the loop's waits for it are told; request, ready batches and CPU time are the thread's
+    LOOP = 0  # the training thread
+    THREAD = 1  # another thread, whose own waits are recorded; the loop's waits for it are not known
+    AHEAD = 2  # another thread: the loop's waits for it, but the thread's request, ready batches and CPU time
 
 
 class EndedBy(enum.IntEnum):
@@ -75,41 +75,44 @@ class EndedBy(enum.IntEnum):
 
     EXHAUSTED = 1
     BREAK = 2  # the iterator was dropped or reset before StopIteration
-    ERROR = 3  # next() raised something else
-    WORKER_DIED = 4  # next() raised, because one of its workers had died
+    ERROR = 3  # next() raised another error
+    WORKER_DIED = 4  # next() raised an error, because one of its workers had died
     LEFT_AFTER_DEATH = 5  # as BREAK, after one of its workers had died
 
 
 class Outcome(enum.IntEnum):
-    """What became of a sample that took too long."""
+    """What happened to a sample that took too long."""
 
     RAISED = 0  # an error ended its fetch
-    SKIPPED = 1  # its batch came without it
+    SKIPPED = 1  # its batch was delivered without it
     ENDED = 2  # its worker was ended
 
 
 RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
-    # One per delivered batch, written when its step ends (the next request, the end of the epoch, or abandonment).
+    # One per delivered batch, written when its step ends: next request, end of the epoch, or abandonment.
     RecordKind.STEP: (
-        "loader",  # loader id within the process; a training loader's records are training steps, an evaluation's are not
+        "loader",  # loader id within the process; only the records of training loaders are training steps
         "epoch",  # of this loader, from 0
         "batch",  # within the epoch, from 0
-        "step",  # optimizer steps finished so far if an optimizer is watched, else batches of this loader so far, whatever its role
+        # Finished optimizer steps if an optimizer is watched, else batches of this loader, of any role.
+        "step",
         "request_ns",  # when next(loader) was entered (monotonic in the ring, UTC in tables)
         "wait_ns",  # data wait: time inside next(loader)
         "wait_cpu_ns",  # training-thread CPU time inside it
         "ready",  # batches ready but unread at entry (result queue, plus pinned queue)
         "cached",  # batches received out of order at entry
         "awaited_worker",  # worker whose batch had to come next
-        "step_ns",  # from delivery to the next request, as long as no other watched loader was asked or delivered
-        "h2d_ns",  # delivery to the model's first call, when that is handed tensors on a device
+        # From delivery to the next request, except the waits and the work for other watched loaders.
+        "step_ns",
+        "h2d_ns",  # from delivery to the model's first call, if its arguments are tensors on a device
         "forward_ns",
         "backward_ns",
         "optimizer_ns",
         "nested_ns",  # the rest of that time: waits for other watched loaders, and work with their batches
-        "off_main_thread",  # ReadBy: not 0 when iterated by another thread than the one that trains
-        "optimizer_steps",  # optimizer.step() calls in step_ns; with no optimizer watched, 0 if another loader's batch began the step
-        "collective_ns",  # part of forward and backward: in DDP's own exchange of buffers and of gradients
+        "off_main_thread",  # ReadBy: not 0 if another thread than the training thread iterates
+        # Calls of optimizer.step() in step_ns; with none watched, 0 if another loader began the step.
+        "optimizer_steps",
+        "collective_ns",  # DDP's own exchange of buffers and gradients, a part of forward and backward
     ),
     # One per iter(loader), written when its first batch is delivered or the epoch ends without one.
     RecordKind.EPOCH_BEGIN: (
@@ -118,17 +121,17 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "request_ns",  # when iter(loader) was entered
         "iter_ns",  # time inside iter(loader)
         "iter_cpu_ns",
-        "sampler_ns",  # until the sampler gave its first index
+        "sampler_ns",  # until the sampler returned its first index
         "first_wait_ns",  # the first next()
         "iter_kind",  # IterKind
         "workers",
-        "drained",  # batches of the epoch before that reset had to throw away
+        "drained",  # batches of the previous epoch that a reset discarded
         "gap_ns",  # end of this loader's previous epoch to this request
     ),
     RecordKind.EPOCH_END: (
         "loader",
         "epoch",
-        "request_ns",  # when the next() that found the end was entered, or the iterator was dropped
+        "request_ns",  # when the next() that detected the end was entered, or the iterator was dropped
         "teardown_ns",  # how long that took
         "batches",
         "ended_by",  # EndedBy
@@ -160,10 +163,10 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "epoch",
         "batch",
         "request_ns",
-        "starved_ns",  # the GPU's own idle time between request and delivery of this batch
+        "starved_ns",  # the GPU's idle time between request and delivery of this batch
         "gpu_step_ns",  # stream time from delivery to the next request
-        "slack_ns",  # work that the GPU had left when the batch was asked for, at least
-        "gpu_h2d_ns",  # stream time of the phases, in some of the steps; UNKNOWN in the others
+        "slack_ns",  # lower bound of the work that the GPU had left when the batch was requested
+        "gpu_h2d_ns",  # stream time of the phases, in some steps; UNKNOWN in the others
         "gpu_forward_ns",
         "gpu_backward_ns",
         "gpu_optimizer_ns",
@@ -181,9 +184,10 @@ RECORD_FIELDS: Final[dict[RecordKind, tuple[str, ...]]] = {
         "loader",
         "worker",  # -1: the training process
         "request_ns",  # when its reading began
-        "duration_ns",  # until it was given up
+        "duration_ns",  # until the sample was given up
         "limit_ns",
-        "index",  # of the dataset; of an iterable one, the number of the sample in its process; UNKNOWN where a batch is read at once
+        # Dataset index; for an iterable dataset, the sample's number in its process; UNKNOWN for a batch.
+        "index",
         "outcome",  # Outcome
     ),
 }
@@ -203,7 +207,7 @@ class Column:
 
 
 Values: TypeAlias = dict[str, float | int | None]
-"""Of a row, by the column's name; None where a value is not known."""
+"""A row's values by column name; None where not known."""
 Row: TypeAlias = tuple[float | int | None, ...]
 """A table's row in the order of its columns."""
 
@@ -229,8 +233,8 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
     "gpu_waits": _of_record(RecordKind.GPU_WAIT),
     "collections": _of_record(RecordKind.COLLECTION),
     "sample_timeouts": _of_record(RecordKind.SAMPLE_TIMEOUT),
-    # NVML, 10 Hz. ``gpu`` is the index into Envelope.gpus of the same host; rank UNKNOWN when nobody here uses it. Ranks that
-    # share a GPU have a row each.
+    # NVML, 10 Hz. ``gpu`` is the index into Envelope.gpus of the same host; ``rank`` is UNKNOWN if no rank
+    # here uses it. Ranks that share a GPU have one row each.
     "gpus": _ints("rank", "gpu", "t_ns")
     + _floats(
         "utilization_ratio",
@@ -248,7 +252,7 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
     + _ints("throttle_reasons", "other_pids")
     + _floats(
         "process_memory_bytes",  # of the rank's own process on this GPU
-        "process_sm_ratio",  # SM utilization by that process; NaN where NVML has no sample of it, as while it is idle
+        "process_sm_ratio",  # SM utilization by that process; NaN without a sample, as for an idle process
     ),
     # The host, 1 Hz.
     "hosts": _ints("t_ns")
@@ -272,21 +276,19 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "network_rx_bytes_per_s",
         "streamer_cpu_ratio",
         "streamer_rss_bytes",
-        "memory_limit_bytes",  # the tightest limit of the training process's control groups; NaN when there is none
-        "memory_used_bytes",  # of that group, without page cache that can be dropped
-        "oom_kills",  # cumulative, of that group
-        "refault_bytes_per_s",  # file pages read again soon after they were evicted from the page cache
+        "memory_limit_bytes",  # tightest limit of the training process's control groups; NaN without a limit
+        "memory_used_bytes",  # in that group, without page cache that can be dropped
+        "oom_kills",  # cumulative, in that group
+        "refault_bytes_per_s",  # file pages that are read again soon after their eviction from the page cache
         "memory_limit_hits",  # cumulative: how often that group reached its limit and had to reclaim
-        "filling_disk_total_bytes",  # the file system that the job will fill first; NaN where it fills none
+        "filling_disk_total_bytes",  # the file system that the job will fill first; NaN if it fills none
         "filling_disk_free_bytes",
-        "filling_disk_bytes_per_s",  # by which its free space falls
-        "filling_disk_save_bytes",  # by which it falls at a time; NaN where it falls all the time
-        "filling_disk_seen_s",  # how long it has been filled like this
+        "filling_disk_bytes_per_s",  # decrease of its free space
+        "filling_disk_save_bytes",  # size of one decrease; NaN if the free space decreases all the time
+        "filling_disk_seen_s",  # how long this decrease has gone on
     ),
-    # Training processes (worker = -1) and their DataLoader workers, 1 Hz.
-    "processes": _ints(
-        "rank", "loader", "worker", "pid", "t_ns", "state"
-    )  # state: ord() of the letter in /proc
+    # Training processes (worker = -1) and their DataLoader workers, 1 Hz. state: ord() of the letter in /proc
+    "processes": _ints("rank", "loader", "worker", "pid", "t_ns", "state")
     + _floats(
         "cpu_ratio",  # of one core since the last sample
         "rss_bytes",
@@ -300,23 +302,25 @@ TABLES: Final[dict[str, tuple[Column, ...]]] = {
         "affinity_cpus",
         "fd_limit",  # soft limit of open descriptors
         "anonymous_bytes",  # resident memory that belongs to no file and is not shared memory
-        "pss_bytes",  # proportional share of a worker's anonymous memory, read now and then: NaN in between
-        "run_delay_ratio",  # share of the time since the last sample that its main thread was ready but had no CPU
+        "pss_bytes",  # proportional share of a worker's anonymous memory, read now and then; NaN in between
+        "run_delay_ratio",  # share of the time since the last sample in which its main thread lacked a CPU
         "main_cpu_ratio",  # of one core, the main thread of a training process
         "pin_cpu_ratio",  # of one core, the busiest thread that pins memory; NaN without one
-        "written_chars",  # cumulative, any write(), or what was changed in mapped files where that is more
+        "written_chars",  # cumulative: any write(), or changes in mapped files if these are more
         "lock_wait",  # 1 while its main thread waits for a lock (a futex or a file lock), else 0
-        # of a training process that has been in one span for long, outside its loaders; NaN else
-        "threads_switches_per_s",  # how often the one of its other threads was woken that was woken most
-        "children_switches_per_s",  # the same of its descendants without its workers, each by its main thread
-        "children_cpu_ratio",  # of one core, all of those together
+        # Only for a training process that has been in one span for long, outside its loaders; else NaN.
+        "threads_switches_per_s",  # wakeups of its other thread with most wakeups
+        "children_switches_per_s",  # the same for the main threads of its descendants, without its workers
+        "children_cpu_ratio",  # of one core, by all those descendants
         "timer_wait",  # 1 while its main thread sleeps for a set time, else 0
         "holds_file_lock",  # 1 while it holds a file lock that excludes others, else 0
-        "answer_wait",  # 1 while its main thread waits for another process or machine (a socket, a pipe, a child), else 0
-        "children_ended",  # as the three before: processes that it started, that have ended, and that it has not waited for
+        # 1 while its main thread waits for another process or machine (a socket, a pipe, a child), else 0.
+        "answer_wait",
+        # As for threads_switches_per_s: ended processes that it started and has not waited for.
+        "children_ended",
     ),
 }
-"""Every table of the wire and the store. ``request_ns`` and ``t_ns`` are UTC nanoseconds there."""
+"""Every table of the wire and the store. There, ``request_ns`` and ``t_ns`` are UTC nanoseconds."""
 
 _NOTHING: Final[dict[str, Values]] = {
     table: dict.fromkeys(column.name for column in columns) for table, columns in TABLES.items()
@@ -324,13 +328,13 @@ _NOTHING: Final[dict[str, Values]] = {
 
 
 def pack_row(table: str, values: Values) -> Row:
-    """Bring named values into the order of the table's columns; what is not named is not known.
+    """Return named values in the order of the table's columns; a missing name is a value that is not known.
 
     Raises:
-        KeyError: a name is none of the table's columns.
+        KeyError: a name is not a column of the table.
     """
     nothing = _NOTHING[table]
-    row = nothing | values  # in the order of the catalogue, and behind it what that does not have
+    row = nothing | values  # in the order of the catalogue; unknown names come last
     if len(row) != len(nothing):
         raise KeyError(f"{table} has no {', '.join(sorted(values.keys() - nothing.keys()))}; see TABLES")
     return tuple(row.values())
@@ -376,7 +380,7 @@ LATER_COLUMNS: Final[dict[str, frozenset[str]]] = {
         }
     ),
 }
-"""Columns that came after the first version: envelopes and files of before do not have them, and they are unknown there."""
+"""Columns that came after the first version: older envelopes and files lack them, so they are unknown."""
 
 KIND_TABLE: Final[dict[RecordKind, str]] = {
     RecordKind.STEP: "steps",
@@ -390,7 +394,7 @@ KIND_TABLE: Final[dict[RecordKind, str]] = {
 }
 
 WHOLE_TABLES: Final = ("epoch_begins", "epoch_ends", "sample_timeouts")
-"""Tables of which detectors see all rows, not only the recent ones: an epoch is long, and what was left out stays so."""
+"""Tables of which detectors get all rows, not only recent ones: an epoch is long, a lost sample stays so."""
 
 LEARNED_FROM: Final = ("steps", "fetches", "phases")
 """Tables from which the limits of a hang are learned."""
@@ -407,8 +411,9 @@ BAD_REASONS: Final[dict[int, str]] = {
     0x40: "hardware-thermal-slowdown",
     0x80: "hardware-power-brake",
 }
-"""Bits of ``throttle_reasons``, which are NVML's clocks event reasons (nvml.h), that mean a fault, and the choices of the message ``throttle-reason``.
+"""Bits of ``throttle_reasons`` that mean a fault, and their choices in the message ``throttle-reason``.
 
-A software power cap is benign as a rule. Health checks of clusters leave it out, too (azurehpc#595).
+The bits are NVML's clocks event reasons (nvml.h). A software power cap is usually benign; health checks of
+clusters ignore it, too (azurehpc#595).
 """
 BAD_BITS: Final = sum(BAD_REASONS)

@@ -1,9 +1,9 @@
 """Redaction: paths, messages and arguments of a run are replaced before they leave the host.
 
-What stays is what a diagnosis needs: line numbers, names of functions and classes, types of exceptions, sample indices,
-frames of Python and of well-known public packages, and all numbers. Everything else is either replaced by a short form
-that is the same for the same file (``path-5c1f09/file-3f2a91.py``) or dropped. It works by what is known to be harmless:
-a text of a form that is not known here is dropped.
+Only what a diagnosis needs stays: line numbers, names of functions and classes, types of exceptions, sample
+indices, frames of Python and of well-known public packages, and all numbers. Everything else is replaced by a
+short form, which is the same for the same file (``path-5c1f09/file-3f2a91.py``), or dropped. Only known
+harmless text is kept: a text of unknown form is dropped.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ log = logging.getLogger(__name__)
 KEY_BYTES: Final = 32
 DROPPED: Final = "<redacted>"
 
-_PACKAGES: Final = """IPython PIL accelerate aiohttp albumentations av boto3 botocore cv2 datasets debugpy decord deepspeed einops
-    fastai ffcv fsspec gcsfs h5py huggingface_hub imageio ipdb ipykernel jupyter_client joblib kornia librosa lightning
-    litdata lmdb loaderwatch matplotlib monai mmap_ninja msgspec multiprocess nibabel numba numpy nvidia pandas peft
-    polars pudb pyarrow pydicom pydevd pytorch_lightning ray requests s3fs s3torchconnector safetensors scipy skimage
-    sklearn soundfile tensordict tensorstore tifffile timm tokenizers torch torchaudio torchdata torchmetrics
-    torchrec torchtext torchvision tornado tqdm traitlets transformers triton urllib3 wandb webdataset xarray zarr
-    zmq"""
-"""Packages whose names and files tell nothing of who uses them."""
+_PACKAGES: Final = """IPython PIL accelerate aiohttp albumentations av boto3 botocore cv2 datasets debugpy
+    decord deepspeed einops fastai ffcv fsspec gcsfs h5py huggingface_hub imageio ipdb ipykernel
+    jupyter_client joblib kornia librosa lightning litdata lmdb loaderwatch matplotlib monai mmap_ninja
+    msgspec multiprocess nibabel numba numpy nvidia pandas peft polars pudb pyarrow pydicom pydevd
+    pytorch_lightning ray requests s3fs s3torchconnector safetensors scipy skimage sklearn soundfile
+    tensordict tensorstore tifffile timm tokenizers torch torchaudio torchdata torchmetrics torchrec torchtext
+    torchvision tornado tqdm traitlets transformers triton urllib3 wandb webdataset xarray zarr zmq"""
+"""Packages whose names and files reveal nothing about their user."""
 _PUBLIC: Final = frozenset(_PACKAGES.split())
-_FILES: Final = """arrow bin bmp csv gif gz h5 hdf5 ipynb jpeg jpg json jsonl lmdb mp3 mp4 npy npz parquet pkl png pt pth py pyc pyx
-    safetensors so tar tfrecord tgz tif tiff txt wav webp yaml yml zip zst"""
+_FILES: Final = """arrow bin bmp csv gif gz h5 hdf5 ipynb jpeg jpg json jsonl lmdb mp3 mp4 npy npz parquet pkl
+    png pt pth py pyc pyx safetensors so tar tfrecord tgz tif tiff txt wav webp yaml yml zip zst"""
 _ENDINGS: Final = frozenset(_FILES.split())
 _INSTALLED: Final = re.compile(r"(?:site|dist)-packages[/\\](?P<rest>.+)$")
 _STANDARD: Final = re.compile(r"[/\\]lib(?:64)?[/\\](?P<version>python3\.\d+t?)[/\\](?P<rest>.+)$")
@@ -76,23 +76,25 @@ _ENDED: Final = re.compile(r"(?:exit code -?\d+|SIG[A-Z0-9+]+)")
 _UNCAUGHT: Final = re.compile(r"(?P<type>uncaught [\w.]{1,200})(?:: (?P<message>.*))?", re.DOTALL)
 _SAID: Final = re.compile(
     rf"DataLoader worker \(pid(?:\(s\))? [\d, ]+\) (?:is killed by signal: {_SIGNAL}|exited unexpectedly)"
-    r"|DataLoader timed out after \d+(?:\.\d+)? seconds|Caught \w+ in \w+(?: worker)? process \d+|\[Errno \d+\]"
-    r"|insufficient shared memory|unable to (?:write|resize|open|mmap|allocate) (?:shared memory|shm|file|to file|\d+ bytes)"
-    r"|Bus error|No space left on device|Disk quota exceeded|unexpected pos \d+ vs \d+|PytorchStreamWriter failed writing"
-    r"|Too many open files|received \d+ items of ancdata"
+    r"|DataLoader timed out after \d+(?:\.\d+)? seconds|Caught \w+ in \w+(?: worker)? process \d+"
+    r"|\[Errno \d+\]|insufficient shared memory"
+    r"|unable to (?:write|resize|open|mmap|allocate) (?:shared memory|shm|file|to file|\d+ bytes)"
+    r"|Bus error|No space left on device|Disk quota exceeded|unexpected pos \d+ vs \d+"
+    r"|PytorchStreamWriter failed writing|Too many open files|received \d+ items of ancdata"
     r"|communication with the workers is no longer possible|(?:[Cc]an't|cannot) pickle"
-    r"|Can't get (?:local )?(?:object|attribute)|Cannot re-initialize CUDA in forked subprocess|initialization error"
-    r"|daemonic processes are not allowed to have children|bootstrapping phase|freeze_support"
-    r"|CUDA out of memory|[Oo]ut of memory|Cannot allocate memory|CUDA error|device-side assert triggered|NCCL error"
-    r"|No such file or directory|Permission denied|Input/output error|Stale file handle|Broken pipe"
+    r"|Can't get (?:local )?(?:object|attribute)|Cannot re-initialize CUDA in forked subprocess"
+    r"|initialization error|daemonic processes are not allowed to have children|bootstrapping phase"
+    r"|freeze_support|CUDA out of memory|[Oo]ut of memory|Cannot allocate memory|CUDA error"
+    r"|device-side assert triggered|NCCL error|No such file or directory|Permission denied"
+    r"|Input/output error|Stale file handle|Broken pipe"
     r"|Connection (?:refused|reset by peer|closed by peer|timed out)|Timed out|timed out"
     r"|stack expects each tensor to be equal size|index out of range|list index out of range|division by zero"
 )
-"""The texts of messages by PyTorch, Python and the system that name nothing of the user's, and so may stay."""
+"""Texts in messages of PyTorch, Python and the system that name nothing of the user, so they may stay."""
 
 
 class Redaction:
-    """Replaces what names people, files or data. One key gives one file the same short form everywhere.
+    """Replaces names of people, files and data. One key gives one file the same short form everywhere.
 
     ``sharing``: for a recording that goes to others; names of hosts and of the run are replaced as well.
     """
@@ -103,7 +105,7 @@ class Redaction:
         self._known: dict[str, str] = {}
 
     def envelope(self, envelope: Envelope) -> Envelope:
-        """Return the envelope without what must not leave. Tables hold only numbers, such as sample indices, and stay."""
+        """Return the envelope without anything that must not leave. Tables stay: they hold only numbers."""
         disk = envelope.host.filling_disk
         host = msgspec.structs.replace(
             envelope.host,
@@ -138,7 +140,7 @@ class Redaction:
         return self._short("run", run_id)
 
     def path(self, path: str) -> str:
-        """Return a path's short form; paths of Python and of public packages keep their part from the package on."""
+        """Return a path's short form; paths of Python and public packages keep the part from the package."""
         known = self._known.get(path)
         if known is None:
             known = self._known[path] = self._path(path)
@@ -174,7 +176,7 @@ class Redaction:
         )
 
     def _failed(self, failed: FailedSample) -> FailedSample:
-        """Leave out the words of the error, and keys that are text: those are often names of files."""
+        """Remove the words of the error, and text keys, which are often names of files."""
         return msgspec.structs.replace(
             failed,
             indices=[index for index in failed.indices if isinstance(index, int)],
@@ -204,11 +206,11 @@ class Redaction:
         return msgspec.structs.replace(group, group=self._name(group.group) or "", entries=entries)
 
     def _at(self, entry: FlightEntry) -> str | None:
-        found = _AT.fullmatch(entry.at or "")
-        if found is None:
+        place = _AT.fullmatch(entry.at or "")
+        if place is None:
             return None
-        stem, ending = os.path.splitext(found["file"])  # noqa: PTH122 - a name, no path
-        return f"{self._file(stem)}{_ending(ending)}:{found['line']} in {_function(found['function'])}"
+        stem, ending = os.path.splitext(place["file"])  # noqa: PTH122 - a name, not a path
+        return f"{self._file(stem)}{_ending(ending)}:{place['line']} in {_function(place['function'])}"
 
     def _stack(self, stack: StackDump) -> StackDump:
         return msgspec.structs.replace(stack, text="\n".join(map(self._stack_line, stack.text.split("\n"))))
@@ -227,18 +229,18 @@ class Redaction:
         return _PATH.sub(lambda path: self.path(path[0]), text)
 
     def _text_without_paths(self, text: Text | None) -> Text | None:
-        """Return a message whose values are numbers and words without paths; others are dropped."""
+        """Return a message whose values are numbers and words without paths; other values are dropped."""
         if text is None:
             return None
         kept = {name: value for name, value in text.params.items() if isinstance(value, str | int | float)}
-        said = {
+        cleaned = {
             name: self._without_paths(value) if isinstance(value, str) else value
             for name, value in kept.items()
         }
-        return Text(text.id, {**dict.fromkeys(text.params), **said}, text.part)
+        return Text(text.id, {**dict.fromkeys(text.params), **cleaned}, text.part)
 
     def _name(self, name: str | None) -> str | None:
-        """Keep a name that can stand in code; replace one that may be a path or a text."""
+        """Return a name that can appear in code as it is; replace a name that may be a path or a text."""
         return name if name is None or _NAME.fullmatch(name) else self._short("name", name)
 
     # -- short forms
@@ -280,7 +282,7 @@ def _without_people(state: GpuState) -> GpuState:
 
 
 def last_words(text: str) -> str:
-    """Say how a process ended, without the parts of an exception's message that may name files and samples."""
+    """Return how a process ended, without parts of an exception's message that may name files and samples."""
     if _ENDED.fullmatch(text):
         return text
     uncaught = _UNCAUGHT.fullmatch(text)
@@ -288,14 +290,14 @@ def last_words(text: str) -> str:
         return f"exit code {DROPPED}" if text.startswith("exit code ") else DROPPED
     if not uncaught["message"]:
         return uncaught["type"]
-    said = list(dict.fromkeys(found[0] for found in _SAID.finditer(uncaught["message"])))
-    return f"{uncaught['type']}: {', '.join([*said, DROPPED])}"
+    harmless = list(dict.fromkeys(match[0] for match in _SAID.finditer(uncaught["message"])))
+    return f"{uncaught['type']}: {', '.join([*harmless, DROPPED])}"
 
 
 def load_key(path: Path) -> bytes:
-    """This data directory's key, made on first use and readable by its owner only.
+    """Return this data directory's key, made on first use and readable by its owner only.
 
-    Where it cannot be written down, each process uses a key of its own.
+    If the key cannot be stored, each process uses its own key.
     """
     try:
         private_folder(path.parent)
@@ -305,7 +307,7 @@ def load_key(path: Path) -> bytes:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(secrets.token_bytes(KEY_BYTES))
             try:
-                os.link(draft, path)  # the first of several wins
+                os.link(draft, path)  # the first process wins
             except FileExistsError:
                 pass
             finally:

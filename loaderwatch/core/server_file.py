@@ -1,4 +1,4 @@
-"""The files ``server.json`` and ``token.json``, by which programs of this machine find a data directory's server."""
+"""The files ``server.json`` and ``token.json``, with which local programs find a data directory's server."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _File = TypeVar("_File")
 
 
 class ServerFile(msgspec.Struct, frozen=True):
-    """``server.json``: where the running server is. It is removed when the server ends, and stays when it is killed."""
+    """``server.json``: the running server's address. The server removes it at its end, unless killed."""
 
     url: str
     pid: int
     viewer_url: str | None = None
-    certificate: str | None = None  # PEM, when it speaks TLS
-    key: str | None = None  # new with each start: other servers have the same tokens, and not this key
+    certificate: str | None = None  # PEM, if the server uses TLS
+    key: str | None = None  # new at each start: other servers may have the same tokens, but not this key
 
     @property
     def page_url(self) -> str:
@@ -40,7 +40,7 @@ class ServerFile(msgspec.Struct, frozen=True):
 
 
 class TokenFile(msgspec.Struct, frozen=True):
-    """``token.json``: the server's tokens, for the programs of its own user."""
+    """``token.json``: the server's tokens, for its own user's programs."""
 
     agent: str | None = None
     viewer: str | None = None
@@ -48,19 +48,19 @@ class TokenFile(msgspec.Struct, frozen=True):
 
 
 def read_server_file(path: Path) -> ServerFile | None:
-    """Read ``server.json`` at ``path``; return None when it is missing, damaged or another user's."""
+    """Read ``server.json`` at ``path``; return None if it is missing, damaged or another user's."""
     return _read(path, ServerFile)
 
 
 def read_token_file(path: Path) -> TokenFile:
-    """Read ``token.json`` at ``path``; when it is missing, damaged or another user's, the result has no tokens."""
+    """Read ``token.json`` at ``path``; if it is missing, damaged or another user's, return no tokens."""
     return _read(path, TokenFile) or TokenFile()
 
 
 def own_server(places: DataDir, who: Literal["agent", "viewer", "owner"]) -> Server | None:
-    """Return the server that the files of a data directory name, with the token of ``who``; None if they name none.
+    """Return the server in a data directory's files, with the token of ``who``; None if they name none.
 
-    A server that was killed leaves its file, and by now another process may listen at that address.
+    A killed server leaves its file, and another process may listen at that address by now.
     """
     file = read_server_file(places.server_path)
     if file is None:
@@ -72,7 +72,7 @@ def own_server(places: DataDir, who: Literal["agent", "viewer", "owner"]) -> Ser
 def configured_server(
     url: str, token: str | None, places: DataDir, who: Literal["agent", "viewer", "owner"]
 ) -> Server:
-    """Return the server at an address that a person gave. What was not given comes from the files if they name that address."""
+    """Return the server at an address from a person; missing values come from the files, if they name it."""
     own = own_server(places, who)
     if own is None or own.url != url:
         return Server(url, token, page_url=url)

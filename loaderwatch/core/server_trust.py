@@ -1,8 +1,8 @@
-"""Requests to servers that have proven who they are: TLS certificates, and challenge and answer.
+"""Requests to servers that have proven their identity: TLS certificates, and challenge and answer.
 
-On a shared machine another user may listen where our server was, and would receive token, stacks and paths. So each
-connection first carries a random challenge, and the server answers with its HMAC under each secret that it knows.
-Neither side sends a secret, and an answer fits no other challenge. ``Connection`` is the only way to send a token.
+On a shared machine, another user may listen at our server's old address, and would receive token, stacks and
+paths. So each connection first carries a random challenge. The server answers with its HMAC under each secret
+that it knows. No side sends a secret, and an answer fits one challenge. Only ``Connection`` sends tokens.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ IDENTITY_PATH: Final = "/api/v1/identity"
 CHALLENGE_PATTERN: Final = r"^[0-9a-f]{32,128}$"
 MAX_PROOF_BYTES: Final = 65536
 _PURPOSE: Final = b"loaderwatch server identity\n"
-"""The text that is part of each proof, so that a proof cannot be used where a token keys something else."""
+"""A text in each proof, so a proof cannot be used where a token is the key for something else."""
 
 
 class NotProven(Exception):
-    """A server did not show that it knows our token; the text says how."""
+    """A server did not prove that it knows our token; the text says how."""
 
 
 class Away(Exception):
-    """The server is too busy to prove itself, or a proxy answers in its place."""
+    """The server is too busy to prove its identity, or a proxy answers in its place."""
 
     def __init__(self, status: int, retry_after: str | None) -> None:
         super().__init__(f"answers {status}")
@@ -52,17 +52,17 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def new_challenge() -> str:
-    """A challenge that was never used before."""
+    """Return a challenge that was never used before."""
     return secrets.token_hex(16)
 
 
 def proofs(tokens: Iterable[str], challenge: str) -> Identity:
-    """Answer a challenge on the server's side, with one proof for each token."""
+    """Return the server's answer to a challenge, with one proof for each token."""
     return Identity([_proof(token, challenge) for token in tokens])
 
 
 def secret_at(token: str, url: str) -> str:
-    """Return the secret by which one of several servers with the same token proves that it is the one at an address."""
+    """Return the secret with which one of several servers with the same token proves its address."""
     return f"{token}\n{url}"
 
 
@@ -70,7 +70,7 @@ def check_proof(token: str, challenge: str, answer: bytes) -> None:
     """Check a server's answer on the asking side.
 
     Raises:
-        NotProven: the answer is not one of a server that knows this token.
+        NotProven: the answer is not from a server that knows this token.
     """
     try:
         identity = decode_json(answer, Identity)
@@ -84,7 +84,7 @@ def check_proof(token: str, challenge: str, answer: bytes) -> None:
 def connect(url: str, timeout_s: float, certificate: str | None = None) -> http.client.HTTPConnection:
     """Make a connection to an http or https address, which connects with the first request.
 
-    ``certificate`` is our own server's; if given, no other is trusted.
+    ``certificate`` is our own server's; if given, no other certificate is trusted.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme == "https":
@@ -97,12 +97,12 @@ def connect(url: str, timeout_s: float, certificate: str | None = None) -> http.
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server, and what a request to it needs."""
+    """A server, with the data that a request to it needs."""
 
     url: str
     token: str | None
-    certificate: str | None = None  # our own server's certificate, when it speaks TLS
-    key: str | None = None  # our own server's key, which it has to know besides the token
+    certificate: str | None = None  # our own server's certificate, if it uses TLS
+    key: str | None = None  # our own server's key, which the server must know besides the token
     page_url: str | None = None  # the address that a person opens
 
 
@@ -116,14 +116,14 @@ class Answer:
 
 
 class Connection:
-    """Carries requests to one server, which proves itself on each new connection before it is sent anything.
+    """Carries requests to one server, which proves its identity on each new connection first.
 
-    A connection that was closed is opened again by the next request. The server then proves itself again, because
-    another process may listen at the address by now.
+    The next request reopens a closed connection. The server then proves its identity again, because another
+    process may listen at the address by now.
     """
 
     def __init__(self, server: Server, timeout_s: float) -> None:
-        """Open nothing yet. ``timeout_s`` limits connecting, and the server's proof."""
+        """Open no connection yet. ``timeout_s`` limits connecting, and the server's proof."""
         self._server = server
         self._timeout_s = timeout_s
         self._folder = urllib.parse.urlsplit(server.url).path.rstrip("/")
@@ -139,14 +139,14 @@ class Connection:
         timeout_s: float,
         most_bytes: int | None = None,
     ) -> Answer:
-        """Send one request with the token to a path of the API, and read at most so many bytes of the answer.
+        """Send one request with the token to an API path, and read at most ``most_bytes`` of the answer.
 
-        Without a token no server can prove itself: then it may be read from, and is sent nothing.
+        Without a token, no server can prove its identity. Then data may be read from it, but none is sent.
 
         Raises:
-            NotProven: the server did not prove itself.
-            Away: the server is too busy to prove itself, or a proxy answers in its place.
-            OSError, http.client.HTTPException: nobody answers, or the other end is no web server.
+            NotProven: the server did not prove its identity.
+            Away: the server is too busy to prove its identity, or a proxy answers in its place.
+            OSError, http.client.HTTPException: nobody answers, or the other end is not a web server.
             ValueError: the port or the token cannot be put into a request.
         """
         token = self._server.token
@@ -169,7 +169,7 @@ class Connection:
         return answer
 
     def prove(self) -> None:
-        """Have the server prove itself, unless it has done so on the connection that is open.
+        """Have the server prove its identity, unless it has done so on the open connection.
 
         Raises:
             NotProven, Away, OSError, http.client.HTTPException, ValueError: as ``ask``.
@@ -187,7 +187,7 @@ class Connection:
         self._open = connection
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._open is not None:
             self._open.close()
             self._open = None
@@ -205,7 +205,7 @@ class Connection:
         except BaseException:
             connection.close()
             raise
-        # A closed connection is an error from here on, because a new one might lead to another server.
+        # From here on, a closed connection is an error, because a new one might lead to another server.
         connection.auto_open = 0
         return connection
 
@@ -227,7 +227,7 @@ class Connection:
 
 
 def prove(server: Server, timeout_s: float) -> None:
-    """Have a server prove itself on a connection of its own.
+    """Have a server prove its identity on a connection of its own.
 
     Raises:
         NotProven, Away, OSError, http.client.HTTPException, ValueError: as ``Connection.ask``.
@@ -237,7 +237,7 @@ def prove(server: Server, timeout_s: float) -> None:
 
 
 def is_there(server: Server, timeout_s: float) -> bool:
-    """Whether this very server answers at its address."""
+    """Whether this server itself answers at its address."""
     try:
         prove(server, timeout_s)
     # ValueError: the certificate or the port cannot be used.
@@ -248,7 +248,7 @@ def is_there(server: Server, timeout_s: float) -> bool:
 
 @contextmanager
 def _within(seconds: float, sock: socket.socket) -> Iterator[None]:
-    """Hang up after so many seconds. A socket's own timeout begins again with each byte that a stranger sends."""
+    """Close the socket after so many seconds. Its own timeout would restart with each received byte."""
 
     def hang_up() -> None:
         with suppress(OSError):
@@ -267,8 +267,8 @@ def client_context(certificate: str | None = None) -> ssl.SSLContext:
     """Return the TLS context that checks a server.
 
     Args:
-        certificate: PEM of our own server, from its file in our data directory: no other is trusted, and its name does
-            not matter. None trusts the system's CAs (or SSL_CERT_FILE) and those in LOADERWATCH_CA_FILE.
+        certificate: PEM of our own server, from our data directory. Then no other certificate is trusted, and
+            the host name is not checked. None: the system's CAs (or SSL_CERT_FILE) and LOADERWATCH_CA_FILE.
 
     Raises:
         OSError: LOADERWATCH_CA_FILE cannot be used.
@@ -276,7 +276,7 @@ def client_context(certificate: str | None = None) -> ssl.SSLContext:
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it need not be signed by itself
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # it need not be self-signed
         context.load_verify_locations(cadata=certificate)
         return context
     context = ssl.create_default_context()
@@ -290,11 +290,11 @@ def client_context(certificate: str | None = None) -> ssl.SSLContext:
 
 
 def explain(error: Exception) -> str:
-    """Describe a connection's error; for a certificate that is not trusted, say what to do."""
+    """Describe a connection's error; for an untrusted certificate, say what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not trusted here: {error.verify_message}; put the CA that signed it into a file and its"
-            f" path into {CA_FILE.name}"
+            f"its certificate is not trusted here: {error.verify_message}; put the CA that signed it into a"
+            f" file and its path into {CA_FILE.name}"
         )
     return str(error)
 

@@ -1,4 +1,4 @@
-"""The numbers of two rules that are written in numpy for detectors, and in SQL for charts over a whole run.
+"""The numbers of two rules that exist in numpy, for detectors, and in SQL, for charts over a whole run.
 
 - Which clock counts for data waits: ``detect/device_clock.py`` and ``server/store/sql/data_wait.py``.
 - How long a rank waits for others: ``detect/measures/coupling.py`` and ``server/store/sql/others_wait.py``.

@@ -1,7 +1,7 @@
-"""The envelope: what a streamer sends to a server, about twice a second. MessagePack, columns not rows.
+"""The envelope that a streamer sends to a server, about twice a second: MessagePack, in columns.
 
-``encode`` and ``decode`` are the only ways in and out. ``decode`` checks everything a stranger could get wrong and
-names the field; what it returns can be trusted. ``decode_json`` is for what lies in files and answers.
+``encode`` and ``decode`` are the only ways in and out. ``decode`` checks all possible faults of a sender and
+names the field, so its result can be trusted. For files and answers, there is ``decode_json``.
 """
 
 from __future__ import annotations
@@ -36,31 +36,38 @@ _making: Final = threading.Lock()
 
 SCHEMA_VERSION: Final = 1
 MAX_ENVELOPE_BYTES: Final = 8 * 2**20
-MAX_TOGETHER: Final = 64  # envelopes of one request, and
-TOGETHER_BYTES: Final = 2**20  # about so many bytes of them
+MAX_TOGETHER: Final = 64  # maximum envelopes in one request
+TOGETHER_BYTES: Final = 2**20  # about the maximum bytes of several envelopes in one request
 MAX_ROWS: Final = 200_000
 MAX_TEXT: Final = 64 * 1024
 CLOSING_NAME: Final = "closing.json"  # beside the rings: a ``Closing``
 CLOSED_NAME: Final = "closed"  # beside the rings, once a process has printed the run's last line
 QUIET_S: Final = 20.0
-"""How long after the run's last line the job's stderr gets no other line. A hang at the end of a process is told from 30 s on."""
+"""Quiet time of stderr after the run's last line. A hang at a process's end is reported from 30 s on."""
 MAX_WORDS: Final = 256 * 1024
-"""Most characters of one process's name, folder and arguments together; streamers send 100,000 at the most."""
+"""Maximum characters of one process's name, folder and arguments together; streamers send at most 100,000."""
 MAX_ITEMS: Final = 100_000
-"""Processes, loaders, spans, arguments and the like in one envelope: each is two bytes at the least in MessagePack, and
-sixty and more in memory. 64 ranks with 16 workers each make some 2,000."""
+"""Maximum of processes, loaders, spans, arguments and similar items in one envelope.
+
+Each has at least 2 bytes in MessagePack and 60 in memory. 64 ranks with 16 workers each have about 2,000.
+"""
 MAX_VALUES: Final = 500_000
-"""Most MessagePack values in one envelope, keys of maps included. Each takes up to 200 bytes of memory, and may be a single byte
-before. 64 ranks with 16 workers each make some 60,000."""
+"""Maximum MessagePack values in one envelope, including keys of maps.
+
+Each takes 1 byte or more, and up to 200 in memory. 64 ranks with 16 workers each have about 60,000.
+"""
 UNCOUNTED_BYTES: Final = 256 * 1024
-"""The values of a smaller envelope are not counted: they cannot take more than some 50 MB of memory."""
+"""The values of a smaller envelope are not counted: they take at most about 50 MB of memory."""
 MAX_AGAIN: Final = 16
-"""Processes of an envelope that have the rank of another one in it. Each may begin an attempt, for which all ranks are looked at."""
+"""Maximum processes with the same rank as another one in the envelope.
+
+Each may begin an attempt, for which all ranks are examined.
+"""
 RUN_ID_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 
 
 UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes of a stranger: also for text that is no UTF-8, and for more nesting than Python's stack holds."""
+"""Errors of msgspec for foreign bytes, also for text that is not UTF-8, or nested too deep for Python."""
 
 Table = Annotated[dict[str, bytes], msgspec.Meta(max_length=200)]
 
@@ -68,8 +75,8 @@ Table = Annotated[dict[str, bytes], msgspec.Meta(max_length=200)]
 class Envelope(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a streamer.
 
-    ``tables`` maps a table of ``records.TABLES`` to its columns, each the raw little-endian bytes of its values.
-    ``(stream, seq)`` identifies an envelope; a server stores each once. ``seq`` counts from 1 without gaps per stream.
+    ``tables`` maps a table of ``records.TABLES`` to its columns, each as raw little-endian bytes of its
+    values. A server stores each ``(stream, seq)`` once. ``seq`` counts from 1 without gaps.
     """
 
     schema: Int = SCHEMA_VERSION
@@ -92,11 +99,11 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True):
 ENVELOPE_S: Final = 0.5
 """How often a stream sends an envelope, unless a receipt says otherwise."""
 SLOWEST_ENVELOPES_S: Final = 5.0
-"""No stream sends them less often, whatever a receipt says: a host counts as lost after 15 s of silence."""
+"""Longest interval between envelopes, whatever a receipt says: a host is lost after 15 s of silence."""
 
 
 class StackRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The server wants fresh stacks of a rank and its workers."""
+    """The server's request for fresh stacks of a rank and its workers."""
 
     rank: int
 
@@ -109,10 +116,10 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
-    """What the training process of the lowest rank prints when it ends, after its own steps and duration."""
+    """What the training process of the lowest rank prints at its end, after its own steps and duration."""
 
     lost: str  # "41 min (33 %) of it lost"
-    lines: list[str] = []  # to what
+    lines: list[str] = []  # what the time was lost to
     advice: str = ""  # what to change first
     link: str = ""  # to the page
     found: bool = False  # there was an alert
@@ -124,8 +131,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     stored_seq: int
     stack_requests: list[StackRequest] = []
     notices: list[Notice] = []
-    notifies: bool = False  # this server has the addresses that the run gave
-    closing: Closing | None = None  # as of now, now and then
+    notifies: bool = False  # this server has the notification addresses of the run
+    closing: Closing | None = None  # the current one, now and then
     envelope_s: float = ENVELOPE_S  # how often the stream should send an envelope
 
 
@@ -137,7 +144,7 @@ _LAYOUT: Final = (
     *((2, 0, pairs) for pairs in range(16)),
     *((1, 0, items) for items in range(16)),
     *((0, 0, length) for length in range(32)),  # short texts
-    *((0, 0, 0),) * 4,  # nil, one that is never used, and the booleans
+    *((0, 0, 0),) * 4,  # nil, an unused byte, and the booleans
     *((0, 1, 0), (0, 2, 0), (0, 4, 0)),  # binaries
     *((0, 1, 1), (0, 2, 1), (0, 4, 1)),  # extensions, with the byte of their type
     *((0, 0, size) for size in (4, 8, 1, 2, 4, 8, 1, 2, 4, 8)),  # numbers
@@ -147,13 +154,17 @@ _LAYOUT: Final = (
     *((2, 2, 0), (2, 4, 0)),  # maps
     *((0, 0, 0),) * 32,  # small negative numbers
 )
-"""For each first byte of a MessagePack value: how many values each of its items is (0: its items are bytes), in how many bytes its
-length follows, and the length that the byte itself tells."""
+"""For each first byte of a MessagePack value, three numbers.
+
+- How many values each of its items is (0: its items are bytes).
+- In how many bytes its length follows.
+- The length that the byte itself gives.
+"""
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
 class _OfRun(msgspec.Struct):
-    """An envelope, of which only its run is read."""
+    """An envelope of which only the run is read."""
 
     run_id: str
 
@@ -164,14 +175,14 @@ _decoder: Final = msgspec.msgpack.Decoder(Envelope)
 
 
 def pack_column(column: Column, values: Iterable[float | int | None]) -> bytes:
-    """Values as raw bytes; None becomes the column's "not known"."""
+    """Return values as raw bytes; None becomes the column's "not known"."""
     if column.dtype == "i8":
         return array("q", [UNKNOWN if value is None else int(value) for value in values]).tobytes()
     return array("d", [math.nan if value is None else float(value) for value in values]).tobytes()
 
 
 def pack_table(table: str, rows: Sequence[Sequence[float | int | None]]) -> dict[str, bytes]:
-    """Rows in the column order of ``TABLES[table]`` as columns of bytes."""
+    """Return rows, in the column order of ``TABLES[table]``, as columns of bytes."""
     columns = TABLES[table]
     transposed = zip(*rows, strict=True) if rows else ((),) * len(columns)
     return {
@@ -180,17 +191,17 @@ def pack_table(table: str, rows: Sequence[Sequence[float | int | None]]) -> dict
 
 
 def row_count(table: dict[str, bytes]) -> int:
-    """How many rows a checked table holds."""
+    """Return how many rows a checked table has."""
     return len(next(iter(table.values()))) // 8 if table else 0
 
 
 def encode(envelope: Envelope) -> bytes:
-    """The envelope as MessagePack."""
+    """Return the envelope as MessagePack."""
     return _encoder.encode(envelope)
 
 
 def join(payloads: Sequence[bytes]) -> bytes:
-    """Make the body of one request: a single envelope as it is, several as an array of binaries."""
+    """Make the body of one request: a single envelope unchanged, several as an array of binaries."""
     return payloads[0] if len(payloads) == 1 else _encoder.encode(payloads)
 
 
@@ -198,11 +209,11 @@ def split(body: bytes) -> list[bytes]:
     """Split the body of a request into its envelopes, without decoding them.
 
     Raises:
-        WireError: the body is an array of something else than 1 to ``MAX_TOGETHER`` binaries.
+        WireError: the body is an array, but not of 1 to ``MAX_TOGETHER`` binaries.
     """
     if not body or not (body[0] & 0xF0 == 0x90 or body[0] in (0xDC, 0xDD)):  # MessagePack's arrays
         return [body]
-    if body[0] == 0xDD:  # of up to four billion: the decoder would make room for what is declared
+    if body[0] == 0xDD:  # up to four billion items: the decoder would allocate the declared size
         raise WireError("(body)", f"at most {MAX_TOGETHER} envelopes may come together")
     try:
         payloads = _several.decode(body)
@@ -214,7 +225,7 @@ def split(body: bytes) -> list[bytes]:
 
 
 def run_of(payload: bytes) -> str | None:
-    """Return the run of an envelope without decoding the rest; None where it names none."""
+    """Return the run of an envelope without decoding the rest; None if it names no run."""
     try:
         return _of_run.decode(payload).run_id
     except UNDECODABLE:
@@ -222,7 +233,7 @@ def run_of(payload: bytes) -> str | None:
 
 
 def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:
-    """Decode and check an envelope. Tables and columns of a newer version are left out, their names put into ``unknown``.
+    """Decode and check an envelope; leave out a newer version's tables and columns, named in ``unknown``.
 
     Raises:
         WireError: this version cannot store the envelope; the error names the field.
@@ -247,14 +258,14 @@ def decode(payload: bytes, unknown: set[str] | None = None) -> Envelope:
 
 
 def check_values(data: bytes | memoryview, most: int) -> None:
-    """Check that MessagePack holds ``most`` values at the most, before a decoder makes objects of them.
+    """Check that MessagePack has at most ``most`` values, before a decoder makes objects of them.
 
     Raises:
-        WireError: it holds more, or it is cut off.
+        WireError: it has more, or it is truncated.
     """
     at, awaited, left, end = 0, 1, most, len(data)
     while awaited:
-        # Each value has a byte at least, so an array or a map may not claim more of them than there are bytes.
+        # Each value has at least one byte, so an array or map cannot have more values than there are bytes.
         if awaited > end - at:
             raise WireError("(body)", "not MessagePack: it is cut off")
         if awaited > left:
@@ -275,7 +286,7 @@ def check_values(data: bytes | memoryview, most: int) -> None:
 
 
 def check_tables(tables: dict[str, dict[str, bytes]], unknown: set[str]) -> None:
-    """Check columns of rows, and leave out those that this version does not know; their names go into ``unknown``.
+    """Check tables; leave out tables and columns unknown to this version, and add them to ``unknown``.
 
     Raises:
         WireError: a column is missing or damaged.
@@ -305,10 +316,10 @@ def _check(envelope: Envelope) -> None:
     items = item_count(envelope)
     if items > MAX_ITEMS:
         raise WireError("(body)", f"{items} processes, loaders, spans and the like; at most {MAX_ITEMS}")
-    again = len(envelope.processes) - len({process.rank for process in envelope.processes})
-    if again > MAX_AGAIN:
+    repeated = len(envelope.processes) - len({process.rank for process in envelope.processes})
+    if repeated > MAX_AGAIN:
         raise WireError(
-            "processes", f"{again} are of a rank that another one has; at most {MAX_AGAIN} may be"
+            "processes", f"{repeated} are of a rank that another one has; at most {MAX_AGAIN} may be"
         )
     for index, process in enumerate(envelope.processes):
         words = len(process.name) + len(process.cwd) + sum(map(len, process.argv))
@@ -322,7 +333,7 @@ def _check(envelope: Envelope) -> None:
 
 
 def item_count(envelope: Envelope) -> int:
-    """How many things besides rows an envelope holds."""
+    """Return how many items besides rows an envelope has."""
     own = len(envelope.spans) + len(envelope.gpus) + len(envelope.stacks) + len(envelope.losses)
     own += sum(1 + len(state.processes) for state in envelope.gpu_states)
     return own + sum(
@@ -337,7 +348,7 @@ def item_count(envelope: Envelope) -> int:
 
 
 def _leave_out_unknown(tables: dict[str, dict[str, bytes]], unknown: set[str]) -> None:
-    """Delete tables and columns of a newer streamer that this version does not know, and keep the rest."""
+    """Delete a newer streamer's tables and columns that this version does not know, and keep the rest."""
     for name, table in list(tables.items()):
         known = _COLUMN_NAMES.get(name)
         if known is None:
@@ -356,7 +367,7 @@ def _check_table(name: str, table: dict[str, bytes]) -> None:
     for column in columns:
         data = table.get(column.name)
         if data is None and column.name in later and table:
-            # The envelope is of a streamer older than this column, or lay in its outbox.
+            # The envelope's streamer is older than this column, or the envelope waited in an outbox.
             rows = len(next(iter(table.values()))) // 8
             data = table[column.name] = pack_column(column, [None] * rows)
         if data is None:
@@ -379,19 +390,20 @@ def _check_table(name: str, table: dict[str, bytes]) -> None:
 def decode_json(data: bytes | bytearray | str, kind: type[_T]) -> _T:
     """Return JSON as a value of a type.
 
-    msgspec looks at a type when it is used first, and two threads that do so at once crash the interpreter (msgspec 0.22.0: one finds
-    a field whose type is not set yet). Here only one of them does; elsewhere decoders are made as their modules are imported.
+    msgspec analyses a type at its first use. Two threads that do so at once crash the interpreter (msgspec
+    0.22.0: one finds a field whose type is not set yet). Here, only one thread does so. Elsewhere, decoders
+    are made when modules are imported.
 
     Raises:
-        UNDECODABLE: it is no JSON, or of another type.
+        UNDECODABLE: the data is not JSON, or of another type.
     """
     look_at(kind)
-    found: _T = _decoders[kind](data)
-    return found
+    value: _T = _decoders[kind](data)
+    return value
 
 
 def look_at(kind: type[Any]) -> None:
-    """Have msgspec look at a type, before ``msgspec.convert`` would."""
+    """Have msgspec analyse a type, before ``msgspec.convert`` would."""
     if kind not in _decoders:
         with _making:
             _decoders[kind] = msgspec.json.Decoder(kind).decode

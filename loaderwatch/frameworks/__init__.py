@@ -1,4 +1,1 @@
-"""Callbacks in the shape of each framework.
-
-One line attaches, and the page says stage, epoch and step as the framework counts.
-"""
+"""Callbacks in each framework's own form. One line attaches; the page shows its stage, epoch and step."""

@@ -7,8 +7,7 @@
     ...
     accelerator.log({"loss": loss, "epoch": epoch}, step=global_step)
 
-accelerate has no loop of its own: what it is told of epoch and step is what the script logs. Tried with
-accelerate 1.15.
+accelerate has no loop of its own, so epoch and step come from the script's logs. Tested with version 1.15.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from accelerate.tracking import GeneralTracker
 from loaderwatch.frameworks.callback_base import Teller
 
 EVERY_S: Final = 10.0
-"""Seconds between two reports in one epoch; the page counts on in between."""
+"""Seconds between two reports in one epoch; the page extrapolates in between."""
 
 
 class LoaderwatchTracker(GeneralTracker):
-    """A tracker that attaches to every loader of each rank and shows the epoch and step that are logged."""
+    """A tracker that attaches to every loader of each rank and shows the logged epoch and step."""
 
     name = "loaderwatch"
     requires_logging_directory = False
@@ -35,19 +34,19 @@ class LoaderwatchTracker(GeneralTracker):
     def __init__(self) -> None:
         super().__init__()
         self._teller = Teller("Accelerate", accelerate.__version__)
-        self._told: tuple[Any, float] | None = None  # epoch, and when
+        self._told: tuple[Any, float] | None = None  # epoch and time of the last report
         self._teller.attach()
 
     @property
     def tracker(self) -> LoaderwatchTracker:
-        """Return this tracker itself: there is no other object behind it."""
+        """Return this tracker itself, as it wraps no other object."""
         return self
 
     def store_init_configuration(self, values: dict[str, Any]) -> None:
         """Ignore the configuration of the script."""
 
     def log(self, values: dict[str, Any], step: int | None = None, **kwargs: Any) -> None:
-        """Report epoch and step if the epoch is new, or ``EVERY_S`` have gone by since the last report."""
+        """Report epoch and step if the epoch is new, or the last report was ``EVERY_S`` ago."""
         epoch = values.get("epoch") if isinstance(values, dict) else None
         now = monotonic()
         if self._told is None or self._told[0] != epoch or now - self._told[1] >= EVERY_S:

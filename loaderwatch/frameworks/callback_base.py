@@ -1,8 +1,7 @@
-"""What all callbacks share: they attach, tell how far the framework is, and name parts of the loop.
+"""What all callbacks share: they attach, report the framework's progress, and name parts of the loop.
 
-If a framework does not have something under the name that we know (a version older or newer than those we
-tried), it is asked for in vain once. That is said in one line on stderr, and from then on the run is one that
-was plainly attached.
+An older or newer version of a framework may lack a name that we use. Then one line on stderr says so, and the
+run continues as if it was plainly attached.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ class Teller:
     """The link between one run of a framework and the page.
 
     Args:
-        framework: its name, as a person writes it.
-        version: as it says itself.
+        framework: its name, as people write it.
+        version: its version, from the framework itself.
     """
 
     def __init__(self, framework: str, version: str) -> None:
@@ -34,15 +33,15 @@ class Teller:
         self._wrapped: list[tuple[Any, str]] = []
 
     def attach(self) -> None:
-        """Watch every loader of this process, and what trains."""
+        """Watch every loader of this process, and the model and optimizer that train."""
         loaderwatch.attach()
 
     def tell(self, stage: str | None, question: Callable[[], dict[str, int | None]] = dict) -> None:
-        """Report the framework's stage; None: it is at none any more.
+        """Report the framework's stage; None: no stage any more.
 
         Args:
             stage: "train", "validate", "test", "predict", "sanity check".
-            question: returns ``epoch`` (from 0), ``max_epochs`` and ``global_step``, as far as there are any.
+            question: returns ``epoch`` (from 0), ``max_epochs`` and ``global_step``, as far as they exist.
         """
         if self._off:
             return
@@ -57,31 +56,31 @@ class Teller:
         publish_progress(framework=self.framework, framework_version=self.version, stage=stage, **facts)
 
     def enter(self, name: str) -> None:
-        """Begin a part of the loop, unless one of that name goes on."""
+        """Begin a part of the loop, unless a part of that name is open."""
         if not self.is_in(name):
             phase = loaderwatch.phase(name)
             phase.__enter__()
             self._open.append((name, phase))
 
     def leave(self, name: str) -> None:
-        """End the part of this name, and what was entered inside it."""
+        """End the part of this name and all parts inside it."""
         while self.is_in(name):
             _, phase = self._open.pop()
             phase.__exit__(None, None, None)
 
     def is_in(self, name: str) -> bool:
-        """Whether a part of this name goes on."""
-        return any(one == name for one, _ in self._open)
+        """Whether a part of this name is open."""
+        return any(open_name == name for open_name, _ in self._open)
 
     def leave_all(self) -> None:
-        """End every part that goes on: the framework is known to be elsewhere."""
+        """End every open part, because the framework is elsewhere."""
         while self._open:
             self.leave(self._open[0][0])
 
     def time(self, owner: Any, method: str, name: str) -> None:
-        """Show each call of this method of one object as a part of the loop, ``name``, until ``restore``."""
+        """Show each call of an object's method as a part of the loop, ``name``, until ``restore``."""
         own = ask(lambda: getattr(owner, method))
-        if own is None or any(one is owner and known == method for one, known in self._wrapped):
+        if own is None or any(wrapped is owner and known == method for wrapped, known in self._wrapped):
             return
 
         @wraps(own)
@@ -93,7 +92,7 @@ class Teller:
         self._wrapped.append((owner, method))
 
     def restore(self) -> None:
-        """Give the objects their own methods back."""
+        """Restore the objects' own methods."""
         for owner, method in self._wrapped:
             ask(lambda owner=owner, method=method: delattr(owner, method))  # type: ignore[misc]
         self._wrapped.clear()

@@ -1,11 +1,11 @@
-"""A callback for Lightning, which shows where its loop is.
+"""A callback for Lightning, which shows the progress of its loop.
 
     from loaderwatch.frameworks.lightning import LoaderwatchCallback
 
     trainer = Trainer(max_epochs=10, callbacks=[LoaderwatchCallback()])
     trainer.fit(module, train_loader, val_loader)
 
-Tried with Lightning 2.6; ``import pytorch_lightning`` does as well.
+Tested with Lightning 2.6; ``import pytorch_lightning`` works as well.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class LoaderwatchCallback(pl.Callback):
             self._teller.time(logger, "log_metrics", "logging")
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Leave the trainer and its loggers as they were, and report that no stage goes on."""
+        """Restore the trainer and its loggers, and report that no stage is open."""
         self._teller.leave_all()
         self._teller.restore()
         self._tell(None, trainer)
 
     def on_sanity_check_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin the sanity check: some batches of validation before training."""
+        """Begin the sanity check: some validation batches before training."""
         self._teller.enter("sanity check")
         self._tell("sanity check", trainer)
 
@@ -54,17 +54,17 @@ class LoaderwatchCallback(pl.Callback):
         self._teller.leave("sanity check")
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Report the epoch that begins."""
+        """Report the new epoch."""
         self._tell("train", trainer)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin a validation, inside an epoch or by itself; that of a sanity check is part of the check."""
+        """Begin a validation, inside an epoch or by itself; a sanity check includes its validation."""
         if not self._teller.is_in("sanity check"):
             self._teller.enter("validation")
             self._tell("validate", trainer)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        """End the validation; inside an epoch, training goes on."""
+        """End the validation; inside an epoch, training continues."""
         if self._teller.is_in("validation"):
             self._teller.leave("validation")
             fitting = getattr(getattr(trainer, "state", None), "fn", None) == "fit"
@@ -89,7 +89,7 @@ class LoaderwatchCallback(pl.Callback):
         self._teller.leave("prediction")
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """End every part of the loop, because the training failed, and leave the trainer as it was."""
+        """End every part of the loop, because the training failed, and restore the trainer."""
         self._teller.leave_all()
         self._teller.restore()
 

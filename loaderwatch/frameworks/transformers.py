@@ -1,11 +1,11 @@
-"""A callback for the Trainer of transformers, which shows where its loop is.
+"""A callback for the Trainer of transformers, which shows the progress of its loop.
 
     from loaderwatch.frameworks.transformers import LoaderwatchCallback
 
     trainer = Trainer(model, arguments, train_dataset=data, callbacks=[LoaderwatchCallback()])
     trainer.train()
 
-Tried with transformers 5.
+Tested with transformers 5.
 """
 
 from __future__ import annotations
@@ -17,10 +17,7 @@ import transformers
 from loaderwatch.frameworks.callback_base import Teller
 
 PARTS: Final = (("should_log", "logging"), ("should_evaluate", "evaluation"), ("should_save", "checkpoint"))
-"""What the Trainer does between two steps, in its order.
-
-Each is the switch in the Trainer's control that says so, and the name of the part.
-"""
+"""The Trainer's work between two steps, in its order: the switch in its control, and the part's name."""
 
 
 class LoaderwatchCallback(transformers.TrainerCallback):
@@ -33,38 +30,38 @@ class LoaderwatchCallback(transformers.TrainerCallback):
         self._teller = Teller("Transformers", transformers.__version__)
 
     def on_init_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Attach when the Trainer is made, also one that only evaluates."""
+        """Attach when the Trainer is created, because it may only evaluate."""
         self._teller.attach()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Attach once more: the Trainer may have been given the callback after it was made."""
+        """Attach again: the Trainer may have got the callback after its creation."""
         self._teller.attach()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End what was before, and report the epoch that begins."""
+        """End the open parts, and report the new epoch."""
         self._teller.leave_all()
         self._tell("train", args, state)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End whatever was between the steps."""
+        """End the parts between the steps."""
         self._teller.leave_all()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begin what comes before the next step, as the control says."""
+        """Begin the part before the next step, by the control's switches."""
         self._begin_next(args, state, control)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begin what comes after the epoch, as the control says."""
+        """Begin the part after the epoch, by the control's switches."""
         self._begin_next(args, state, control)
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End the logging and begin what comes next; an evaluation logs as well, and goes on."""
+        """End the logging and begin the next part; an evaluation, which logs as well, continues."""
         if self._teller.is_in("logging"):
             self._teller.leave("logging")
             self._begin_next(args, state, control)
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begin an evaluation with its first batch; nothing else tells of one that the user began."""
+        """Begin an evaluation at its first batch: no other event reports one that the user starts."""
         if not self._teller.is_in("evaluation"):
             self._teller.leave_all()
             self._begin("evaluation", args, state)
@@ -78,7 +75,7 @@ class LoaderwatchCallback(transformers.TrainerCallback):
         self._end_evaluation(args, state, control)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """End the checkpoint, which is written."""
+        """End the checkpoint."""
         self._teller.leave("checkpoint")
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

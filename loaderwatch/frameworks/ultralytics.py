@@ -1,4 +1,4 @@
-"""Callbacks for ultralytics, which show where its loop is.
+"""Callbacks for ultralytics, which show the progress of its loop.
 
     from ultralytics import YOLO
     from loaderwatch.frameworks.ultralytics import add_callbacks
@@ -6,8 +6,8 @@
     model = add_callbacks(YOLO("yolo11n.pt"))
     model.train(data="coco8.yaml", epochs=10)
 
-With several GPUs ultralytics starts a process for each, which knows no callbacks of the script: run the
-script under ``loaderwatch run`` there. Written for the events of ultralytics 8.
+With several GPUs, ultralytics starts one process for each, without the script's callbacks: run the script
+under ``loaderwatch run`` then. Written for the events of ultralytics 8.
 """
 
 from __future__ import annotations
@@ -22,22 +22,16 @@ M = TypeVar("M")
 
 
 def add_callbacks(model: M) -> M:
-    """Attach to every loader, and show the progress of this model's (or trainer's) runs.
-
-    Epochs, validation and checkpoints are shown.
-
-    Returns:
-        The model.
-    """
+    """Attach to every loader; show a model's (or trainer's) epochs, validation and checkpoints; return it."""
     version = ask(lambda: importlib.import_module("ultralytics").__version__)
     shown = _Shown(Teller("Ultralytics", version or ""))
-    for event in (one for one in vars(_Shown) if one.startswith("on_")):
+    for event in (name for name in vars(_Shown) if name.startswith("on_")):
         model.add_callback(event, getattr(shown, event))  # type: ignore[attr-defined]
     return model
 
 
 class _Shown:
-    """The callbacks, a method for each event of ultralytics that is of interest, in order of time."""
+    """The callbacks: one method for each event that we use, in order of time."""
 
     def __init__(self, teller: Teller) -> None:
         self._teller = teller
@@ -48,7 +42,7 @@ class _Shown:
         self._teller.attach()
 
     def on_train_epoch_start(self, trainer: Any) -> None:
-        """End what was before, and report the epoch that begins."""
+        """End the open parts, and report the new epoch."""
         self._trainer = trainer
         self._teller.leave_all()
         self._tell("train")
@@ -66,7 +60,7 @@ class _Shown:
             self._teller.enter("checkpoint")
 
     def on_model_save(self, trainer: Any) -> None:
-        """End the checkpoint, which is written."""
+        """End the checkpoint."""
         self._teller.leave("checkpoint")
 
     def on_fit_epoch_end(self, trainer: Any) -> None:

@@ -1,1 +1,1 @@
-"""How a DataLoader and its loop get on with each other: below the agent, which tunes with it, and the advice, which predicts with it."""
+"""The simulation of a DataLoader and its loop. The agent uses it to tune, the advice to predict."""

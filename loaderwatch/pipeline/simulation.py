@@ -1,10 +1,12 @@
-"""A DataLoader with other settings, played from what was measured of the one that runs.
+"""A simulation of a DataLoader with other settings, from measurements of the running one.
 
-Each batch takes the time that a batch took, in the order in which they came; a worker reads one at a time; the loop takes the
-batches in their order, or as they come. So what a mean cannot tell comes out: one slow batch that others wait behind, bursts
-that a cushion of ready batches covers, workers that share CPUs. The rules are those of ``_MultiProcessingDataLoaderIter``
-(torch 2.13): ``num_workers * prefetch_factor`` batches are asked for ahead, the next one whenever the loop takes one, of the
-workers in turn; out of order, of the next in turn that has fewer than its share.
+Batches take their measured times, in the measured order. A worker reads one batch at a time. The loop takes
+the batches in order, or as they come. So the simulation shows what a mean hides: a slow batch that blocks
+others, bursts that the ready batches cover, workers that share CPUs.
+
+The rules are those of ``_MultiProcessingDataLoaderIter`` (torch 2.13). ``num_workers * prefetch_factor``
+batches are requested ahead, and one more whenever the loop takes one, from the workers in turn. Out of order,
+the request goes to the next worker with fewer than its share.
 """
 
 from __future__ import annotations
@@ -20,25 +22,25 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 
 KNEE_RATIO: Final = 0.03
-"""The knee is the fewest workers whose iteration is at most this much longer than with any number."""
+"""The knee is the fewest workers whose iteration is at most this ratio longer than the shortest one."""
 LEAST_BATCHES: Final = 240
 ROUNDS: Final = 12
-"""The batches played, in rounds of all that are asked for ahead, where that is more than the least."""
+"""Simulated batches, in rounds of all that are requested ahead, but at least ``LEAST_BATCHES`` batches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """What was measured of a loader and its loop; times in seconds.
+    """The measurements of a loader and its loop; times in seconds.
 
-    ``fetch_s``, shape (batches,), is what a worker takes for each batch while it has a CPU whenever it wants one;
-    ``step_s``, shape (steps,), what the loop, or the device where that is known, takes from a delivery to the next request.
+    ``fetch_s``, shape (batches,), is a worker's time for each batch if it always gets a CPU. The array
+    ``step_s``, shape (steps,), is the loop's (or a known device's) time from a delivery to the next request.
     """
 
     fetch_s: Floats
     step_s: Floats
-    handover_s: float = 0.0  # what the loop takes for a batch that lies ready
-    fetch_cpus: float = 0.0  # cores that a worker keeps busy while it fetches
-    step_cpus: float = 0.0  # cores that the training process keeps busy during a step
+    handover_s: float = 0.0  # the loop's time to take a ready batch
+    fetch_cpus: float = 0.0  # cores that a worker uses during a fetch
+    step_cpus: float = 0.0  # cores that the training process uses during a step
     cpus: float = math.inf  # cores that all of them share
 
 
@@ -52,28 +54,28 @@ class Setting:
 
 
 def iteration_s(pipeline: Pipeline, setting: Setting, first: int = 0) -> float:
-    """Return the mean seconds of an iteration with these settings, after the loop has begun; NaN if nothing was measured.
+    """Return the mean seconds of an iteration after the loop's start; NaN without measurements.
 
-    ``first`` is the measured batch (and step) to begin with: what was measured is repeated as often as needed.
+    ``first`` is the measured batch (and step) to begin with. Measurements repeat as often as needed.
     """
     if not (pipeline.fetch_s.size and pipeline.step_s.size):
         return math.nan
     ahead = setting.num_workers * setting.prefetch_factor
     batches = max(LEAST_BATCHES, ROUNDS * ahead)
-    # More are asked for than are taken: at an end the loop would wait for what is slow, and no others would pass it.
+    # More batches are requested than taken: at an end, no other batch would pass a slow one.
     rows = np.arange(first, first + batches + ahead)
     fetch_s = pipeline.fetch_s[rows % pipeline.fetch_s.size]
     step_s = pipeline.step_s[rows % pipeline.step_s.size] + pipeline.handover_s
     if not setting.num_workers:
         return float(fetch_s.mean() + step_s.mean())
     taken_s = _Play(pipeline, setting, fetch_s.tolist(), step_s.tolist()).run(batches)
-    # The first batches that are asked for come from an empty cushion, as at an epoch's beginning: they are no steady state.
+    # The first batches come when nothing is ready yet, as at an epoch's begin: this is not the steady state.
     warm = min(ahead, batches // 2)
     return (taken_s[-1] - taken_s[warm - 1]) / (batches - warm)
 
 
 class _Play:
-    """The workers and the loop, from one event to the next: a batch that is ready, or a step that is over."""
+    """The workers and the loop, from event to event: a batch gets ready, or a step ends."""
 
     def __init__(
         self, pipeline: Pipeline, setting: Setting, fetch_s: list[float], step_s: list[float]
@@ -81,18 +83,16 @@ class _Play:
         self._pipeline, self._setting = pipeline, setting
         self._fetch_s, self._step_s = fetch_s, step_s
         self._queues: list[deque[int]] = [deque() for _ in range(setting.num_workers)]
-        self._left_s: dict[int, float] = {}  # of each busy worker's batch, with a CPU whenever it wants one
-        self._ready: dict[
-            int, int
-        ] = {}  # batches that lie ready, in the order in which they came; their workers
-        self._outstanding = [
-            0
-        ] * setting.num_workers  # batches asked of each worker that the loop has not taken
+        self._left_s: dict[int, float] = {}  # work left in each busy worker's batch, if it always gets a CPU
+        # Ready batches, in the order in which they came, and their workers.
+        self._ready: dict[int, int] = {}
+        # Batches requested from each worker that the loop has not taken.
+        self._outstanding = [0] * setting.num_workers
         self._sent, self._turn = 0, 0
 
     def run(self, batches: int) -> list[float]:
-        """Return when the loop took each of so many batches, in seconds from its beginning."""
-        now_s, step_left_s = 0.0, math.inf  # infinite: the loop waits
+        """Return when the loop took each of so many batches, in seconds from its start."""
+        now_s, step_left_s = 0.0, math.inf  # infinite: the loop is waiting
         taken: list[float] = []
         for _ in range(self._setting.num_workers * self._setting.prefetch_factor):
             self._send()
@@ -111,7 +111,7 @@ class _Play:
         return taken
 
     def _send(self) -> None:
-        """Ask the worker whose turn it is for the next batch; out of order, the next one that has fewer than its share."""
+        """Request the next batch from the worker in turn; out of order, from the next one below its share."""
         if self._sent >= len(self._fetch_s):
             return
         for _ in self._queues:
@@ -128,7 +128,7 @@ class _Play:
             self._left_s[worker] = self._fetch_s[self._queues[worker][0]]
 
     def _work(self, done_s: float) -> None:
-        """Let every busy worker go on with its batch for so many seconds of its work."""
+        """Let every busy worker do so many seconds of its work."""
         for worker in list(self._left_s):
             self._left_s[worker] -= done_s
             if self._left_s[worker] <= 1e-12:
@@ -137,7 +137,7 @@ class _Play:
                 self._begin(worker)
 
     def _take(self, number: int) -> bool:
-        """Give the loop its next batch; return False if it is not ready."""
+        """Give the loop its next batch; return False if no batch is ready."""
         batch = number if self._setting.in_order else next(iter(self._ready), None)
         if batch is None or batch not in self._ready:
             return False
@@ -145,9 +145,9 @@ class _Play:
         return True
 
     def _rates(self, *, stepping: bool) -> tuple[float, float]:
-        """Return how fast workers and loop get on, 0 to 1 of their speed with a CPU whenever they want one.
+        """Return the speeds of workers and loop, 0 to 1, relative to always having a CPU.
 
-        Where they want more CPUs than there are, what each does on a CPU takes as many times longer; what it waits for does not.
+        If they need more CPUs than there are, their CPU work is slower by that factor; their waits are not.
         """
         pipeline = self._pipeline
         wanted = len(self._left_s) * pipeline.fetch_cpus + (pipeline.step_cpus if stepping else 0.0)

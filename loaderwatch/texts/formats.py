@@ -1,6 +1,6 @@
-"""How numbers, times, sizes and lists are written in each language; catalogues call these functions by their names.
+"""How each language writes numbers, times, sizes and lists; catalogues call these functions by their names.
 
-Each takes values in SI units: seconds, bytes, shares from 0 to 1. A value that is not finite is "unknown" in words.
+All take values in SI units: seconds, bytes, shares from 0 to 1. A value that is not finite is "unknown".
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 _CHINESE: Final = re.compile("[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]")
-"""What has no space beside it."""
+"""Characters without a space beside them."""
 _STEPS_PER_S: Final = re.compile(r"每秒 (\S+) 步")
 ANY_NUMBER: Final[Mapping[str, str]] = {"en": "any number", "zh": "任意多"}
 
 
 class Unknown(FluentNone):
-    """A parameter that has no value: KNOWN tells it, and where a number is needed it is NaN, as which JSON cannot keep one."""
+    """A parameter without a value: KNOWN detects it. As a number it is NaN, which JSON cannot store."""
 
     def __float__(self) -> float:
         return math.nan
 
 
 def percent(ratio: float, language: str = "en") -> str:
-    """Return a ratio as percent: 0.62 as "62 %"; below 2 % with one digit after the point. Chinese has no space before the sign."""
+    """Return a ratio as percent: 0.62 as "62 %" ("62%" in Chinese); below 2 % with one decimal digit."""
     value = float(ratio) * 100
     sign = "%" if language == "zh" else " %"
     return f"{value:.1f}{sign}" if 0 < value < 2 else f"{value:.0f}{sign}"
@@ -66,13 +66,13 @@ def duration(seconds: float, language: str = "en") -> str:
 
 
 def roughly(seconds: float, language: str = "en") -> str:
-    """Return over what time a share was measured: whole seconds, and from 12 s on to five seconds."""
+    """Return the time over which a share was measured: in whole seconds, above 12 s in steps of five."""
     rounded = 5 * round(seconds / 5) if seconds > 12 else max(1, round(seconds))
     return f"{rounded} {UNITS[language]['s']}"
 
 
 def rate(per_second: float) -> str:
-    """Return a rate per second, or another number, with the digits that matter: "0.42", "9.1", "24", "1,240"."""
+    """Return a rate per second, or other number, to the digits that matter: "0.42", "9.1", "24", "1,240"."""
     per_second = float(per_second)
     if per_second < 1:
         return f"{per_second:.2f}"
@@ -82,32 +82,32 @@ def rate(per_second: float) -> str:
 
 
 def speed(per_second: float) -> str:
-    """Return steps per second with one digit after the point, of less than one step with two: "24.0", "0.42"."""
+    """Return steps per second with one digit after the point, below one step with two: "24.0", "0.42"."""
     per_second = float(per_second)
     return f"{per_second:.{1 if per_second >= 1 else 2}f}"
 
 
 def rate_of(each_s: float, language: str = "en") -> str:
-    """Return the rate per second of what takes so many seconds each: "33", "any number" where it takes none."""
+    """Return the rate per second for a duration of each: "33", or "any number" for a duration of zero."""
     each_s = float(each_s)
     return ANY_NUMBER[language] if each_s == 0 else rate(1 / each_s)
 
 
 def cpus(number: float, language: str = "en", noun: str = "CPU") -> str:
-    """Return a number of CPUs, which may be a part of one: "1 CPU", "0.40 CPUs", "7.5 CPUs"."""
+    """Return a number of CPUs, also a fraction: "1 CPU", "0.40 CPUs", "7.5 CPUs"."""
     number = float(number)
     if not math.isfinite(number):
-        said = UNKNOWN[language]["count"]
-        return f"{said}的 {noun}" if language == "zh" else f"{said} of {noun}s"
+        amount = UNKNOWN[language]["count"]
+        return f"{amount}的 {noun}" if language == "zh" else f"{amount} of {noun}s"
     nearest = round(number)
-    said = str(nearest) if abs(number - nearest) < 0.05 and nearest else rate(number)
+    amount = str(nearest) if abs(number - nearest) < 0.05 and nearest else rate(number)
     if language == "zh":
-        return f"{said} 个{noun}" if _CHINESE.match(noun) else f"{said} 个 {noun}"
-    return f"{said} {noun}" if said == "1" else f"{said} {noun}s"
+        return f"{amount} 个{noun}" if _CHINESE.match(noun) else f"{amount} 个 {noun}"
+    return f"{amount} {noun}" if amount == "1" else f"{amount} {noun}s"
 
 
 def size(number: float, language: str = "en") -> str:
-    """Return bytes as "640 B", "12 kB", "3.1 MB", "1.8 GB": powers of 1000, as volumes are sold."""
+    """Return bytes as "640 B", "12 kB", "3.1 MB", "1.8 GB", in powers of 1000 like disk sizes."""
     number = float(number)
     if not math.isfinite(number):
         return UNKNOWN[language]["bytes"]
@@ -118,7 +118,7 @@ def size(number: float, language: str = "en") -> str:
 
 
 def rough_size(number: float) -> str:
-    """Return bytes as "640 kB", "14 MB", "1.7 GB", "28 GB": what is computed from sizes that differ from batch to batch."""
+    """Return bytes as "640 kB", "14 MB", "1.7 GB", "28 GB", for estimates from varying batch sizes."""
     number = float(number)
     for unit, scale, digits in (("GB", 1e10, 0), ("GB", 1e9, 1), ("MB", 1e6, 0)):
         if number >= scale:
@@ -132,7 +132,7 @@ def megabytes(number: float) -> str:
 
 
 def mebibytes(number: float) -> str:
-    """Return bytes in MiB, as tools that limit memory count them: "24 MiB"."""
+    """Return bytes in MiB, the unit of tools that limit memory: "24 MiB"."""
     return f"{rate(float(number) / 2**20)} MiB"
 
 
@@ -142,7 +142,7 @@ def megahertz(hz: float) -> str:
 
 
 def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
-    """Return items as "a", "a and b" or "a, b and c"; of more than ``limit`` items the rest is a number."""
+    """Return items as "a", "a and b" or "a, b and c"; above ``limit`` items, the rest is a number."""
     chinese = language == "zh"
     if len(items) > limit:
         more = len(items) - limit + 1
@@ -157,7 +157,7 @@ def listing(items: Sequence[str], language: str = "en", limit: int = 4) -> str:
 
 
 def listing_of(words: str, language: str = "en", limit: int = 4) -> str:
-    """Return words or numbers that spaces separate as a listing, for one that may be longer than usual."""
+    """Return words or numbers, separated by spaces, as a listing; its limit may be larger."""
     return listing(str(words).split(), language, int(limit))
 
 
@@ -172,17 +172,17 @@ def decimal(number: float, digits: int = 1) -> str:
 
 
 def whole(number: float) -> str:
-    """Return a number, rounded: "4711"."""
+    """Return a rounded number: "4711"."""
     return f"{float(number):.0f}"
 
 
 def plain(number: float) -> str:
-    """Return a number with the digits that it has, and no more: "4", "2.5"."""
+    """Return a number with only the digits that it has: "4", "2.5"."""
     return f"{float(number):g}"
 
 
 def three_digits(number: float) -> str:
-    """Return a number with three digits, and never as a power of ten: "0.42", "12.1", "1,240"."""
+    """Return a number with three digits, never as a power of ten: "0.42", "12.1", "1,240"."""
     number = float(number)
     return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"
 
@@ -194,25 +194,25 @@ def signed(ratio: float, language: str = "en") -> str:
 
 
 def per_batch(said: str, language: str = "en") -> str:
-    """Return a text on the steps of training as one on the batches of evaluation: "48 steps/s" as "48 batches/s"."""
+    """Return a text on training steps as a text on evaluation batches: "48 steps/s" as "48 batches/s"."""
     if language == "zh":
         return _STEPS_PER_S.sub(r"每秒 \1 个批次", said).replace(" 步/秒", " 批次/秒")
     return said.replace(" steps/s", " batches/s")
 
 
 def known(value: object) -> str:
-    """Return "yes", or "no" for a value that is missing or no number. Variants choose by it."""
+    """Return "yes", or "no" for a value that is missing or not a number; variants depend on it."""
     unknown = isinstance(value, FluentNone) or (isinstance(value, float) and not math.isfinite(value))
     return "no" if unknown else "yes"
 
 
 def _same(function: Callable[..., str]) -> Callable[[str], Callable[..., str]]:
-    """Return a maker that gives every language this function."""
+    """Return a maker of the same function for every language."""
     return lambda language: function
 
 
 def _of(function: Callable[..., str]) -> Callable[[str], Callable[..., str]]:
-    """Return a maker that gives each language the function with that language."""
+    """Return a maker of the function with a language filled in."""
     return lambda language: partial(function, language=language)
 
 
@@ -239,4 +239,4 @@ FUNCTIONS: Final[Mapping[str, Callable[[str], Callable[..., Any]]]] = {
     "PER_BATCH": _of(per_batch),
     "KNOWN": _same(known),
 }
-"""The functions of catalogues by their names; each is made for a language."""
+"""The functions of catalogues by name, as makers that take a language."""

@@ -1,1 +1,1 @@
-"""Watching model and optimizer: the phases of a step from PyTorch's public hooks, and how long the GPU starved."""
+"""Watching model and optimizer: phases of a step, from PyTorch's hooks, and how long the GPU starved."""

@@ -1,8 +1,9 @@
 """Hides our hooks and frames from PyTorch's compilers, torch.compile and TorchScript.
 
-To torch.compile the hooks on the model are empty (``Hook.func``), and our other frames are none of its business: compiled, they
-would cost seconds, and warn the user of calls that he never made. TorchScript compiles a module's hooks and properties as well,
-and ours are no TorchScript: they step aside while a module is scripted, also as a part of another one.
+torch.compile traces an empty function in place of each hook on the model (``Hook.func``) and skips our other
+frames. Compiling those frames would cost seconds and print warnings about calls that the user never made.
+TorchScript would compile a module's hooks and properties, and ours are not valid TorchScript. So our hooks
+are removed while a module, alone or as part of another one, is scripted.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from loaderwatch.agent.hot import CallsOf
 from loaderwatch.agent.hot.calls import FIELD
 
 _hidden: Final[set[str]] = set()  # modules
-_own_create: Any = None  # PyTorch's create_script_module, while ours stands in front of it
+_own_create: Any = None  # PyTorch's create_script_module, while ours replaces it
 
 
 class Hook(partial[None]):
-    """A function of ours that the user's model or optimizer is given: it raises nothing and answers nothing.
+    """A hook of ours on the user's model or optimizer. It raises nothing and returns nothing.
 
-    It is a ``partial`` without arguments, which needs no Python frame of its own. Copies of the user's object in this
-    process keep it until it is silenced. A pickle holds, in its place, a function of the standard library that takes
-    anything and returns None, because pickles must load where loaderwatch is not installed.
+    It is a ``partial`` without arguments, so it needs no Python frame of its own. Copies of the user's object
+    in this process share the hook until it is silenced. A pickle contains a function of the standard library
+    instead, which takes anything and returns None: pickles must load where loaderwatch is not installed.
     """
 
     @property
     def func(self) -> Callable[..., None]:
-        """The empty function that torch.compile traces instead of the hook, so that the user's graph stays whole."""
+        """The empty function that torch.compile traces instead, so the user's graph stays whole."""
         return _nothing
 
     def aim(self, function: Callable[..., None]) -> None:
@@ -57,10 +58,10 @@ def _nothing(*_: object) -> None:
 
 
 def hide_from_compile() -> None:
-    """Make torch.compile run our frames as they are. Modules of ours that are loaded later need another call."""
+    """Make torch.compile run our frames uncompiled. Later-loaded modules of ours need another call."""
     skip = ask(_skipper)
     if skip is None:
-        return  # this version has another name for it
+        return  # this version of PyTorch has another name for the function
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "loaderwatch" and name not in _hidden:
             _hidden.add(name)
@@ -69,7 +70,7 @@ def hide_from_compile() -> None:
 
 
 def _skipper() -> Callable[[CodeType], None]:
-    """Return the function by which torch.compile itself skips code, without importing the rest of torch.compile."""
+    """Return torch.compile's own function for skipping code, without importing the rest of torch.compile."""
     compiled: Any = torch._C._dynamo.eval_frame
     if hasattr(compiled, "skip_code"):  # older versions
         skip: Callable[[CodeType], None] = compiled.skip_code
@@ -82,9 +83,9 @@ def _skipper() -> Callable[[CodeType], None]:
 def _codes_of(module: Any) -> Iterator[CodeType]:
     parts = [
         part
-        for one in vars(module).values()
-        if getattr(one, "__module__", None) == module.__name__
-        for part in (vars(one).values() if isinstance(one, type) else (one,))
+        for member in vars(module).values()
+        if getattr(member, "__module__", None) == module.__name__
+        for part in (vars(member).values() if isinstance(member, type) else (member,))
     ]
     codes = [part.__code__ for part in parts if isinstance(part, FunctionType)]
     while codes:
@@ -94,9 +95,9 @@ def _codes_of(module: Any) -> Iterator[CodeType]:
 
 
 def hide_from_script() -> None:
-    """Take our hooks off while TorchScript compiles a module."""
+    """Remove our hooks while TorchScript compiles a module."""
     global _own_create
-    # a private function, because torch.jit.script itself may be bound to other names already
+    # A private function is replaced, because other names may already be bound to torch.jit.script.
     recursive: Any = getattr(torch.jit, "_recursive", None)
     own = getattr(recursive, "create_script_module", None)
     if _own_create is not None or own is None:
@@ -111,7 +112,7 @@ def hide_from_script() -> None:
 
 
 def show_to_script() -> None:
-    """Put PyTorch's own function back in its place."""
+    """Restore PyTorch's own function."""
     global _own_create
     if _own_create is not None:
         recursive: Any = torch.jit._recursive
@@ -125,14 +126,14 @@ def _hooks_aside(module: Any) -> Iterator[None]:
     timed: dict[type[Any], CallsOf] = {}
     modules = ask(lambda: list(module.modules())) or []
     try:
-        for kind in {kind for one in modules for kind in type(one).__mro__}:
+        for kind in {kind for submodule in modules for kind in type(submodule).__mro__}:
             calls = vars(kind).get(FIELD)
             if isinstance(calls, CallsOf):
                 timed[kind] = calls
                 delattr(kind, FIELD)
-        for one in modules:
+        for submodule in modules:
             for name in ("_forward_pre_hooks", "_forward_hooks"):
-                hooks = vars(one).get(name, {})
+                hooks = vars(submodule).get(name, {})
                 if any(isinstance(hook, Hook) for hook in hooks.values()):
                     hooks_of.append((hooks, list(hooks.items())))
         for hooks, items in hooks_of:
@@ -142,8 +143,8 @@ def _hooks_aside(module: Any) -> Iterator[None]:
         yield
     finally:
         for kind, calls in timed.items():
-            if calls.calls and FIELD not in vars(kind):  # nobody has taken them out meanwhile
+            if calls.calls and FIELD not in vars(kind):  # no detach in the meantime
                 setattr(kind, FIELD, calls)
-        for hooks, items in hooks_of:  # in the order in which they were
+        for hooks, items in hooks_of:  # keeps their order
             hooks.clear()
             hooks.update(items)

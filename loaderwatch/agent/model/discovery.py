@@ -1,14 +1,17 @@
 """Discovery of the models and optimizers that train, where ``attach`` was not given them.
 
-PyTorch calls its global hooks around each optimizer's ``step``. The first optimizer that steps while a training loader's batch
-is worked on leads, and its steps are the training's; of other optimizers (a GAN's second) only the time is recorded. An
-optimizer's models are the modules that hold its parameters, and the outermost module that is *called* is the one to time: a
-wrapper may hold a model that others call (Lightning's ``training_step``, one module for encoder and head). So the outermost
-modules get a hook for some steps, and where one is not called, the modules inside it get one, too. A module that is called
-with gradients, and not from inside another, is then timed. When nothing is left to find, all other hooks are taken out.
+PyTorch calls its global hooks around each optimizer's ``step``. The leading optimizer is the first that steps
+while a batch of a training loader is worked on; its steps are the training's. Of other optimizers (a GAN's
+second) only the time is recorded.
 
-PyTorch's global hooks on modules would find the models sooner. But they warn whoever calls a compiled module, and what was
-compiled while they were there is compiled anew when they are gone.
+An optimizer's models are the modules that hold its parameters. The outermost module that is *called* is
+timed: a wrapper may hold a model that other code calls (Lightning's ``training_step``, one module for encoder
+and head). So the outermost modules get a hook for some steps. Where such a module is not called, the modules
+inside it get hooks, too. A module that is called with gradients, and not from inside a timed one, is then
+timed. When the search ends, all other hooks are removed.
+
+PyTorch's global hooks on modules would find the models sooner. But they print a warning to callers of a
+compiled module, and code that was compiled with the hooks is recompiled when they are removed.
 """
 
 from __future__ import annotations
@@ -30,33 +33,33 @@ from loaderwatch.agent.model.modules import Modules, computing_children, inside
 from loaderwatch.agent.model.optimizer_hooks import take
 
 NO_OPTIMIZER: Final = "optimizer"
-"""Why phases are missing: none of PyTorch's optimizers has stepped while a batch was worked on."""
+"""Why phases are missing: no optimizer of PyTorch has stepped while a batch was worked on."""
 NO_MODEL: Final = "model"
-"""Why phases are missing: no module with the optimizer's parameters was called where hooks run (compiled functions run none)."""
+"""Why phases are missing: no module with the optimizer's parameters ran hooks (compiled functions do not)."""
 MANY: Final = "many"
-"""Why phases are missing: so many modules are called side by side that hooks on all would cost too much."""
+"""Why phases are missing: hooks on all modules that are called side by side would cost too much."""
 
 MAX_LEVELS: Final = 6
-"""How deep inside a module that is not called its parts are searched."""
+"""How many levels deep the search goes inside a module that is not called."""
 MAX_HOOKED: Final = 20_000
 """How many modules may have a hook for some steps."""
 MAX_MODELS: Final = 12
-"""How many modules that are called side by side are timed: each costs a little in every step."""
+"""How many modules that are called side by side are timed: each one costs a little in every step."""
 PATIENCE: Final = 4
-"""How many steps an uncalled module keeps its hook when there is nothing further inside it."""
+"""How many steps an uncalled module keeps its hook when there is nothing left to search inside it."""
 MAX_ROUNDS: Final = 6
 """How many times modules are hooked for some steps."""
 MISSED: Final = 3
-"""After how many steps without a call of a known model the search begins anew; each time it takes twice as many."""
+"""After this many steps without a call of a known model, the search restarts; the number then doubles."""
 MAX_OPTIMIZERS: Final = 100
-"""For how many optimizers the models are searched as they first step."""
+"""For how many optimizers the models are searched at their first step."""
 STEPS_ALONE: Final = 5
-"""Optimizer steps in a row without a batch of any loader, from which on a process trains without one."""
+"""After this many optimizer steps in a row without a batch, a process trains without a loader."""
 TAKES_OVER: Final = 8
-"""After how many steps in a row another optimizer leads."""
+"""After this many steps in a row, another optimizer becomes the leading one."""
 
 _task: Final[Callable[[], int] | None] = getattr(torch._C, "_current_graph_task_id", None)
-"""Gives -1 outside a backward pass. Inside one, activation checkpointing calls modules again."""
+"""Returns -1 outside a backward pass. Inside one, activation checkpointing calls modules again."""
 
 
 class Scout:
@@ -64,8 +67,8 @@ class Scout:
 
     Args:
         hooks: the session's hooks.
-        change: sets facts of the process's description.
-        trains_alone: is called once optimizers step without a batch of any loader; it may begin a loop that has no loader.
+        change: sets fields of the process's description.
+        trains_alone: is called once optimizers step without a batch; it may begin a loaderless loop.
     """
 
     def __init__(
@@ -81,7 +84,7 @@ class Scout:
         self._lead: Callable[[], Any] = _nobody
         self._others = 0  # steps of other optimizers since the leading one last stepped
         self._explored: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._frontier: weakref.WeakSet[Any] | None = None  # modules that have a hook for now
+        self._frontier: weakref.WeakSet[Any] | None = None  # modules that currently have a hook of the search
         self._age = 0  # the frontier's age in steps
         self._rounds = 0
         self._missed = 0
@@ -94,12 +97,12 @@ class Scout:
         change(phases_missing=None if hooks.given_optimizer else NO_OPTIMIZER)
 
     def remove(self) -> None:
-        """Take all hooks of the search out."""
+        """Remove all hooks of the search."""
         self._end()
         self._optimizer_hooks.remove()
 
     def begin_anew(self) -> None:
-        """Forget what trained until now: it was something else that did."""
+        """Forget the optimizer and models that were found: something else trains from now on."""
         self._rest()
         self._lead = _nobody
         self._others = self._rounds = self._missed = 0
@@ -109,13 +112,13 @@ class Scout:
             self._hooks.forget_models()
 
     def _end(self) -> None:
-        """Search no more. PyTorch is going through the global hooks now, so they stay where they are and do nothing."""
+        """Stop searching. PyTorch is iterating its global hooks, so ours stay registered and do nothing."""
         self.is_over = True
         self._rest()
         self._optimizer_hooks.silence()
 
     def _step_began(self, _optimizer: Any, _arguments: Any, _options: Any) -> None:
-        try:  # in place of a shield, whose call every step would pay for
+        try:  # instead of a shield, whose call would cost time in every step
             hooks = self._hooks
             if not hooks.given_optimizer and get_ident() == hooks.recorder.thread:
                 hooks.optimizer_began()
@@ -146,11 +149,11 @@ class Scout:
                         self._end()
                     return
             self._look(optimizer)
-        except Exception as fault:  # noqa: BLE001 - the same
+        except Exception as fault:  # noqa: BLE001 - a fault of ours never reaches training
             guard.note(fault)
 
     def _meet(self, optimizer: Any) -> bool:
-        """Take note of an optimizer that steps and does not lead; return whether to search for its models."""
+        """Note a step of an optimizer that does not lead; return whether to search for its models."""
         hooks = self._hooks
         counting = not hooks.given_optimizer
         if not self._in_step():
@@ -172,8 +175,8 @@ class Scout:
             if counting:
                 if not hooks.has_optimizer:
                     alone = hooks.recorder.step_loop is not None
-                    before = self._optimizer_hooks.steps_noted(optimizer) if alone else 0
-                    hooks.count_steps(self._from_the_first, before)
+                    earlier_steps = self._optimizer_hooks.steps_noted(optimizer) if alone else 0
+                    hooks.count_steps(self._from_the_first, earlier_steps)
                     self._change(has_optimizer=True, phases_missing=None if hooks.has_model else NO_MODEL)
                 hooks.optimizer_ended()
         else:
@@ -187,14 +190,14 @@ class Scout:
         return True
 
     def _in_step(self) -> bool:
-        """Whether a batch of a training loader is worked on; one that a thread handed on, if a thread reads ahead, or of no loader."""
+        """Whether a batch is worked on. Always true if a thread reads ahead or the loop has no loader."""
         hooks = self._hooks
         if hooks.recorder.ahead.readers or hooks.recorder.step_loop is not None:
             return True
-        return any(one.phases is hooks and one.delivered_ns for one in hooks.recorder.open_steps)
+        return any(step.phases is hooks and step.delivered_ns for step in hooks.recorder.open_steps)
 
     def _look(self, optimizer: Any) -> None:
-        """Go on with the search, after a step in which no known model was called or a search was under way."""
+        """Continue the search after a step that called no known model, or while a search is under way."""
         if self._frontier is not None:
             if optimizer is self._lead():
                 self._go_on()
@@ -204,15 +207,15 @@ class Scout:
             return
         self._missed = 0
         self._patience *= 2
-        given = list(self._hooks.given_models)
-        if given:
-            self._scout([child for one in given for child in computing_children(one)])
+        given_models = list(self._hooks.given_models)
+        if given_models:
+            self._scout([child for model in given_models for child in computing_children(model)])
         else:
             self._scout(self._modules.roots(optimizer))
 
     def _scout(self, outermost: list[Any]) -> None:
         """Hook these modules for some steps."""
-        new = [one for one in outermost if one not in self._hooks.models]
+        new = [module for module in outermost if module not in self._hooks.models]
         if not new:
             return
         if self._frontier is None:
@@ -227,18 +230,18 @@ class Scout:
         frontier = self._frontier
         if frontier is None:
             return
-        for one in modules:
-            if one not in frontier and len(frontier) < MAX_HOOKED:
-                frontier.add(one)
-                handle = ask(lambda one=one: one.register_forward_pre_hook(self._called))  # type: ignore[misc]
+        for module in modules:
+            if module not in frontier and len(frontier) < MAX_HOOKED:
+                frontier.add(module)
+                handle = ask(lambda m=module: m.register_forward_pre_hook(self._called))  # type: ignore[misc]
                 if handle is not None:  # TorchScript's modules refuse hooks
                     self._scouting.append(handle)
 
     def _was_called(self, module: Any, inputs: Any) -> None:
-        """Time a module of the frontier from now on, as it is called."""
+        """Time a module of the frontier from its current call on."""
         hooks = self._hooks
         if (
-            hooks.forward_depth  # from inside one that is known
+            hooks.forward_depth  # called from inside a known model
             or module in hooks.models
             or get_ident() != hooks.recorder.thread
             or not is_grad_enabled()
@@ -260,22 +263,20 @@ class Scout:
         frontier = self._frontier
         if frontier is None or not self._age:
             return
-        found = [
-            one for one in self._hooks.models if one not in self._hooks.given_models
-        ]  # the modules that were not called
-        timed = set[int]().union(*(inside(one) for one in found))
+        found_models = [model for model in self._hooks.models if model not in self._hooks.given_models]
+        timed = set[int]().union(*(inside(model) for model in found_models))
         known: dict[int, bool] = {}
-        left = [one for one in frontier if not _covered(one, timed, known)]
+        left = [module for module in frontier if not _covered(module, timed, known)]
         if not left or self._age >= MAX_LEVELS + PATIENCE or self._crowded:
             self._rest()
             if not self._hooks.has_model or (self._hooks.given_models and not self._hooks.saw_forward):
                 self._change(phases_missing=MANY if self._crowded else NO_MODEL)
             return
         if self._age <= MAX_LEVELS:
-            self._hook([child for one in left for child in computing_children(one) if id(child) not in timed])
+            self._hook([child for m in left for child in computing_children(m) if id(child) not in timed])
 
     def _rest(self) -> None:
-        """Take the hooks out that were set for some steps only."""
+        """Remove the hooks that were set for some steps only."""
         self._called.silence()
         for handle in self._scouting:
             handle.remove()
@@ -290,7 +291,7 @@ def _covered(module: Any, timed: set[int], known: dict[int, bool]) -> bool:
     if id(module) not in known:
         known[id(module)] = False  # a module may contain itself
         children = computing_children(module)
-        known[id(module)] = bool(children) and all(_covered(one, timed, known) for one in children)
+        known[id(module)] = bool(children) and all(_covered(child, timed, known) for child in children)
     return known[id(module)]
 
 

@@ -1,7 +1,7 @@
-"""PyTorch's global hooks around the step of every optimizer, which may be set long before somebody listens.
+"""PyTorch's global hooks around the step of every optimizer. They may be set long before they are needed.
 
-They cannot be set from inside a step, nor be taken out there: PyTorch goes through them then. So whoever wants to begin to listen
-in a step takes over hooks that were set before.
+They can be neither set nor removed inside a step, because PyTorch iterates over them then. To start listening
+inside a step, take over hooks that were set before.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from loaderwatch.agent.model.compilers import Hook
 
 Listener = Callable[[Any, Any, Any], None]
-"""Is called with the optimizer, and the arguments of its step."""
+"""Is called with the optimizer and the arguments of its step."""
 
 _early: OptimizerHooks | None = None
 
@@ -36,8 +36,8 @@ class OptimizerHooks:
         ]
 
     def aim(self, began: Listener, ended: Listener) -> None:
-        """Call these from now on, before and after each step."""
-        self._before.append((began, ended))  # a hook lets go of the function that runs as it gets another one
+        """Call these functions from now on, before and after each step."""
+        self._before.append((began, ended))  # keeps the running function alive: a hook drops it for a new one
         for hook, function in zip(self._hooks, (began, ended), strict=True):
             hook.aim(function)
 
@@ -55,14 +55,14 @@ class OptimizerHooks:
             hook.silence()
 
     def remove(self) -> None:
-        """Take both out; not from inside a step."""
+        """Remove both hooks; not from inside a step."""
         self.silence()
         for handle in self._handles:
             handle.remove()
 
 
 def set_early(module: Any) -> OptimizerHooks:
-    """Set the hooks for somebody who may listen later, and return them."""
+    """Set the hooks for a later listener, and return them."""
     global _early
     _early = OptimizerHooks(module)
     return _early

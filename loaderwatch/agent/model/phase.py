@@ -1,4 +1,4 @@
-"""``loaderwatch.phase``, by which the user names a part of the loop."""
+"""``loaderwatch.phase``, with which the user names a part of the loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def current_session() -> Session | None:
-    """Return the session of this process; None, without importing torch, when nothing was ever attached."""
+    """Return this process's session. None, without importing torch, if nothing was ever attached."""
     module = sys.modules.get("loaderwatch.agent.session")
     session: Session | None = module.current_session() if module is not None else None
     return session

@@ -1,9 +1,9 @@
-"""Puts our clock around the calls of a model, where PyTorch looks for what ``Module.compile`` has left there.
+"""Times the calls of a model, in the field where PyTorch looks for the result of ``Module.compile``.
 
-A hook on a module costs 4.5 µs of the 12 that we added to a step, since with any hook PyTorch's call takes a longer way; a module
-with hooks cannot become a CUDA graph; and copies of a module have its hooks as well. The name ``_compiled_call_impl`` is private to
-PyTorch (since 2.1). It is set on the class, whose modules have None there but for the watched ones; what ``Module.compile`` sets on
-a module itself goes first.
+A module hook costs 4.5 µs of the 12 µs that we added to a step: any hook makes PyTorch's call take a longer
+path. A module with hooks cannot become a CUDA graph, and copies of a module have its hooks as well. The field
+``_compiled_call_impl`` is private to PyTorch (since 2.1). It is set on the class, and returns None for all of
+its modules except the watched ones. A value that ``Module.compile`` sets on a module comes first.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from loaderwatch.agent.hot.calls import FIELD
 
 
 class ClassCalls(CallsOf):
-    """The watched modules of one class, set on it while there are any. To pickles of the class, this is None."""
+    """The watched modules of one class, set on the class while it has any. It is pickled as None."""
 
     owner: Callable[[], type[Any] | None]
 
     def without(self, gone: Iterable[TimedCall] = ()) -> None:
-        """Forget some calls, and those of models that are no more."""
+        """Forget these calls, and the calls of models that no longer exist."""
         gone = tuple(gone)
-        self.calls = tuple(one for one in self.calls if one not in gone and one.model() is not None)
+        self.calls = tuple(call for call in self.calls if call not in gone and call.model() is not None)
         owner = self.owner()
         if not self.calls and owner is not None and vars(owner).get(FIELD) is self:
             ask(lambda: delattr(owner, FIELD))
@@ -36,7 +36,7 @@ class ClassCalls(CallsOf):
 
 
 class TimedCalls:
-    """The calls of some models, which tell one clock."""
+    """The timed calls of some models, which write to one clock."""
 
     def __init__(self, clock: PhaseClock) -> None:
         self._clock: Final = clock
@@ -44,42 +44,40 @@ class TimedCalls:
         self._thread = get_ident()
 
     def add(self, model: Any) -> bool:
-        """Time the calls of a model from now on; return False where its class takes no such thing, or has one of somebody else's."""
+        """Time a model's calls from now on; return False where its class's field is missing or in use."""
         kind = type(model)
-        found = vars(kind).get(FIELD)
+        class_calls = vars(kind).get(FIELD)
         if FIELD not in vars(kind) and hasattr(kind, FIELD):
-            found = ClassCalls(_none)
-            found.owner = weakref.ref(kind)
-            ask(lambda: setattr(kind, FIELD, found))
-        if not isinstance(found, ClassCalls) or vars(kind).get(FIELD) is not found:
+            class_calls = ClassCalls(_none)
+            class_calls.owner = weakref.ref(kind)
+            ask(lambda: setattr(kind, FIELD, class_calls))
+        if not isinstance(class_calls, ClassCalls) or vars(kind).get(FIELD) is not class_calls:
             return False
-        classes = found  # not the model, nor us
+        classes = class_calls  # the callback below must hold neither the model nor this object
         call = TimedCall(self._clock, weakref.ref(model, lambda _: classes.without()))
-        found.calls = (
-            *(one for one in found.calls if one.model() is not model),
-            call,
-        )  # one may only call since a detach
+        # Replaces this model's own entry: after a detach it may still be there and only call.
+        class_calls.calls = (*(entry for entry in class_calls.calls if entry.model() is not model), call)
         self._thread = get_ident()
-        self._calls = [one for one in self._calls if one[1].model() is not None]
-        self._calls.append((found, call))
+        self._calls = [entry for entry in self._calls if entry[1].model() is not None]
+        self._calls.append((class_calls, call))
         return True
 
     def tell_first(self, told: Callable[[], object] | None) -> None:
-        """Have this called as a model is called, before the clock."""
+        """Call this function when a model is called, before the clock."""
         for _, call in self._calls:
             call.before = told
 
     def remove(self) -> None:
-        """Time none of them any more.
+        """Stop timing all of them.
 
-        ``Module.__call__`` looks twice. Another thread may come in between, so from there they stay, and only call, until their models
-        are no more.
+        ``Module.__call__`` reads the field twice, and another thread may come in between. So calls that
+        another thread removes stay until their models no longer exist; they only pass the call on.
         """
         for _, call in self._calls:
             call.clock = call.before = None
         if get_ident() == self._thread:
-            for found, call in self._calls:
-                found.without((call,))
+            for class_calls, call in self._calls:
+                class_calls.without((call,))
         self._calls.clear()
 
 

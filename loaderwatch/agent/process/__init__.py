@@ -1,1 +1,1 @@
-"""The training process: its rank and run, the streamer that it starts, its signals and its garbage collector."""
+"""The training process: its rank and run, the streamer that it starts, its signals, its garbage collector."""

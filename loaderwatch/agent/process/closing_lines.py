@@ -1,7 +1,6 @@
-"""The last lines of a run on the job's stderr: its steps, the time that it lost and to what, and what to change first.
+"""The last lines of a run on the job's stderr: its steps, lost time, causes, and what to change first.
 
-The server's newest word on this lies in a file beside the ring, where the streamer puts it every other second: the process
-waits for nobody as it ends.
+Every other second, the streamer writes the server's newest summary beside the ring, so the end need not wait.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from loaderwatch.agent.guard import say
 from loaderwatch.core.wire import CLOSED_NAME, CLOSING_NAME, QUIET_S, Closing, decode_json
 
 LEAST_S: Final = 30.0
-"""A shorter run without an alert ends without a word: it was a trial."""
+"""Minimum length of a run for closing lines, unless it had an alert: a shorter run was a trial."""
 STALE_S: Final = 30.0
-"""What the server said longer ago than this is of another time: it went away, or the streamer did."""
+"""Maximum age of the server's summary. An older one means that the server or the streamer is gone."""
 
 
 def say_closing(folder: Path, name: str, steps: int, took_s: float, ended: str | None = None) -> None:
-    """Print what is said at the end of a run; nothing if no server has said anything, or the run was short and without alerts.
+    """Print a run's closing lines; nothing without a server's summary, or after a short run without alerts.
 
-    ``ended`` is how a process ended that did not finish; that is the last line then, and no advice comes with it.
+    ``ended`` describes the end of a process that did not finish. It is then the last line, without advice.
     The streamer prints nothing for a while after this.
 
     Raises:
@@ -33,8 +32,8 @@ def say_closing(folder: Path, name: str, steps: int, took_s: float, ended: str |
         return
     lines = []
     if closing is not None and (ended is None or closing.lines):
-        what = "1 step" if steps == 1 else f"{steps:,} steps"
-        lines.append(f"{name} ended after {what} in {_time(took_s)}, {closing.lost}")
+        steps_text = "1 step" if steps == 1 else f"{steps:,} steps"
+        lines.append(f"{name} ended after {steps_text} in {_time(took_s)}, {closing.lost}")
         lines += [f"  {line}" for line in closing.lines]
     if ended is not None:
         lines.append(f"{name} {ended}")
@@ -48,7 +47,7 @@ def say_closing(folder: Path, name: str, steps: int, took_s: float, ended: str |
 
 
 def _closing(folder: Path, took_s: float) -> Closing | None:
-    """Return what the server said last; None if it said nothing, or that was of an earlier time or process of this name."""
+    """Return the server's last summary; None without one, or if it is stale or older than this process."""
     path = folder / CLOSING_NAME
     if not path.exists() or time.time() - path.stat().st_mtime > min(STALE_S, took_s):
         return None
@@ -56,7 +55,7 @@ def _closing(folder: Path, took_s: float) -> Closing | None:
 
 
 def _close(folder: Path) -> bool:
-    """Leave the mark that the last line is printed; return False where another rank has just printed it.
+    """Mark the last line as printed; return False where another rank has just printed it.
 
     The rank that crashes first says why. The others fail or end because of it.
     """

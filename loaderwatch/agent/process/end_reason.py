@@ -1,4 +1,4 @@
-"""What a process ended with, in one line: its error and where that came up, and the worker whose death the error does not name."""
+"""Why a process ended, in one line: its error, the error's place, and a dead worker that it omits."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from loaderwatch.core.ending import stopped_by
 _ITERATORS: Final = "torch.utils.data.dataloader"
 
 _CUT_OFF: Final = (EOFError, ConnectionError, queue.Empty)
-"""What taking a batch raises when its worker is dead: the memory of a batch is fetched from the worker.
+"""Errors when the loop takes a batch of a dead worker: the memory of a batch is fetched from the worker.
 
-PyTorch raises its own error from it ("exited unexpectedly"), unless the worker was only just dying when it looked.
+PyTorch raises its own error from them ("exited unexpectedly"), except if the worker was still dying.
 """
 
 
 def why_failed(error: BaseException) -> str:
     """Describe the uncaught error that a process ends with.
 
-    "Connection reset by peer" does not say that a worker was killed while it handed over a batch, nor does "exited
-    unexpectedly" say by what: both get the dead worker and its signal, in the words that PyTorch has for them.
+    "Connection reset by peer" does not say that a worker was killed while it handed over a batch. "Exited
+    unexpectedly" does not name the signal. Both get the dead worker and its signal, in PyTorch's words.
     """
     text = f"uncaught {describe_error(error)}"
     if not isinstance(error, _CUT_OFF) and not isinstance(error.__cause__, _CUT_OFF):
         return text
-    return next((f"{text}, as {told}" for told in _killed_workers(error)), text)
+    return next((f"{text}, as {killed}" for killed in _killed_workers(error)), text)
 
 
 def _killed_workers(error: BaseException) -> Iterator[str]:
@@ -40,26 +40,26 @@ def _killed_workers(error: BaseException) -> Iterator[str]:
             continue
         for worker in getattr(frame.f_locals.get("self"), "_workers", ()):
             if (worker.exitcode or 0) < 0:
-                by = signal.strsignal(-worker.exitcode)
-                yield f"DataLoader worker (pid {worker.pid}) is killed by signal: {by}"
+                cause = signal.strsignal(-worker.exitcode)
+                yield f"DataLoader worker (pid {worker.pid}) is killed by signal: {cause}"
 
 
 def how_ended(
     error: BaseException, step: int, who: str = "", sample: str = "", *, of_sample: bool = True
 ) -> str:
-    """Say in one line what a process ended by, and where: "crashed in step 127: ValueError: no (train.py:40 in main)".
+    """Say how and where a process ended: "crashed in step 127: ValueError: no (train.py:40 in main)".
 
-    ``step`` is how many steps it has made. ``who`` names the process where there are several: " on rank 1".
+    ``step`` is the number of steps so far. ``who`` names the process where there are several: " on rank 1".
     ``sample`` says which sample raised the error, where one did: "worker 0 failed while reading sample 7: …".
-    Where ``of_sample`` is false, the sample raised an error that this one came from, and both are told.
+    If ``of_sample`` is false, the sample raised an earlier error that led to this one, and both are named.
     """
     where = f"{who} in step {step:,}" if step else f"{who} before its first step"
     last_words = (
         f"exit code {error.code}" if isinstance(error, SystemExit) else f"uncaught {describe_error(error)}"
     )
-    by = stopped_by(last_words, None)
-    if by is not None:
-        return f"stopped by {by}{where}"
+    signal_name = stopped_by(last_words, None)
+    if signal_name is not None:
+        return f"stopped by {signal_name}{where}"
     if isinstance(error, SystemExit):
         return f"ended with {last_words}{where}"
     if not sample:
@@ -70,11 +70,11 @@ def how_ended(
 
 
 def _place(error: BaseException) -> str:
-    """Return the script's line at which an error came up, and the library's function that raised it, if one did."""
+    """Return the script's line of an error, and the library function that raised it, if one did."""
     frames = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
     if not frames:
         return ""
-    script = next((one for one in reversed(frames) if is_script(one[0].co_filename)), None)
+    script = next((place for place in reversed(frames) if is_script(place[0].co_filename)), None)
     raised, _ = frames[-1]
     if script is None:
         return f" ({_line_of(*frames[-1])})"
@@ -87,9 +87,9 @@ def _line_of(code: CodeType, line: int) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Describe an error in one line, with the error that it was raised from: DataLoader's often says more than its own.
+    """Describe an error in one line, with its cause: the cause of a DataLoader's error often says more.
 
-    A worker's error holds its whole traceback; its first and its last line are used.
+    A worker's error contains its whole traceback; its first and its last line are used.
     """
     own = _describe_one(error)
     return own if error.__cause__ is None else f"{own}, from {_describe_one(error.__cause__)}"[:500]

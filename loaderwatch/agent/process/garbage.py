@@ -1,7 +1,6 @@
 """Records pauses of Python's garbage collector, which stop every thread of the process.
 
-``gc.callbacks`` tells begin and end exactly. What runs inside of a collection is a clock reading; a pause long enough to notice
-is one record.
+``gc.callbacks`` reports begin and end exactly. A collection only reads a clock; a long pause is one record.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from loaderwatch.core.ring import RingWriter
 
 
 def watch_collections(ring: RingWriter, worker: int) -> Callable[[], None]:
-    """Record this process's notable pauses from now on; returns what ends it.
+    """Record this process's notable pauses from now on; return the function that stops it.
 
     Args:
         ring: the ring of this process; a forked child that mutes it writes nowhere.
@@ -24,7 +23,7 @@ def watch_collections(ring: RingWriter, worker: int) -> Callable[[], None]:
     """
 
     def record(began: int, took: int, generation: int, collected: int) -> None:
-        if callback in gc.callbacks:  # else this was ended while it was on its way
+        if callback in gc.callbacks:  # else it was stopped during this collection
             ring.append(
                 RecordKind.COLLECTION,
                 worker=worker,

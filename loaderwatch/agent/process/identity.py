@@ -1,4 +1,4 @@
-"""Identity of this process in its run: rank, process group, GPU, and a run id on which all ranks agree without communication."""
+"""Identity of this process in its run: rank, process group, GPU, and a run id that all ranks derive alike."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ THREAD_VARIABLES: Final = (
     "VECLIB_MAXIMUM_THREADS",
     "TOKENIZERS_PARALLELISM",
 )
-"""The environment variables that bound the threads of numeric libraries."""
+"""The environment variables that limit the threads of numeric libraries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The ranks of this process, as torchrun defines the words."""
+    """The ranks of this process, as torchrun defines them."""
 
     rank: int = 0
     local_rank: int = 0
@@ -51,7 +51,7 @@ class RunName:
 
 
 def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
-    """Return this process's ranks: by ``torch.distributed`` if initialized, else by torchrun's, Slurm's or Lightning's variables."""
+    """Return the ranks, from ``torch.distributed`` if initialized, else from torchrun, Slurm or Lightning."""
     env = os.environ if environ is None else environ
     local = _number(env, "LOCAL_RANK")
     distributed = sys.modules.get("torch.distributed")
@@ -68,16 +68,16 @@ def find_ranks(environ: Mapping[str, str] | None = None) -> Ranks:
         world = _number(env, "SLURM_STEP_NUM_TASKS") or _number(env, "SLURM_NTASKS")
         if rank is not None and world is not None:
             return Ranks(rank, _number(env, "SLURM_LOCALID") or 0, world)
-    # Lightning's variables; only on the first node is its local rank the rank.
+    # Lightning's variables: only on the first node, the local rank is the rank.
     if local is not None and world is not None and _number(env, "NODE_RANK") == 0:
         return Ranks(local, local, world)
     return Ranks()
 
 
 def group_facts(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return facts of the default process group, in which all ranks are: backend, timeout of collectives, flight recorder.
+    """Return facts of the default process group, which contains all ranks; each is None where not known.
 
-    They are ``backend``, ``collective_timeout_s`` and ``flight_dump`` of ``ProcessInfo``; each is None where not known.
+    They are ``backend``, ``collective_timeout_s`` and ``flight_dump`` (flight recorder) of ``ProcessInfo``.
     """
     env = os.environ if environ is None else environ
     backend = timeout_s = dump = None
@@ -86,13 +86,13 @@ def group_facts(environ: Mapping[str, str] | None = None) -> dict[str, Any]:
         backend = str(distributed.get_backend())
         timeout_s = ask(lambda: _timeout_s(distributed, backend))
         prefix = env.get("TORCH_FR_DUMP_TEMP_FILE") or env.get("TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-        if prefix:  # without it, PyTorch's default path varies with the version, and jobs share it
+        if prefix:  # else PyTorch's default path applies, which varies with the version and is shared by jobs
             dump = f"{prefix}{distributed.get_rank()}"
     return {"backend": backend, "collective_timeout_s": timeout_s, "flight_dump": dump}
 
 
 def _timeout_s(distributed: Any, backend: str) -> float | None:
-    """Ask PyTorch's private function, which exists since 2.0; there is no public one. If it fails, one fact is missing."""
+    """Return the timeout, from a private function (since PyTorch 2.0); if it fails, one fact is missing."""
     torch = sys.modules["torch"]
     device = torch.device("cuda" if "nccl" in backend else "cpu")
     timeout = distributed.group.WORLD._get_backend(device).options._timeout
@@ -100,7 +100,7 @@ def _timeout_s(distributed: Any, backend: str) -> float | None:
 
 
 def is_srun(env: Mapping[str, str]) -> bool:
-    """Whether srun started this process; in a batch script itself, SLURM_PROCID says nothing."""
+    """Whether srun started this process. In the batch script itself, SLURM_PROCID means nothing."""
     return "SLURM_JOB_ID" in env and "SLURM_STEP_ID" in env and "SLURM_PROCID" in env
 
 
@@ -108,7 +108,7 @@ def find_run(name: str | None, environ: Mapping[str, str] | None = None, *, reda
     """Return the run of this process.
 
     Args:
-        name: the name that the user gave; None derives one from facts that all ranks share and two runs do not.
+        name: the user's name; None derives one from facts that all ranks share and that differ between runs.
         environ: the environment to look into.
         redact: leave the script's name out of a derived name.
 
@@ -129,10 +129,10 @@ def find_run(name: str | None, environ: Mapping[str, str] | None = None, *, reda
 
 
 def shared_facts(env: Mapping[str, str]) -> list[str]:
-    """Return variables that are equal on every rank of this run and differ in the next run, as far as there are any.
+    """Return facts that are equal on every rank of this run and differ in the next run, as far as they exist.
 
-    A multi-node torchrun with a fixed ``--rdzv-id`` and endpoint looks the same every time, and so do nodes that are started
-    by hand to meet at one address. People have to name such runs with LOADERWATCH_RUN.
+    A multi-node torchrun with a fixed ``--rdzv-id`` and endpoint looks the same every time. So do nodes that
+    are started by hand and meet at one address. Such runs must be named with LOADERWATCH_RUN.
     """
     if "RANK" in env and "WORLD_SIZE" in env and "MASTER_ADDR" in env:
         facts = [
@@ -147,37 +147,32 @@ def shared_facts(env: Mapping[str, str]) -> list[str]:
             facts += parent_facts()
         return facts
     if is_srun(env):
-        return [
-            "slurm",
-            env["SLURM_JOB_ID"],
-            env["SLURM_STEP_ID"],
-            env.get("SLURM_RESTART_COUNT", ""),
-        ]
+        return ["slurm", env["SLURM_JOB_ID"], env["SLURM_STEP_ID"], env.get("SLURM_RESTART_COUNT", "")]
     if multiprocessing.parent_process() is not None:
         return ["spawn", *parent_facts()]
     first = first_rank(env)
-    given = launched_with(first)
-    # Nodes started by hand. A cluster may set the other variables for scripts that are no rank, too.
-    if "NODE_RANK" in given and "MASTER_ADDR" in given and (_number(given, "WORLD_SIZE") or 1) > 1:
-        return ["nodes", given["MASTER_ADDR"], given.get("MASTER_PORT", "")]
+    started = launched_with(first)
+    # Nodes started by hand. A cluster may also set the other variables for scripts that are not ranks.
+    if "NODE_RANK" in started and "MASTER_ADDR" in started and (_number(started, "WORLD_SIZE") or 1) > 1:
+        return ["nodes", started["MASTER_ADDR"], started.get("MASTER_PORT", "")]
     return ["single", *process_facts(first)]
 
 
 def facts_on_host(env: Mapping[str, str]) -> list[str]:
-    """Return facts that the processes of this run on this host share and that differ in the next run, wherever its ranks meet."""
+    """Return facts that this run's processes on this host share, and that differ in the next run."""
     facts = shared_facts(env)
     if facts[0] == "nodes":
         return [*facts, *process_facts(first_rank(env))]
     if facts[0] != "torchrun":
         return facts
-    # srun itself may have started the ranks, by a shell for each.
+    # srun itself may have started the ranks, with one shell for each.
     if is_srun(env) and "TORCHELASTIC_RUN_ID" not in env:
         return [*facts, env["SLURM_STEP_ID"]]
     return [*facts, *process_facts(_launcher())]
 
 
 def _launcher() -> int:
-    """Return the pid of the process that started this rank, also in the rank's own children: it is no rank itself."""
+    """Return the pid of the launcher: the nearest ancestor that is not a rank itself."""
     pid = os.getppid()
     while "LOCAL_RANK" in launched_with(pid) and (status := _status(pid)):
         pid = int(status[1])
@@ -185,22 +180,23 @@ def _launcher() -> int:
 
 
 def first_rank(env: Mapping[str, str]) -> int:
-    """Return the pid of the run's first process on this host: its parent if that is Lightning's first rank, else this one.
+    """Return the pid of the run's first process on this host: Lightning's first rank, or this process.
 
-    Lightning runs the script again for each further rank, long after the first rank was attached.
+    Lightning starts the script again for each further rank, long after the first rank was attached. So the
+    first rank is the parent of the others.
     """
     local = _number(env, "LOCAL_RANK")
-    again = (
+    is_later_rank = (
         local is not None
         and local > 0
         and "MASTER_ADDR" in env
         and "LOCAL_RANK" not in launched_with(os.getppid())
     )
-    return os.getppid() if again else os.getpid()
+    return os.getppid() if is_later_rank else os.getpid()
 
 
 def launched_with(pid: int) -> dict[str, str]:
-    """Return the environment that a process was started with, without later changes; empty where the system does not say."""
+    """Return the environment at a process's start, without later changes; empty where unknown."""
     try:
         words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -216,7 +212,7 @@ def parent_facts() -> list[str]:
 
 
 def process_facts(pid: int) -> list[str]:
-    """Return what identifies a process of this host, also from another one that once had its pid."""
+    """Return facts that identify a process of this host, also if its pid is used again later."""
     return [socket.gethostname(), str(pid), start_time(pid)]
 
 
@@ -227,7 +223,7 @@ def start_time(pid: int) -> str:
 
 
 def _status(pid: int) -> list[str]:
-    """Return what the system says of a process after its name: its state, its parent's pid, ...; empty where it says nothing."""
+    """Return the fields after a process's name in /proc: state, parent's pid, ...; empty if unknown."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -249,14 +245,14 @@ def script_name() -> str:
 
 
 def slugged(name: str) -> str:
-    """Make a run id of a name: at most 64 of a-z 0-9 _ - beginning with a letter or digit."""
+    """Make a run id from a name: at most 64 of a-z 0-9 _ -, beginning with a letter or digit."""
     return re.sub(r"[^a-z0-9_-]+", "-", name.lower()).strip("-_")[:64]
 
 
 def find_gpu_uuid(
     environ: Mapping[str, str] | None = None, driver: Path = Path("/proc/driver/nvidia")
 ) -> str | None:
-    """Return the UUID of this process's GPU, from CUDA once it is in use here, before that from the environment; None in doubt."""
+    """Return the UUID of this process's GPU, from CUDA once in use, else the environment; None in doubt."""
     env = os.environ if environ is None else environ
     cuda: Any = sys.modules.get("torch.cuda")
     if cuda is not None and cuda.is_initialized():
@@ -268,35 +264,35 @@ def find_gpu_uuid(
     if len(visible) == 1:
         chosen = visible[0]
     elif local is not None and 0 <= local < len(visible):
-        # the convention; a process that computes elsewhere corrects this once it uses CUDA
+        # This is the convention. A process that computes on another GPU corrects it at its first use of CUDA.
         chosen = visible[local]
     else:
         return None
     if chosen.isdecimal():
-        # CUDA counts the GPUs that a container or cgroup leaves it, in an order of its own, so a number names one only if
-        # there is a single GPU.
+        # CUDA numbers the GPUs that a container or cgroup allows in its own order. So a number identifies a
+        # GPU only if there is a single one.
         return _only_gpu(driver) if int(chosen) == 0 else None
     return chosen
 
 
 def _visible_gpus(env: Mapping[str, str]) -> list[str]:
-    """Return the entries of CUDA_VISIBLE_DEVICES; an entry that CUDA does not understand hides all that follow."""
+    """Return the entries of CUDA_VISIBLE_DEVICES up to the first that CUDA does not understand."""
     entries = (entry.strip() for entry in env.get("CUDA_VISIBLE_DEVICES", "").split(","))
     return [*takewhile(lambda entry: entry.isdecimal() or entry.startswith(("GPU-", "MIG-")), entries)]
 
 
 def _only_gpu(driver: Path) -> str | None:
-    """Return the UUID of this machine's GPU, if it has a single one."""
+    """Return the UUID of this machine's GPU, if it has exactly one."""
     try:
         (information,) = driver.glob("gpus/*/information")
-        found = re.search(r"^GPU UUID:\s*(GPU-[0-9a-fA-F-]+)\s*$", information.read_text(), re.MULTILINE)
+        match = re.search(r"^GPU UUID:\s*(GPU-[0-9a-fA-F-]+)\s*$", information.read_text(), re.MULTILINE)
     except (OSError, ValueError):
         return None
-    return None if found is None else found[1]  # before the GPU's first use the file has question marks
+    return None if match is None else match[1]  # None before the GPU's first use: the file has question marks
 
 
 def thread_limits(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment variables that bound the threads of numeric libraries, as far as they are set."""
+    """Return the environment variables that limit the threads of numeric libraries, if they are set."""
     env = os.environ if environ is None else environ
     return {name: env[name][:40] for name in THREAD_VARIABLES if env.get(name)}
 

@@ -1,4 +1,4 @@
-"""Starts the streamer, detached and no child of the training process, and shares our stderr with it."""
+"""Starts the streamer, detached and not a child of the training process, and shares our stderr with it."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from loaderwatch.core.system import has_proc
 
 try:
     import fcntl
-except ImportError:  # Windows: the streamer writes to our own descriptor there
+except ImportError:  # Windows: there, the streamer writes to our own descriptor
     fcntl = None  # type: ignore[assignment]
 
 JOB_STDERR: Final = "--job-stderr"
 """The streamer's option for a descriptor that is the job's stderr."""
 
 LOOK_AGAIN_NS: Final = 10_000_000_000
-"""How long a streamer has to start and take its lock before another is started."""
+"""How long a streamer may take to start and take its lock before another one is started, in nanoseconds."""
 
 
 def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
-    """Start a streamer for this run; it exits by itself when another one already serves it.
+    """Start a streamer for this run; it exits by itself if another one already serves the run.
 
-    Where a process's stderr cannot be opened from outside, the streamer inherits ours.
+    Where the streamer could not open a process's stderr by itself, it inherits ours.
 
     Raises:
-        NotPrivate: a folder of the data directory is somebody else's or writable by others.
+        NotPrivate: a folder of the data directory belongs to somebody else or is writable by others.
         OSError: the log cannot be written or the process cannot be started.
     """
     if variables.NO_STREAMER.read() or not sys.executable:
         return
     private_folder(settings.logs_dir)
-    settings.check_own()  # what has just been made is ours, unless somebody was quicker
+    settings.check_own()  # the new folder is ours, unless somebody else made it first
     log_path = settings.logs_dir / f"streamer-{run_id}.log"
     arguments = ("-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", run_name)
     with _stderr_to_hand_on() as stderr:
@@ -54,7 +54,7 @@ def start_streamer(settings: Settings, run_id: str, run_name: str) -> None:
 
 @contextmanager
 def _stderr_to_hand_on() -> Iterator[int | None]:
-    """Yield a second descriptor of our stderr; None where the streamer can open it by itself, or there is none."""
+    """Yield a duplicate of our stderr; None where the streamer can open it by itself, or there is none."""
     if has_proc() or not has_stderr():
         yield None
         return
@@ -70,10 +70,10 @@ def _stderr_to_hand_on() -> Iterator[int | None]:
 
 
 def share_stderr(fd: int = 2) -> None:
-    """Make a stderr that is a plain file (``2> log``) append, so that the streamer's lines and the job's do not collide.
+    """Make a stderr that is a plain file (``2> log``) append, so the streamer's lines are not overwritten.
 
-    The streamer opens the file anew to write an alert. Without append mode the job would continue at its own position
-    and overwrite that line. The job's own writes go to the end of the file as before.
+    The streamer opens the file again to write an alert. Without append mode, the job would go on at its own
+    position and overwrite that line. The job's own writes go to the end of the file as before.
     """
     if fcntl is None:
         return
@@ -87,16 +87,16 @@ def share_stderr(fd: int = 2) -> None:
 
 
 def keep_streamer(settings: Settings, run: RunName, looked_ns: int) -> int:
-    """Start a streamer if none lives; return when that was last checked, given in ``looked_ns`` the time of the check before.
+    """Start a streamer if none is alive; ``looked_ns`` and the result are the times of the last check.
 
-    A streamer that dies is replaced by its standby; when both were killed nobody else would notice. This is called between
-    epochs and as the process ends, when there is time to ask a file lock and to start a process.
+    A standby replaces a streamer that dies. Only if both were killed is this check needed. It runs between
+    epochs and as the process ends, when there is time to test a file lock and to start a process.
     """
     now = monotonic_ns()
     if now - looked_ns < LOOK_AGAIN_NS:
         return looked_ns
     if not is_held(settings.rings_dir / run.run_id / STREAMER_LOCK):
-        # the disk is full or there are too many processes; the next epoch tries again
+        # The disk may be full, or there may be too many processes. The next epoch tries again.
         with suppress(OSError):
             start_streamer(settings, run.run_id, run.name)
     return now

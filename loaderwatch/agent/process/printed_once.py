@@ -1,4 +1,4 @@
-"""Lines about the job and its surroundings, which every rank and child process would print: only the first one does."""
+"""Lines about the job and its environment that only the first of its ranks and child processes prints."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.files import opener, own_folder, temporary_folder
 
 KEPT_S: Final = 86_400.0
-"""After so many seconds the mark of a line is removed: no job starts its ranks over a longer time."""
+"""After so many seconds the mark of a line is removed: no job takes longer to start its ranks."""
 _PREFIX: Final = "said-"
 
 
 def say_once(line: str) -> None:
-    """Write one line to the job's stderr, unless this or another process of the job on this host has written it."""
-    if not shield(_was_said)(line):  # a fault on the way to the answer costs a line too many at most
+    """Write one line to the job's stderr, unless this or another process of the job on this host wrote it."""
+    if not shield(_was_said)(line):  # a fault in the check costs at most one repeated line
         say(line)
 
 
@@ -31,7 +31,7 @@ def _was_said(line: str) -> bool:
     job = variables.JOB.read() or "\0".join(facts_on_host(os.environ))
     name = _PREFIX + hashlib.sha256(f"{job}\0{line}".encode(errors="replace")).hexdigest()[:24]
     for folder in _folders():
-        with suppress(OSError):  # it is full, or somebody else's
+        with suppress(OSError):  # the folder's disk is full, or the folder belongs to somebody else
             mark = own_folder(folder) / name
             try:
                 os.close(opener(str(mark), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
@@ -43,7 +43,7 @@ def _was_said(line: str) -> bool:
 
 
 def _folders() -> list[Path]:
-    """Return where marks may lie, the same in all processes of a job."""
+    """Return the folders for marks, the same in all processes of a job."""
     folders = [temporary_folder() / f"loaderwatch-said-{os.getuid() if hasattr(os, 'getuid') else 0}"]
     with suppress(ConfigError):
         folders.insert(0, load_settings().rings_dir)

@@ -1,7 +1,7 @@
 """The stack signal: a free real-time signal on which ``faulthandler`` writes the stacks.
 
-It reads the stacks of other threads while they run, and now and then that ends the process. So they are read under a guard;
-where that was not compiled, and in Python 3.10, only the thread that takes the signal writes its stack.
+faulthandler reads the stacks of running threads, which sometimes crashes the process. So it does so under a
+guard. Without the compiled guard, and in Python 3.10, only the thread that gets the signal writes its stack.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.core.kept_files import KeptFile
 
 _FIRST: Final = 7
-"""The lowest offset from SIGRTMIN that is tried; other libraries pick the lowest ones first."""
+"""The lowest offset from SIGRTMIN that is tried; other libraries take the lowest signals first."""
 
 _registered: Final[dict[int, KeptFile]] = {}
 """The open file that faulthandler writes to, for each signal."""
@@ -30,9 +30,9 @@ def free_signal() -> int:
 
 
 def free_signals() -> list[int]:
-    """Return the real-time signals without a handler in this process, but for the lowest, in order.
+    """Return the real-time signals without a handler in this process, in order, without the lowest ones.
 
-    A handler of C code shows in the mask of caught signals, not in Python's own table.
+    A handler in C code shows in the mask of caught signals, not in Python's own table.
     """
     first = getattr(signal, "SIGRTMIN", None)
     last = getattr(signal, "SIGRTMAX", None)
@@ -56,7 +56,7 @@ def _taken_signals() -> set[int]:
 
 
 def register_stacks(path: Path, number: int) -> bool:
-    """Append the stacks of all threads to the file on this signal; return False when there is no signal or no file."""
+    """Append all threads' stacks to the file on this signal; return False without a signal or a file."""
     if not number:
         return False
     try:
@@ -64,19 +64,19 @@ def register_stacks(path: Path, number: int) -> bool:
     except OSError as error:
         say_once(f"cannot write to {path.parent} ({error.strerror}); processes that cannot have no stacks")
         return False
-    others = guard_stacks is not None and sys.version_info >= (3, 11)  # 3.10 counts references as it reads
+    others = guard_stacks is not None and sys.version_info >= (3, 11)  # 3.10 counts references while it reads
     faulthandler.register(number, file=file.fd, all_threads=others, chain=False)
     if guard_stacks is not None:
         guard_stacks(number, file.fd, os.fsencode(path))
-    before = _registered.pop(number, None)
+    previous_file = _registered.pop(number, None)
     _registered[number] = file
-    if before is not None:
-        before.close()
+    if previous_file is not None:
+        previous_file.close()
     return True
 
 
 def release_stacks(number: int) -> None:
-    """Give the signal back to whoever wants it next, and close its file."""
+    """Free the signal and close its file."""
     file = _registered.pop(number, None)
     if file is not None:
         faulthandler.unregister(number)

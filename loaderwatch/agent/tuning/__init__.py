@@ -1,1 +1,1 @@
-"""Trying a loader's settings: the same samples read with other numbers of workers, without training."""
+"""Trying a loader's settings: reading the same samples with other numbers of workers, without training."""

@@ -1,8 +1,9 @@
-"""``attach(autotune=True)``: between two epochs, the workers of a DataLoader move towards the fewest that keep the device fed.
+"""``attach(autotune=True)``: between epochs, move towards the fewest workers that feed the device.
 
-After each pass the loader is played with other settings (``pipeline.simulation``) from what the pass measured, and the next pass
-begins with the one that lies on the way to the knee: never more than twice the workers, never in the middle of an epoch. What a move
-was to bring is compared with what it brought; a move that did not come true is taken back and not tried again.
+After each pass, the loader is simulated with other settings (``pipeline.simulation``), from what the pass
+measured. The next pass begins with a setting on the way to the knee: never more than twice the workers, never
+in the middle of an epoch. After each move, the predicted and the measured speed are compared. A move that did
+not pay off is taken back and not tried again.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from loaderwatch.core.system import usable_cpus
 from loaderwatch.pipeline.simulation import KNEE_RATIO, Setting, iteration_s
 
 LITTLE: Final = 0.05
-"""Two epochs whose iterations differ by less are alike: neither better nor worse."""
+"""If the iterations of two epochs differ by less than this ratio, neither epoch is better."""
 SPARE: Final = 1.25
-"""Workers are taken away down to this many times the knee: fetches that take longer than others want some to spare."""
+"""Workers are removed down to this many times the knee: the spare ones absorb fetches that take longer."""
 LADDER: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 FACTORS: Final = (2, 4, 8, 16)
 
@@ -63,11 +64,11 @@ class Move:
 
 
 class Planner:
-    """Decides on moves from what passes measured. It touches no loader.
+    """Decides on moves from what passes measured. It changes no loader.
 
     Args:
-        most: the largest number of workers that is right for the dataset.
-        why_no_room: says why a setting might run out of something; None: there is room.
+        most: the largest number of workers that is correct for the dataset.
+        why_no_room: returns why a setting might exhaust a resource; None: there is room.
     """
 
     def __init__(
@@ -78,22 +79,23 @@ class Planner:
         self._most = most
         self._why_no_room = why_no_room
         self._last: Move | None = None
-        self._doubts = False  # whether the last move has had one pass that it did not speed up
+        self._doubts = False  # whether one pass after the last move showed no gain
         self._refused: set[Setting] = set()
 
     def move(self, now: Setting, measured: Measured) -> Move | None:
-        """Return the move to make before the next pass, None to stay."""
+        """Return the move to make before the next pass; None: keep the settings."""
         last, self._last = self._last, None
         if last is not None and last.after == now and not self._is_better(last, measured):
             if measured.iteration_s <= (1 + LITTLE) * last.before_s and not self._doubts:
-                self._last, self._doubts = (
-                    last,
-                    True,
-                )  # no worse: one more pass, which other programs may disturb less
+                # It is no worse: allow one more pass, which other programs may disturb less.
+                self._last, self._doubts = last, True
                 return None
             self._doubts = False
             self._refused.add(now)
-            why = f"taken back: {_speed(measured.iteration_s)} batches/s, {_speed(last.predicted_s)} were predicted"
+            why = (
+                f"taken back: {_speed(measured.iteration_s)} batches/s,"
+                f" {_speed(last.predicted_s)} were predicted"
+            )
             return Move(last.after, last.before, measured.iteration_s, last.before_s, why)
         self._doubts = False
         self._last = self._next(now, measured)
@@ -101,18 +103,18 @@ class Planner:
 
     @staticmethod
     def _is_better(last: Move, measured: Measured) -> bool:
-        """Whether a move brought what it was for: more speed, or as much with fewer workers."""
+        """Whether a move achieved its aim: more speed, or the same speed with fewer workers."""
         for_speed = last.predicted_s < (1 - LITTLE) * last.before_s
         return measured.iteration_s <= last.before_s * (1 - LITTLE if for_speed else 1 + LITTLE)
 
     def _next(self, now: Setting, measured: Measured) -> Move | None:
-        played_s = iteration_s(measured.pipeline, now)
-        if not (played_s > 0 and measured.iteration_s > 0):
+        simulated_s = iteration_s(measured.pipeline, now)
+        if not (simulated_s > 0 and measured.iteration_s > 0):
             return None
-        off = measured.iteration_s / played_s  # what the play gets wrong today, it gets wrong of the others
+        correction = measured.iteration_s / simulated_s  # the same error is assumed for the other settings
 
         def predicted_s(setting: Setting) -> float:
-            return off * iteration_s(measured.pipeline, setting)
+            return correction * iteration_s(measured.pipeline, setting)
 
         knee = self._knee(now, measured, predicted_s)
         if knee > now.num_workers and measured.wait_ratio > FED_RATIO:
@@ -133,22 +135,20 @@ class Planner:
         return move if not is_more or move.predicted_s < (1 - LITTLE) * move.before_s else None
 
     def _knee(self, now: Setting, measured: Measured, predicted_s: Callable[[Setting], float]) -> int:
-        """Return the fewest workers that are as good as any, as far as CPUs, dataset and earlier moves allow more."""
+        """Return the fewest workers that are as good as any, within the limits of CPUs, dataset and moves."""
         most = self._most
         pipeline = measured.pipeline
         if pipeline.fetch_cpus > 0 and math.isfinite(pipeline.cpus):
             most = min(most, max(2, math.ceil(2 * pipeline.cpus / pipeline.fetch_cpus)))
-        most = min(
-            [most, *(one.num_workers - 1 for one in self._refused if one.num_workers > now.num_workers)]
-        )
+        most = min([most, *(s.num_workers - 1 for s in self._refused if s.num_workers > now.num_workers)])
         numbers = sorted({*(number for number in LADDER if number <= most), now.num_workers})
         times = {number: predicted_s(replace(now, num_workers=number)) for number in numbers}
         enough_s = (1 + KNEE_RATIO) * min(times.values())
-        return min(number for number, each_s in times.items() if each_s <= enough_s)
+        return min(number for number, time_s in times.items() if time_s <= enough_s)
 
     def _deeper(self, now: Setting, measured: Measured, predicted_s: Callable[[Setting], float]) -> Setting:
-        """Return the setting with the next deeper cushion, if that takes waits away."""
-        factor = next((one for one in FACTORS if one > now.prefetch_factor), None)
+        """Return the setting with the next larger prefetch factor, if that removes waits."""
+        factor = next((larger for larger in FACTORS if larger > now.prefetch_factor), None)
         deeper = now if factor is None else replace(now, prefetch_factor=factor)
         if deeper == now or self._why_no_room(deeper, measured) is not None:
             return now
@@ -156,13 +156,13 @@ class Planner:
 
 
 class Autotune:
-    """Keeps one watched DataLoader on its way: measures each pass, and sets the loader before the next.
+    """Tunes one watched DataLoader: measures each pass, and sets the loader before the next pass.
 
     Args:
         watch: the loader's watch.
         clock: measures its passes.
-        planner: decides.
-        publish: is given the settings after each move, with the words about it.
+        planner: decides on the moves.
+        publish: receives the settings after each move, and the move in words.
     """
 
     def __init__(self, watch: Watch, clock: PassClock, planner: Planner, publish: Publish) -> None:
@@ -170,9 +170,9 @@ class Autotune:
         self._clock = clock
         self._planner = planner
         self._publish = publish
-        self._generator: Any = None  # the loader's own, while workers start anew that were to be kept
+        self._generator: Any = None  # the loader's own, while its persistent workers restart
         self._holds = False
-        self._put: Setting | None = None  # what the loader was given
+        self._put: Setting | None = None  # the setting that the loader was given
         self._loader: Callable[[], Any] = lambda: None
         self.leaving: Callable[[Any], None] = shield(clock.take)
         self.before_pass: Callable[[Any], None] = shield(self._before_pass)
@@ -180,22 +180,21 @@ class Autotune:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Return the facts of the loader that are this tuner's by now."""
+        """Return the loader's settings that this tuning changed."""
         return {} if self._put is None else _facts(self._put)
 
     def _before_pass(self, loader: Any) -> None:
         kept = getattr(loader, "_iterator", None)
-        if any(one is not getattr(kept, "_loaderwatch", None) for one in self._watch.passes):
-            return  # another pass goes on, and what is measured is of both
+        if any(one_pass is not getattr(kept, "_loaderwatch", None) for one_pass in self._watch.passes):
+            return  # another pass is still running, so the measurements mix both
         if self._put is not None and self._loader() is not loader:
-            _put(loader, self._put)  # the script made it anew, with its own settings
+            _put(loader, self._put)  # the script created it again, with its own settings
         self._loader = weakref.ref(loader)
         self._clock.take(kept)
         measured = self._clock.measured()
         now = _setting_of(loader)
-        if (
-            measured is not None and measured.workers == now.num_workers
-        ):  # else the script has set another number
+        # If the numbers differ, the script has set another number of workers.
+        if measured is not None and measured.workers == now.num_workers:
             move = self._planner.move(now, measured)
             if move is not None:
                 self._apply(loader, move)
@@ -207,11 +206,11 @@ class Autotune:
 
     def _apply(self, loader: Any, move: Move) -> None:
         kept = getattr(loader, "_iterator", None)
-        if kept is not None:  # workers that were to be kept; their number is fixed while they live
+        if kept is not None:  # persistent workers, whose number is fixed while they are alive
             kept._shutdown_workers()
             loader._iterator = None
-            # A loader draws one number as its workers start. Without a move it would draw none now, and whoever shuffles with the
-            # same generator would give another order than a run that has had these settings all the time.
+            # A loader draws one random number when its workers start. Without the move it would draw none
+            # now. A script that shuffles with the same generator would get another order because of the move.
             self._generator, self._holds = loader.generator, True
             loader.generator = torch.Generator()
             loader.generator.manual_seed(getattr(kept, "_base_seed", 0))
@@ -221,7 +220,7 @@ class Autotune:
 
 
 def _let_be() -> None:
-    """Stand in for PyTorch's check of the number of workers: those that wait for storage may outnumber the CPUs."""
+    """Replace PyTorch's check of the number of workers: with slow storage, they may exceed the CPUs."""
 
 
 def _put(loader: Any, setting: Setting) -> None:
@@ -238,7 +237,7 @@ def _facts(setting: Setting) -> dict[str, Any]:
 
 
 def autotune(watch: Watch, loader: Any, folder: Path, publish: Publish, says: Callable[[], bool]) -> Autotune:
-    """Return what tunes a watched loader; ``says`` whether this process tells of moves on stderr."""
+    """Return a watched loader's tuning; ``says`` returns whether this process reports moves on stderr."""
 
     def told(facts: dict[str, Any]) -> None:
         publish(facts)
@@ -250,7 +249,7 @@ def autotune(watch: Watch, loader: Any, folder: Path, publish: Publish, says: Ca
 
 
 def _most_workers(loader: Any) -> int:
-    """Return how many workers a loader may get: with a stream that may not deal its rows out, no more would be right."""
+    """Return the largest correct number of workers. A stream that may not split its rows keeps its number."""
     if is_iterable_dataset(loader) and not splits(loader):
         return max(1, int(loader.num_workers))
     return MOST_WORKERS
@@ -275,7 +274,7 @@ def _why_no_room(setting: Setting, measured: Measured) -> Text | None:
 
 
 def free_cpus(environ: Mapping[str, str] | None = None) -> float:
-    """Return the CPUs that this rank may count on: those of the process, shared with the ranks that torchrun started beside it."""
+    """Return this rank's share of the process's CPUs, which the ranks that torchrun started here share."""
     env = os.environ if environ is None else environ
     ranks = env.get("LOCAL_WORLD_SIZE", "1")
     return usable_cpus() / max(1, int(ranks) if ranks.isdecimal() else 1)

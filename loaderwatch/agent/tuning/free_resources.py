@@ -1,4 +1,4 @@
-"""The room that more workers need: memory, shared memory, descriptors. A trial that could run out of one is not begun."""
+"""Resources for more workers: memory, shared memory, descriptors. A trial must not exhaust any of them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from loaderwatch.core.message import Param, Text
 from loaderwatch.core.system import SHM, descriptor_limit, free_memory_bytes
 
 MOST_RATIO: Final = 0.5
-"""The share of what is free that a trial may take; the rest is the training's, whose model is not there yet."""
+"""A trial may take this share of a free resource. The rest is for the training's model, not loaded yet."""
 FILES_PER_WORKER: Final = 4
-"""Descriptors that a worker takes in the training process: its pipes and its sentinel (torch/utils/data/dataloader.py)."""
+"""A worker's descriptors in the training process: pipes and sentinel (torch/utils/data/dataloader.py)."""
 
 
 def why_no_room(setting: Setting, last: LoaderTrial | None) -> Text | None:
-    """Return why a setting might run out of something, by what the last trial took; None where there is room."""
+    """Return why a setting might exhaust a resource, judged by the last trial; None where there is room."""
     if last is None:
         return None
     workers = setting.workers
@@ -43,10 +43,10 @@ def why_no_room(setting: Setting, last: LoaderTrial | None) -> Text | None:
 
 def _free_shared_bytes() -> int | None:
     try:
-        found = os.statvfs(SHM)
+        shared_memory = os.statvfs(SHM)
     except (OSError, AttributeError):
         return None
-    return found.f_bavail * found.f_frsize
+    return shared_memory.f_bavail * shared_memory.f_frsize
 
 
 def _gb(size: float) -> str:

@@ -1,4 +1,4 @@
-"""What one pass over a loader measured, read from the rings of this process and of its workers, for ``autotune``."""
+"""Measurements of one pass over a loader, from this process's and its workers' rings, for ``autotune``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from loaderwatch.core.system import PROC
 from loaderwatch.pipeline.simulation import Pipeline, Setting
 
 FEW: Final = 8
-"""Steps and fetches below which a pass says nothing: their spread is not known."""
+"""Minimum of steps and fetches of a measured pass: with fewer, their spread is unknown."""
 MOST_ROWS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One pass; times in seconds, ``wait_ratio`` is the share of its steady part in which the loop waited, 0 to 1."""
+    """One pass; times in seconds. ``wait_ratio`` is the share of waiting in its steady part, 0 to 1."""
 
     steps: int
     iteration_s: float
@@ -40,7 +40,7 @@ class PassClock:
     """Measures passes over one loader, one after the other.
 
     Args:
-        folder: where the rings lie.
+        folder: the folder of the rings.
         loader: the loader's number.
         cpus: the CPUs that loop and workers share.
     """
@@ -60,12 +60,12 @@ class PassClock:
         self._setting, self._found = setting, None
 
     def take(self, iterator: Any) -> None:
-        """Measure the pass that has gone on until now, whose iterator still has its workers; only the first time counts."""
+        """Measure the pass until now, while its iterator still has workers; only the first call counts."""
         if self._found is None and self._began_ns is not None:
             self._found = self._measure(iterator, self._began_ns)
 
     def measured(self) -> Measured | None:
-        """Return what the newest pass measured, None if that was too little."""
+        """Return the newest pass's measurements; None if there were too few."""
         return self._found
 
     def _measure(self, iterator: Any, since_ns: int) -> Measured | None:
@@ -77,9 +77,7 @@ class PassClock:
         if workers:
             paths = sorted(self._folder.glob(f"worker-{os.getpid()}-{self._loader}-*.ring"))
             fetches = [_columns(_rows(path), RecordKind.FETCH, self._loader, since_ns) for path in paths]
-        fetch = (
-            {name: np.concatenate([one[name] for one in fetches]) for name in fetches[0]} if fetches else {}
-        )
+        fetch = {name: np.concatenate([f[name] for f in fetches]) for name in fetches[0]} if fetches else {}
         known = (
             (steps["step_ns"] != UNKNOWN)
             & (steps["wait_ns"] != UNKNOWN)
@@ -91,7 +89,7 @@ class PassClock:
             return None
         order = np.argsort(fetch["request_ns"], kind="stable")
         fetch = {name: values[order] for name, values in fetch.items()}
-        # A pass begins with an empty cushion, whose batches come all at once.
+        # Before a pass, nothing is prefetched. The first batches then come all at once.
         warm = min(workers * self._setting.prefetch_factor, wait_s.size // 2) if workers else 1
         took_s = float((wait_s + step_s)[warm:].sum())
         if not took_s > 0:
@@ -120,7 +118,7 @@ class PassClock:
 
 
 def _rows(path: Path) -> dict[RecordKind, list[tuple[int, ...]]]:
-    """Return the newest records of a ring; none if it is no more."""
+    """Return the newest records of a ring; none if the ring no longer exists."""
     try:
         reader = RingReader(path)
     except (OSError, LoaderwatchError):
@@ -134,7 +132,7 @@ def _rows(path: Path) -> dict[RecordKind, list[tuple[int, ...]]]:
 def _columns(
     rows: dict[RecordKind, list[tuple[int, ...]]], kind: RecordKind, loader: int, since_ns: int
 ) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Return the columns of one kind of record of a loader, of what was asked for since then."""
+    """Return the columns of one kind of record of a loader, for requests since a time."""
     names = RECORD_FIELDS[kind]
     taken = np.array(rows.get(kind, []), dtype=np.int64).reshape(-1, len(names))
     columns = {name: taken[:, number] for number, name in enumerate(names)}
@@ -143,7 +141,7 @@ def _columns(
 
 
 def _delay_per_cpu(iterator: Any) -> float:
-    """Return how long the workers stood ready and had no CPU, per second on one; 0 where the system does not say."""
+    """Return how long the workers were runnable without a CPU, per second of CPU time; 0 where unknown."""
     ran = waited = 0
     for worker in getattr(iterator, "_workers", ()):
         try:

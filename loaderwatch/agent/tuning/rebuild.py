@@ -1,4 +1,4 @@
-"""A DataLoader like another one, with other settings of its workers."""
+"""A DataLoader like another one, with other worker settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def setting_of(loader: Any) -> Setting:
 def rebuilt(loader: Any, setting: Setting) -> Any:
     """Make a DataLoader of PyTorch's own class over the same dataset and sampler, with this setting.
 
-    Its workers end with each pass. Dataset, sampler and functions are the loader's own, not copies of them.
+    Its workers end with each pass. It uses the loader's own dataset, sampler and functions, not copies.
     """
     takes = inspect.signature(DataLoader.__init__).parameters
     options: dict[str, Any] = {
@@ -45,8 +45,8 @@ def rebuilt(loader: Any, setting: Setting) -> Any:
 
 
 def most_workers(loader: Any) -> int | None:
-    """Return how many workers a loader can have without giving rows twice; None: any number.
+    """Return how many workers a loader can have without repeating rows; None: any number.
 
-    Each worker iterates a copy of an iterable dataset. One that does not ask which worker it is in gives all its rows in each.
+    Each worker iterates a copy of an iterable dataset. A dataset that ignores its worker repeats all rows.
     """
     return 1 if is_iterable_dataset(loader) and splits(loader) is False else None

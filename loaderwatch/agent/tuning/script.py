@@ -1,4 +1,4 @@
-"""Tuning within a script that ``loaderwatch tune`` runs: where it would begin to train, its training loader is tried."""
+"""Tuning in a script that ``loaderwatch tune`` runs: its loader is tried where training would begin."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from loaderwatch.core.files import write_atomically
 from loaderwatch.core.wire import decode_json
 
 ENDING_S: Final = 1.0
-"""What the workers of the last trial, and the script's process, take to end."""
+"""How long the workers of the last trial and the script's process take to end."""
 
 
 class TuneOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``loaderwatch tune`` was asked for."""
+    """The options of ``loaderwatch tune``."""
 
-    asked_ns: int  # when, UTC
-    seconds: float  # for all of it
+    asked_ns: int  # when the command began, UTC
+    seconds: float  # for the whole command
     step_s: float | None = None
 
 
 def tuner(options: str, folder: Path) -> Callable[[Any, str | None], Tuning]:
-    """Return a function that tunes a loader, given with the line that made it, and writes what is known after each trial to ``folder``.
+    """Return a function that tunes a loader, made at a given line, and writes the results to ``folder``.
 
-    What the script and its imports do first counts, but takes no more than half of the time from the trials.
+    The time that the script and its imports take first counts, but the trials keep at least half of the time.
     """
     asked = decode_json(options, TuneOptions)
 

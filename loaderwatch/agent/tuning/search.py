@@ -1,7 +1,7 @@
 """The search for the smallest setting that keeps the device fed, or that reads about as fast as any.
 
-Numbers of workers are doubled until another doubling brings little; then the gap below is halved. A setting is taken for its
-measured speed alone: there is no model of what more workers would give.
+The number of workers doubles until another doubling brings little; then the gap below is halved. Only the
+measured speed of a setting counts: no model predicts what more workers would bring.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from loaderwatch.core.facts import LoaderTrial
 from loaderwatch.core.message import Text
 
 KNOWN_FILE: Final = "tuning"
-"""What is known so far, a ``Tuning`` as JSON, in the folder that the report of a script goes to."""
+"""The results so far, a ``Tuning`` as JSON, in the folder of a script's report."""
 DEFAULT_PREFETCH: Final = 2
-"""What DataLoader takes where nobody gives a ``prefetch_factor`` (torch/utils/data/dataloader.py)."""
+"""DataLoader's default ``prefetch_factor`` (torch/utils/data/dataloader.py)."""
 NEAR_BEST: Final = 0.95
 """A setting with this share of the best speed counts as about as fast."""
 MARGIN: Final = 1.1
-"""How much faster than its steps a loader has to read, to make up for batches that take longer than others."""
+"""How much faster than its steps a loader must read, to make up for batches that take longer than others."""
 LITTLE: Final = 1.08
-"""A doubling that brings less than this brings little; a trial of a second or two is not more exact."""
+"""A doubling that gains less than this factor brings little; a trial of a second or two is not more exact."""
 MOST_WORKERS: Final = 64
 FED_RATIO: Final = 0.03
-"""Waits of this share of the time are let be: PyTorch's own handing over of a batch is among them."""
+"""Waits below this share of the time are ignored: they include PyTorch's own handover of a batch."""
 LITTLE_WAIT: Final = 0.02
-"""Two settings whose shares of waits differ by less are alike."""
+"""If the wait shares of two settings differ by less than this, the settings are equally good."""
 PREFETCHES: Final = (4, 8, 16)
 
 
 class Setting(NamedTuple):
-    """What is tried: how many workers, and how many batches each of them may be ahead."""
+    """A setting to try: the number of workers, and how many batches each worker may prefetch."""
 
     workers: int
     prefetch: int = DEFAULT_PREFETCH
 
 
 Try = Callable[[Setting, float], LoaderTrial]
-"""Tries a setting with steps of so many seconds (0: none)."""
+"""Tries a setting with steps of so many seconds (0: no steps)."""
 Refuse = Callable[[Setting, LoaderTrial | None], Text | None]
-"""Says why a setting must not be tried, given the newest trial; None: it may be."""
+"""Returns why a setting must not be tried, given the newest trial; None: it may be tried."""
 
 
 class OutOfTime(Exception):
@@ -51,8 +51,8 @@ class OutOfTime(Exception):
 def choose(trials: Sequence[LoaderTrial], step_s: float = 0.0) -> Setting | None:
     """Return the smallest setting that is enough by these trials; None without any.
 
-    Where a reader slept for a step between its batches, the settings tried so are compared by its waits. Else by speed: what
-    the steps take with ``MARGIN``, or ``NEAR_BEST`` of the best.
+    Trials in which the reader slept for a step between batches are compared by their waits. Without such
+    trials, the speed decides: enough is the steps' speed with ``MARGIN``, or ``NEAR_BEST`` of the best speed.
     """
     waits = {_setting(trial): trial.wait_ratio for trial in trials if trial.wait_ratio is not None}
     if waits:
@@ -66,7 +66,7 @@ def choose(trials: Sequence[LoaderTrial], step_s: float = 0.0) -> Setting | None
 
 
 def _training_speed(trial: LoaderTrial, step_s: float) -> float:
-    """Return how many batches/s this setting has for a training; without workers, it reads none while a step runs."""
+    """Return this setting's batches/s in a training; without workers, nothing is read while a step runs."""
     return trial.batches_per_s if trial.num_workers else 1 / (1 / trial.batches_per_s + step_s)
 
 
@@ -75,13 +75,13 @@ def _setting(trial: LoaderTrial) -> Setting:
 
 
 def _enough(speeds: Iterable[float], step_s: float) -> float:
-    """Return the speed in batches/s that is enough: what the steps take, or about the best there is."""
+    """Return the speed in batches/s that is enough: that of the steps, or about the best measured one."""
     needed = MARGIN / step_s if step_s else math.inf
     return min(needed, NEAR_BEST * max(speeds))
 
 
 class Search:
-    """A search over one loader. ``trials`` holds what has been tried so far, also after an exception went through."""
+    """A search over one loader. ``trials`` holds the trials so far, also after an exception."""
 
     def __init__(
         self,
@@ -96,18 +96,18 @@ class Search:
         """Prepare a search.
 
         Args:
-            now: the setting that the loader has; it is tried first.
+            now: the loader's own setting; it is tried first.
             attempt: tries a setting; raises ``OutOfTime`` when there is no time for another.
-            refuse: why a setting must not be tried.
-            step_s: what a training step takes; 0: not known.
-            most: the largest number of workers that is right for this dataset.
+            refuse: returns why a setting must not be tried.
+            step_s: seconds of a training step; 0: not known.
+            most: the largest number of workers that is correct for this dataset.
             tried: is called after each trial.
         """
         self.trials: list[LoaderTrial] = []
         self._now, self._attempt, self._refuse, self._step_s = now, attempt, refuse, step_s
         self._tried = tried
         self._most = min(MOST_WORKERS, most) if most is not None else MOST_WORKERS
-        self._speeds: dict[int, float] = {}  # batches a second, by number of workers
+        self._speeds: dict[int, float] = {}  # batches/s by number of workers
         self.stopped: Text | None = None
 
     def run(self) -> None:
@@ -125,7 +125,7 @@ class Search:
         return bool(self._step_s and workers and self._speeds[workers] >= MARGIN / self._step_s)
 
     def _try(self, workers: int) -> bool:
-        """Try this number of workers, if that is allowed."""
+        """Try this number of workers, if that is allowed; return whether its speed is known."""
         if workers in self._speeds:
             return True
         setting = Setting(workers, self._now.prefetch if workers == self._now.workers else DEFAULT_PREFETCH)
@@ -154,7 +154,7 @@ class Search:
             workers *= 2
 
     def _halve(self) -> None:
-        """Look between the largest number that is not enough and the smallest that is."""
+        """Search between the largest number that is not enough and the smallest that is."""
         while True:
             enough = _enough(self._speeds.values(), self._step_s)
             upper = min(count for count, speed in self._speeds.items() if speed >= enough)
@@ -169,7 +169,7 @@ class Search:
         return trial
 
     def _rehearse(self) -> None:
-        """With steps between its batches: does a deeper cushion take waits away, do more workers?"""
+        """Try with steps between batches whether larger prefetch factors, or more workers, remove waits."""
         best = choose(self.trials, self._step_s)
         workers = best.workers if best is not None else 0
         if not workers:
@@ -179,14 +179,14 @@ class Search:
                 return
 
     def _deepen(self, workers: int) -> float:
-        """Try larger prefetch factors while they help; return the share of waits that was left."""
+        """Try larger prefetch factors while they help; return the remaining share of waits."""
         left = 1.0
         for prefetch in (DEFAULT_PREFETCH, *PREFETCHES):
             setting = Setting(workers, prefetch)
             if self._refuse(setting, self.trials[-1]) is not None:
                 return left
             trial = self._play(setting, self._step_s)
-            before, left = left, trial.wait_ratio or 0.0
-            if left <= FED_RATIO or before - left < LITTLE_WAIT:
+            previous, left = left, trial.wait_ratio or 0.0
+            if left <= FED_RATIO or previous - left < LITTLE_WAIT:
                 break
         return left

@@ -1,7 +1,8 @@
 """A setting that a tuning found, with which the next run of its script starts.
 
-``loaderwatch tune --apply-env`` keeps it in the data directory, ``loaderwatch run`` takes it out and puts it into the environment, and
-in every process of that run the loader that is made at the same line gets it. Nothing else of the loader is changed.
+``loaderwatch tune --apply-env`` keeps the setting in the data directory. ``loaderwatch run`` removes it there
+and puts it into the environment. In every process of that run, a loader that is made at the same line gets
+the setting. Nothing else of the loader changes.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ ONLY_WITH_WORKERS: Final = ("prefetch_factor", "persistent_workers", "timeout", 
 
 
 class TunedSetting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a loader gets."""
+    """The setting for one loader."""
 
     loader: str  # its name
     made_at: str  # file and line of its construction
     num_workers: int
-    prefetch_factor: int | None = None  # None: as the script has it
+    prefetch_factor: int | None = None  # None: the script's own
 
     def __str__(self) -> str:
         prefetch = "" if self.prefetch_factor is None else f", prefetch_factor={self.prefetch_factor}"
@@ -37,7 +38,7 @@ class TunedSetting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def keep(path: Path, target: str, setting: TunedSetting) -> None:
-    """Keep a setting for the next run of a target, an absolute path or ``-m MODULE``; it takes the place of an earlier one.
+    """Keep a setting for the next run of a target, an absolute path or ``-m MODULE``; replace an earlier one.
 
     Raises:
         OSError: the file cannot be written.
@@ -49,7 +50,7 @@ def keep(path: Path, target: str, setting: TunedSetting) -> None:
 
 
 def take(path: Path, targets: Sequence[str]) -> TunedSetting | None:
-    """Return the setting that is kept for the first of these targets that has one, and keep it no longer."""
+    """Return the kept setting of the first target that has one, and remove it."""
     kept = _kept(path)
     target = next((target for target in targets if target in kept), None)
     if target is None:
@@ -58,7 +59,7 @@ def take(path: Path, targets: Sequence[str]) -> TunedSetting | None:
     try:
         write_atomically(path, msgspec.json.encode(kept))
     except OSError:
-        return None  # it would be applied again and again
+        return None  # the kept setting would be applied again and again
     return setting
 
 
@@ -70,10 +71,10 @@ def _kept(path: Path) -> dict[str, TunedSetting]:
 
 
 def apply_tuned(kind: Any, text: str) -> None:
-    """Give the loader of this class that is made at the line of a setting (JSON) what that says.
+    """Apply a setting (JSON) to the loader of this class that is made at the setting's line.
 
     Raises:
-        msgspec.DecodeError: it is no setting.
+        msgspec.DecodeError: the text is not a setting.
     """
     setting = decode_json(text, TunedSetting)
     own = kind.__init__

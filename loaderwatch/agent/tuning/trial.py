@@ -1,4 +1,4 @@
-"""One trial: a loader with one setting is read for some seconds, and its batches are counted."""
+"""One trial: read a loader with one setting for some seconds, and count its batches."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from loaderwatch.core.facts import LoaderTrial
 from loaderwatch.core.system import PROC
 
 WARM_RATIO: Final = 0.25
-"""The share of a trial in which workers come into their stride: what they read at the start lies in no steady queue yet."""
+"""The share of a trial for the workers' warm-up: batches from the start do not come from a steady queue."""
 FEW_BATCHES: Final = 8
-"""A trial goes on for more batches than these, and than two for each worker, unless it takes ``LONGEST`` times its time."""
+"""A trial reads more batches than this and than two per worker, in at most ``LONGEST`` times its time."""
 LONGEST: Final = 3.0
 
 
 class TrialFailed(LoaderwatchError):
-    """The loader cannot be tried: it raised, or it has no batches."""
+    """The loader cannot be tried: it raised an error, or it has no batches."""
 
 
 def try_setting(loader: Any, setting: Setting, seconds: float, step_s: float = 0.0) -> LoaderTrial:
-    """Read batches for about ``seconds`` s and say how many come per second, once they come steadily.
+    """Read batches for about ``seconds`` s and measure how many come per second, once they come steadily.
 
-    Where an epoch is shorter, the next one begins, and what that takes counts: a training pays it, too.
+    If an epoch is shorter, the next one begins. The start of an epoch counts, as a training pays for it, too.
 
     Args:
-        loader: a DataLoader; another one is made like it.
-        setting: what that one gets.
-        seconds: how long, from the first batch on.
-        step_s: what a training step takes. The reader sleeps for so long between batches, and the share of its time in
-            which it waits is measured; with 0 it takes batches as fast as they come.
+        loader: a DataLoader; the trial creates another one like it.
+        setting: the setting of the new one.
+        seconds: how long to read, from the first batch on.
+        step_s: seconds of a training step. The reader sleeps for so long between batches, and its share of
+            waiting is measured. With 0 it takes batches as fast as they come.
 
     Raises:
         TrialFailed: the loader raised, or gave no batch.
@@ -42,18 +42,14 @@ def try_setting(loader: Any, setting: Setting, seconds: float, step_s: float = 0
     began = time.monotonic()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # PyTorch warns of more workers than CPUs, which is what we find out
+            warnings.simplefilter("ignore")  # PyTorch warns of more workers than CPUs; a trial tests that
             return _read(rebuilt(loader, setting), setting, seconds, step_s, began)
     except TrialFailed:
         raise
     except Exception as error:
-        lines = (
-            str(error).strip().splitlines()
-        )  # of a worker's error, its whole traceback; the error itself comes last
-        what = lines[-1] if len(lines) > 1 else ": ".join([type(error).__name__, *lines])
-        raise TrialFailed(f"reading a batch with num_workers={setting.workers} failed with {what}") from error
+        lines = str(error).strip().splitlines()  # a worker's error is a traceback; its last line counts
+        text = lines[-1] if len(lines) > 1 else ": ".join([type(error).__name__, *lines])
+        raise TrialFailed(f"reading a batch with num_workers={setting.workers} failed with {text}") from error
 
 
 def _read(made: Any, setting: Setting, seconds: float, step_s: float, began: float) -> LoaderTrial:
@@ -62,19 +58,19 @@ def _read(made: Any, setting: Setting, seconds: float, step_s: float, began: flo
     passes: list[Iterator[Any]] = [iter(made)]
     first_at: float | None = None
     while True:
-        asked = time.monotonic()
-        got = next(passes[-1], passes)
-        if got is passes:
+        asked_at = time.monotonic()
+        batch = next(passes[-1], passes)
+        if batch is passes:
             if not arrivals:
                 raise TrialFailed("the loader has no batches")
             passes[-1] = iter(made)
-            got = next(passes[-1], passes)
-            if got is passes:
+            batch = next(passes[-1], passes)
+            if batch is passes:
                 raise TrialFailed("the dataset gives its rows once only, so that nothing can be compared")
         now = time.monotonic()
         first_at = now if first_at is None else first_at
         arrivals.append(now)
-        waits_s.append(now - asked)
+        waits_s.append(now - asked_at)
         if _is_enough(arrivals, setting.workers, seconds):
             break
         if step_s:
@@ -86,7 +82,7 @@ def _read(made: Any, setting: Setting, seconds: float, step_s: float, began: flo
         batches_per_s=_steady_rate(arrivals, setting.workers, seconds),
         start_s=first_at - began,
         wait_ratio=_wait_ratio(arrivals, waits_s, seconds) if step_s else None,
-        batch_bytes=tensor_bytes(got),
+        batch_bytes=tensor_bytes(batch),
         worker_bytes=own_bytes(passes[-1]),
     )
 
@@ -99,14 +95,14 @@ def _is_enough(arrivals: list[float], workers: int, seconds: float) -> bool:
 
 
 def _steady(arrivals: list[float], seconds: float) -> int:
-    """Return the number of the first batch that counts."""
+    """Return the number of the first batch after the warm-up."""
     warm = arrivals[0] + WARM_RATIO * seconds
     first = next(number for number, at in enumerate(arrivals) if at >= warm or number == len(arrivals) - 2)
     return max(0, first)
 
 
 def _steady_rate(arrivals: list[float], workers: int, seconds: float) -> float:
-    """Return batches per second over whole rounds of the workers, since their batches may come all at once."""
+    """Return batches/s over whole rounds of the workers, since their batches may come all at once."""
     if len(arrivals) < 2:
         return 1.0 / max(1e-9, seconds)
     first = _steady(arrivals, seconds)
@@ -123,10 +119,10 @@ def _wait_ratio(arrivals: list[float], waits_s: list[float], seconds: float) -> 
 
 
 def own_bytes(iterator: Any) -> int | None:
-    """Return the memory that the workers share with nobody, in bytes; None without workers or where the system does not say."""
+    """Return the workers' private memory in bytes; None without workers or where the system does not say."""
     workers = getattr(iterator, "_workers", ())
-    found = [_private_bytes(worker.pid) for worker in workers]
-    known = [one for one in found if one is not None]
+    sizes = [_private_bytes(worker.pid) for worker in workers]
+    known = [size for size in sizes if size is not None]
     return sum(known) if known else None
 
 
@@ -139,11 +135,11 @@ def _private_bytes(pid: int) -> int | None:
 
 
 def tensor_bytes(batch: Any, depth: int = 0) -> int:
-    """Return the bytes of the tensors and arrays in a batch: in dicts, lists, tuples, a few levels deep."""
+    """Return the bytes of a batch's tensors and arrays: in dicts, lists and tuples, a few levels deep."""
     size = getattr(batch, "nbytes", None)
     if isinstance(size, int):
         return size
     if depth > 4:
         return 0
     parts = batch.values() if isinstance(batch, dict) else batch if isinstance(batch, list | tuple) else ()
-    return sum(tensor_bytes(one, depth + 1) for one in parts)
+    return sum(tensor_bytes(part, depth + 1) for part in parts)

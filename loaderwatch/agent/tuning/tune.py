@@ -1,4 +1,4 @@
-"""``loaderwatch.tune``: which setting of a loader's workers keeps the device fed, by trying."""
+"""``loaderwatch.tune``: tries which worker setting of a loader keeps the device fed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from loaderwatch.core.message import Text
 
 BUDGET_S: Final = 60.0
 TRIALS: Final = 14
-"""How many trials a budget is cut into: a search that doubles up to 16 and halves twice takes nine, a deeper cushion up to four."""
+"""Trials in a budget: a search that doubles to 16 and halves twice takes 9, larger prefetches up to 4."""
 SHORTEST_S: Final = 0.5
 
 Told = Callable[[Tuning], None]
@@ -36,24 +36,24 @@ def tune(
     made_at: str | None = None,
     told: Told = lambda _: None,
 ) -> Tuning:
-    """Read a DataLoader with several settings, without training, and advise the smallest that keeps the device fed.
+    """Try a DataLoader's settings, without training, and advise the smallest that keeps the device fed.
 
-    Random numbers of PyTorch, Python and NumPy, and of the loader's generators, are afterwards as they were before. A dataset
-    that keeps things (a cache, a position in a file) keeps what trials without workers left in it.
+    The random number states of PyTorch, Python, NumPy and the loader's generators are restored. A dataset
+    with a state (a cache, a position in a file) keeps what trials without workers changed.
 
     Args:
         loader: a ``torch.utils.data.DataLoader``.
-        step_s: seconds of a training step. With it, the smallest setting is advised that reads faster than the steps take
-            batches; without it, the smallest that reads about as fast as any.
+        step_s: seconds of a training step. With a step time, the advice is the smallest setting that reads
+            faster than the steps take batches. Without one, it is the smallest near the best speed.
         seconds: about how long all trials may take.
         made_at: where the loader was made, for the report.
-        told: is called with what is known so far as each trial ends.
+        told: is called after each trial with the results so far.
 
     Returns:
         The trials and the advice; with ``error`` where the loader cannot be tried.
 
     Raises:
-        TypeError: it is not a DataLoader.
+        TypeError: the loader is not a DataLoader.
         ValueError: ``step_s`` or ``seconds`` is not a positive number.
     """
     if not isinstance(loader, DataLoader):
@@ -99,22 +99,22 @@ def tune(
 
 @contextlib.contextmanager
 def _same_random_numbers(loader: Any) -> Iterator[None]:
-    """Put every source of random numbers back that a pass may draw from."""
+    """Restore every source of random numbers that a pass may draw from."""
     numpy = sys.modules.get("numpy")
     generators = {
-        id(one): one
+        id(generator): generator
         for holder in (loader, getattr(loader, "sampler", None))
-        if isinstance(one := getattr(holder, "generator", None), torch.Generator)
+        if isinstance(generator := getattr(holder, "generator", None), torch.Generator)
     }
-    states = {key: one.get_state() for key, one in generators.items()}
-    python, ours = random.getstate(), torch.get_rng_state()
-    arrays = numpy.random.get_state() if numpy is not None else None
+    states = {key: generator.get_state() for key, generator in generators.items()}
+    python_state, torch_state = random.getstate(), torch.get_rng_state()
+    numpy_state = numpy.random.get_state() if numpy is not None else None
     try:
         yield
     finally:
-        random.setstate(python)
-        torch.set_rng_state(ours)
+        random.setstate(python_state)
+        torch.set_rng_state(torch_state)
         if numpy is not None:
-            numpy.random.set_state(arrays)
-        for key, one in generators.items():
-            one.set_state(states[key])
+            numpy.random.set_state(numpy_state)
+        for key, generator in generators.items():
+            generator.set_state(states[key])

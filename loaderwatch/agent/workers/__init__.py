@@ -1,1 +1,1 @@
-"""Watching DataLoader workers from inside: the probe that starts it, and the timing of each fetch."""
+"""Watching DataLoader workers from inside: the probe that starts the watch, and the timing of each fetch."""

@@ -8,10 +8,10 @@ from torch.utils.data import Subset
 
 
 def reads_at_once(dataset: Any) -> bool:
-    """Whether ``__getitems__`` of the dataset is more than a loop over ``__getitem__``.
+    """Whether the dataset's ``__getitems__`` is more than a loop over ``__getitem__``.
 
-    PyTorch's ``Subset`` (of ``random_split``) has one that passes the indices on, or reads sample by sample where the dataset
-    inside has none; one that overrides either of the two is taken as it is.
+    PyTorch's ``Subset`` (of ``random_split``) has one that passes the indices to the inner dataset. If that
+    has no ``__getitems__``, the Subset reads sample by sample. An overriding subclass counts as it is.
     """
     while _passes_on(dataset):
         dataset = dataset.dataset
@@ -19,15 +19,15 @@ def reads_at_once(dataset: Any) -> bool:
 
 
 def reads_as_listed(dataset: Any) -> bool:
-    """Whether each sample is read as its index is taken from the batch's list.
+    """Whether each sample is read when its index is taken from the batch's list.
 
-    A Subset of a Subset takes all indices from it before the first sample is read.
+    A Subset of a Subset takes all indices from the list before it reads the first sample.
     """
     return not getattr(dataset.dataset if _passes_on(dataset) else dataset, "__getitems__", None)
 
 
 def _passes_on(dataset: Any) -> bool:
-    """Whether the dataset is a Subset that reads what is asked of it from the one inside, as PyTorch's own does."""
+    """Whether the dataset is a Subset that reads from its inner dataset, as PyTorch's own does."""
     if not isinstance(dataset, Subset) or "__getitems__" in vars(dataset):
         return False
     return all(

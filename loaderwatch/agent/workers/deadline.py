@@ -1,8 +1,9 @@
 """The timers of a process that reads samples: they interrupt it, or end it, when one sample takes too long.
 
-Three POSIX timers on three free real-time signals, so that ``SIGALRM`` stays the user's. The first signal has a handler in
-Python, which raises where the sample stands. The second has ``faulthandler``'s, which needs no interpreter: it writes the stack
-and lets the signal end the process. The third has none: the kernel ends a process with it that is stuck inside the kernel.
+There are three POSIX timers on three free real-time signals, so ``SIGALRM`` stays the user's. The first
+signal has a handler in Python, which raises an error at the sample's current line. The second has
+``faulthandler``'s handler, which needs no interpreter: it writes the stack, then the signal ends the process.
+The third has no handler, so the kernel ends a process that is stuck inside the kernel.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from loaderwatch.agent.source import is_script
 from loaderwatch.core.kept_files import KeptFile, map_file
 
 GRACE_S: Final = 5.0
-"""How long the code may take to give up after it was interrupted, before its process is ended."""
+"""How long interrupted code may take to give up before its process is ended."""
 RENEW_NS: Final = int(GRACE_S * 0.4 * 1e9)
-"""Timers serve samples that begin up to this much later than they were set, so that not every sample costs system calls.
+"""A timer serves samples that begin up to this much after it was set, so most samples cost no system call.
 
-``GRACE_S`` is no multiple of it: a stack that is written just as the code is interrupted once more would show the line that
-caught the interruption, not the one that the sample stood at.
+``GRACE_S`` must not be a multiple of it. Else the stack would be written just as the code is interrupted once
+more: it would show the line that caught the interruption, not the sample's line.
 """
 SOON_NS: Final = 10_000_000
-MOST_S: Final = 1e9  # thirty years; a timer's seconds do not hold every float
+MOST_S: Final = 1e9  # thirty years; a timer cannot hold every float
 NOTE: Final = struct.Struct("<2q")  # index, when its reading began (monotonic)
 _AROUND: Final = (__file__, str(Path(__file__).with_name("sample_limit.py")))
-"""Files of ours that run right before and after a sample, outside what catches an interruption."""
+"""Our files that run right before and after a sample, outside the code that catches an interruption."""
 _CLOCK_MONOTONIC: Final = 1
 _SIGEV_THREAD_ID: Final = 4
 
 
 class Overrun(BaseException):
-    """What the timer raises inside the user's code. ``except Exception`` of a retry loop does not catch it."""
+    """The timer's error in the user's code. ``except Exception`` in a retry loop does not catch it."""
 
 
 class Signals(NamedTuple):
@@ -81,12 +82,12 @@ class _Event(ctypes.Structure):
 
 
 def can_be_timed() -> bool:
-    """Whether this system has such timers: Linux does."""
+    """Whether this system has such timers, as Linux does."""
     return sys.platform == "linux" and _library() is not None
 
 
 def _library() -> Any:
-    for name in (None, "librt.so.1"):  # of its own until glibc 2.34
+    for name in (None, "librt.so.1"):  # a library of its own before glibc 2.34
         try:
             library = ctypes.CDLL(name, use_errno=True)
             library.timer_create, library.timer_settime  # noqa: B018 - raises where they are missing
@@ -114,7 +115,7 @@ class _Timer:
         self._at = ctypes.byref(self._spec)
 
     def set(self, in_ns: int, again_ns: int = 0) -> None:
-        """Send the signal in so many nanoseconds, then every ``again_ns``; 0 sends none."""
+        """Send the signal in ``in_ns`` (0: stop the timer), then every ``again_ns`` (0: only once)."""
         spec = self._spec
         spec.value_s, spec.value_ns = divmod(in_ns, 1_000_000_000)
         spec.interval_s, spec.interval_ns = divmod(again_ns, 1_000_000_000)
@@ -122,12 +123,12 @@ class _Timer:
 
 
 class Deadline:
-    """Watches how long each sample of this process takes. It is made and used on the main thread.
+    """Limits the time of each sample in this process. It is created and used on the main thread.
 
     Args:
         signals: free real-time signals.
-        note: the file for the sample in hand and, as the process is ended, its stack. Without one, as in a training process, code
-            that does not return to Python is not ended.
+        note: the file for the current sample and, when the process is ended, its stack. Without a file, as in
+            a training process, code that does not return to Python is not ended.
 
     Raises:
         OSError: the kernel gives no timers, or the file cannot be written.
@@ -135,7 +136,7 @@ class Deadline:
     """
 
     def __init__(self, signals: Signals, note: Path | None = None) -> None:
-        self.stood = ""  # where the sample was interrupted that took too long last
+        self.stood = ""  # where the newest overdue sample was interrupted
         self._since_ns = self._fired_ns = self._limit_ns = self._renew_ns = 0
         self._thread = threading.get_ident()
         self.pid = os.getpid()
@@ -150,17 +151,17 @@ class Deadline:
 
     @property
     def is_here(self) -> bool:
-        """Whether the calling thread can be interrupted, and no other sample is being read, inside which this one is."""
+        """Whether the calling thread can be interrupted and is not already reading another sample."""
         return not self._since_ns and threading.get_ident() == self._thread and os.getpid() == self.pid
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the calling thread is another one of this process, which no signal handler interrupts."""
+        """Whether the caller is another thread of this process, which no signal handler interrupts."""
         return threading.get_ident() != self._thread and os.getpid() == self.pid
 
     @property
     def has_fired(self) -> bool:
-        """Whether the sample in hand was interrupted."""
+        """Whether the current sample was interrupted."""
         return self._since_ns != 0 and self._fired_ns == self._since_ns
 
     def begin(self, index: int, limit_ns: int) -> None:
@@ -173,12 +174,12 @@ class Deadline:
         self._since_ns = now
 
     def end(self) -> int:
-        """Note that its reading ended; return when it had begun."""
+        """Note that the reading of the sample ended; return when it began."""
         since, self._since_ns = self._since_ns, 0
         return since
 
     def rest(self) -> None:
-        """Stop the timers: what follows is no sample."""
+        """Stop the timers until the next sample."""
         self._since_ns = 0
         if self._renew_ns:
             self._renew_ns = 0
@@ -187,7 +188,7 @@ class Deadline:
 
     def _arm(self, rest_ns: int, base_ns: int) -> None:
         grace_ns = int(GRACE_S * 1e9)
-        self._interrupts.set(rest_ns, RENEW_NS)  # again, if a ``finally`` or a destructor swallowed the first
+        self._interrupts.set(rest_ns, RENEW_NS)  # again if a ``finally`` or destructor swallows the first
         for later, timer in enumerate(self._ends):
             timer.set(rest_ns + grace_ns + later * 1_000_000_000)
         self._renew_ns = base_ns + RENEW_NS
@@ -199,7 +200,7 @@ class Deadline:
         rest_ns = since + self._limit_ns - time.monotonic_ns()
         if rest_ns <= 0 and frame is not None and frame.f_code.co_filename in _AROUND:
             rest_ns = SOON_NS
-        if rest_ns > 0:  # it began after the timers were set, or is just beginning or ending
+        if rest_ns > 0:  # the sample began after the timers were set, or is just beginning or ending
             self._arm(rest_ns, since)
             return
         self._fired_ns, self.stood = since, _where(frame)
@@ -215,7 +216,7 @@ def _where(frame: FrameType | None) -> str:
 
 
 def standing(lines: list[Line]) -> str:
-    """Say where a stack (the innermost line first) stands: in the user's own file, and in which library's line inside that."""
+    """Return the place of a stack (innermost line first): the user's line, and the library's line in it."""
     if not lines:
         return "the dataset's own code"
     inner = lines[0]
@@ -227,7 +228,7 @@ def standing(lines: list[Line]) -> str:
 
 
 def _watch_from_outside(note: Path, number: int) -> Any:
-    """Map the beginning of the file, behind which ``faulthandler`` writes the stack before the signal ends this process."""
+    """Map the start of the file; ``faulthandler`` writes the stack behind it before the process ends."""
     signal.signal(number, signal.SIG_DFL)
     file = KeptFile(note, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     os.write(file.fd, bytes(NOTE.size))

@@ -1,4 +1,4 @@
-"""What is left of a worker that was ended because a sample took too long: read in the training process."""
+"""Notes of workers that were ended because a sample took too long, read in the training process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"worker-\d+-(?P<loader>\d+)-(?P<worker>\d+)-\d+")
 
 @dataclass(frozen=True)
 class Note:
-    """The sample that a worker had in hand as it was ended."""
+    """The current sample of a worker when it was ended."""
 
     index: int
     began_ns: int
@@ -33,7 +33,7 @@ class Note:
 
 
 def read_note(path: Path) -> Note | None:
-    """Return what a worker noted; None where it noted nothing."""
+    """Return a worker's note; None without one."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES)
@@ -57,27 +57,28 @@ def why_ended(
     note: Note, name: str, worker: int, took_ns: int | None = None, option: str = "its sample_timeout"
 ) -> str:
     """Say why a worker was ended."""
-    what = "a batch" if note.index == UNKNOWN else f"sample {note.index}"
+    subject = "a batch" if note.index == UNKNOWN else f"sample {note.index}"
     took = "too long" if took_ns is None else f"{took_ns / 1e9:.1f} s"
     stood = (
-        f"it stood at {note.stood}, in code that does not return to Python or in an `except:` that catches everything"
+        f"it stood at {note.stood}, in code that does not return to Python"
+        " or in an `except:` that catches everything"
         if note.stood
         else "it was stuck in the kernel, as with storage that does not answer"
     )
     return (
-        f"{what} of {name} took {took} in worker {worker}, longer than {option}. It could not be interrupted, so the worker"
-        f" was ended: {stood}. Give that call a timeout of its own, run it in a process that can be killed, or raise"
-        " sample_timeout"
+        f"{subject} of {name} took {took} in worker {worker}, longer than {option}. It could not be"
+        f" interrupted, so the worker was ended: {stood}. Give that call a timeout of its own, run it in a"
+        " process that can be killed, or raise sample_timeout"
     )
 
 
 def ended_worker(workers: Iterable[Any], limit: SampleLimit, ring: RingWriter) -> SampleTimeout | None:
-    """Return the error for the one of these workers that was ended for a sample, and record it; None if none was.
+    """Return and record the error of the worker that was ended for a sample; None if none was.
 
     Args:
         workers: the process objects, in the order of their numbers.
-        limit: that of their loader.
-        ring: the training process's.
+        limit: the limit of their loader.
+        ring: the training process's ring.
     """
     ends = (-limit.signals.dump, -limit.signals.end)
     for number, worker in enumerate(workers):
@@ -85,7 +86,7 @@ def ended_worker(workers: Iterable[Any], limit: SampleLimit, ring: RingWriter) -
         note = read_note(path)
         if note is None:
             continue
-        if note.stood:  # the next thing that it does is to end
+        if note.stood:  # the worker is about to end
             worker.join(ENDS_WITHIN_S)
         if worker.exitcode not in ends:
             continue
@@ -98,9 +99,9 @@ def ended_worker(workers: Iterable[Any], limit: SampleLimit, ring: RingWriter) -
 
 
 def left_behind(folder: Path, pid: int) -> Iterator[tuple[int, int, Note]]:
-    """Yield loader, worker and note of each worker of this process that was ended and that nobody has told of."""
+    """Yield loader, worker and note of each ended worker of this process that was not reported yet."""
     for path in sorted(folder.glob(f"worker-{pid}-*{NOTE_SUFFIX}")):
-        found = _NAME.fullmatch(path.stem)
+        match = _NAME.fullmatch(path.stem)
         note = read_note(path)
-        if found is not None and note is not None and note.stood:
-            yield int(found["loader"]), int(found["worker"]), note
+        if match is not None and note is not None and note.stood:
+            yield int(match["loader"]), int(match["worker"]), note

@@ -1,8 +1,8 @@
-"""Which sample an error came from: read from the traceback of the error, in the process whose fetch raised it.
+"""Which sample an error came from: read from the error's traceback, in the process whose fetch raised it.
 
-PyTorch's fetcher stands in that traceback, with the indices that it was given; the list of them holds how many were read.
-A worker hands its answer to the training process with PyTorch's own ``ExceptionWrapper``, as one more field. The error itself, its
-text and its traceback stay as they are.
+The traceback contains PyTorch's fetcher with its indices, and the list of indices knows how many were read. A
+worker sends the result to the training process in PyTorch's own ``ExceptionWrapper``, as an additional field.
+The error, its text and its traceback stay unchanged.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.wire import decode_json
 
 FIELD: Final = "_loaderwatch_failed_sample"
-"""Of PyTorch's ``ExceptionWrapper``; its value is JSON, so that it can be unpickled wherever the wrapper can."""
+"""A field of PyTorch's ``ExceptionWrapper``: JSON, so it can be unpickled wherever the wrapper can."""
 MOST_INDICES: Final = 64
-"""Indices of one batch that are named; a person looks at a few, and the number of all is told."""
+"""How many indices of one batch are sent: a person looks at a few, and the total number is reported."""
 MOST_TOLD: Final = 8
-"""Indices that the line on stderr names."""
+"""How many indices the line on stderr names."""
 MOST_ERRORS: Final = 8
-"""Errors that were raised from each other and are looked through, the newest first."""
+"""How many errors that were raised from each other are searched, the newest first."""
 MOST_KEY: Final = 200
 MOST_ERROR: Final = 300
 _FETCH: Final = "torch.utils.data._utils.fetch"
@@ -48,37 +48,37 @@ _RERAISE: Final = ("torch._utils", "reraise")
 _RAISE: Final = opmap["RAISE_VARARGS"]
 """The instruction of a ``raise`` statement."""
 _LISTS: Final = (list, tuple, range, dict, set, frozenset, deque, array)
-"""Kinds of batches that can be read again, their subclasses too where these have no iterator of their own."""
+"""Kinds of batches that can be read again. Subclasses count, too, if they have no iterator of their own."""
 _ARRAYS: Final = (numpy.ndarray, torch.Tensor)
 """Kinds of batches whose subclasses run the user's code when they are read."""
 
 
 def mark(wrapper: Any) -> None:
-    """Note in PyTorch's ``ExceptionWrapper`` from which sample the error came that is being handled in this worker."""
+    """Note in PyTorch's ``ExceptionWrapper`` which sample caused the error that this worker is handling."""
     error = sys.exc_info()[1]
-    found = _failed_in(error) if error is not None else None
-    if found is not None:
-        setattr(wrapper, FIELD, msgspec.json.encode(found))
+    failed = _failed_in(error) if error is not None else None
+    if failed is not None:
+        setattr(wrapper, FIELD, msgspec.json.encode(failed))
         try:
             ForkingPickler.dumps(wrapper)
-        except Exception as why:  # noqa: BLE001 - what pickling raises is the class's own
+        except Exception as why:  # noqa: BLE001 - pickling runs the error class's own code
             say(
-                f"{told(found)}. The error cannot be handed to the training process, which waits for this batch in vain"
-                f" ({one_line(str(why))}). Define its class at the top of a module"
+                f"{told(failed)}. The error cannot be handed to the training process, which waits for this"
+                f" batch in vain ({one_line(str(why))}). Define its class at the top of a module"
             )
 
 
 def failed_sample(error: BaseException) -> tuple[FailedSample | None, bool]:
-    """Return from which sample an error came that this process ends with, and whether a fetch raised this very error.
+    """Return the sample that caused this process's final error, and whether a fetch raised that very error.
 
-    The sample is None where the error came from none, or that is not known. Without a fetch of its own, the error was raised
-    from that of a fetch. An interrupt, or an exit, that arrives during a fetch is no fault of the sample.
+    The sample is None if no sample caused the error, or if that is unknown. If no fetch raised the error
+    itself, it was raised from a fetch's error. An interrupt or exit is no fault of the sample.
     """
     if isinstance(error, Exception):
-        for each in _raised_from(error):
-            found = _noted(each) or _failed_in(each)
-            if found is not None:
-                return found, each is error
+        for cause in _raised_from(error):
+            failed = _noted(cause) or _failed_in(cause)
+            if failed is not None:
+                return failed, cause is error
     return None, False
 
 
@@ -89,30 +89,30 @@ def told(failed: FailedSample) -> str:
     name = "sample number" if failed.counted else "sample"
     named = ", ".join(map(repr, failed.indices[:MOST_TOLD]))
     rest = failed.samples - min(len(failed.indices), MOST_TOLD)
-    what = {0: "a batch", 1: "a sample"}.get(failed.samples, f"a batch of {failed.samples} samples")
+    subject = {0: "a batch", 1: "a sample"}.get(failed.samples, f"a batch of {failed.samples} samples")
     if named:
-        what = f"{name}{'s' * (failed.samples > 1)} {named}{f' and {rest} more' if rest > 0 else ''}"
+        subject = f"{name}{'s' * (failed.samples > 1)} {named}{f' and {rest} more' if rest > 0 else ''}"
     where = f", at {failed.at.file}:{failed.at.line} in {failed.at.function}" if failed.at is not None else ""
-    return one_line(f"{who} failed while {doing} {what}{where}: {failed.error}")
+    return one_line(f"{who} failed while {doing} {subject}{where}: {failed.error}")
 
 
 def _raised_from(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, the one that it was raised from, and so on.
+    """Yield an error, the error that it was raised from, and so on.
 
-    An error that comes up while another is handled need not come from it: a retry may fail of a fault of its own. It does where the
-    code that caught the other one replaced it, by a ``raise`` of its own.
+    An error that is raised while another one is handled need not come from it: a retry may fail for its own
+    reason. It does come from it if the code that caught the other error replaced it with a ``raise``.
     """
-    each: BaseException | None = error
+    current: BaseException | None = error
     for _ in range(MOST_ERRORS):
-        if each is None:
+        if current is None:
             return
-        yield each
-        older = None if each.__suppress_context__ else each.__context__
-        each = each.__cause__ or (older if older is not None and _replaces(each, older) else None)
+        yield current
+        older = None if current.__suppress_context__ else current.__context__
+        current = current.__cause__ or (older if older is not None and _replaces(current, older) else None)
 
 
 def _replaces(error: BaseException, older: BaseException) -> bool:
-    """Whether the function that caught the older error raised this one, by a ``raise``."""
+    """Whether the function that caught the older error raised this one with a ``raise``."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -122,7 +122,7 @@ def _replaces(error: BaseException, older: BaseException) -> bool:
 
 
 def _noted(error: BaseException) -> FailedSample | None:
-    """Return what a worker noted in the ``ExceptionWrapper`` that raised an error in this process."""
+    """Return a worker's note in the ``ExceptionWrapper`` that raised an error in this process."""
     for frame, _ in walk_tb(error.__traceback__):
         if (frame.f_globals.get("__name__"), frame.f_code.co_name) == _RERAISE:
             noted = getattr(frame.f_locals.get("self"), FIELD, None)
@@ -131,16 +131,16 @@ def _noted(error: BaseException) -> FailedSample | None:
 
 
 def _failed_in(error: BaseException) -> FailedSample | None:
-    """Return what a watched fetch of this process failed on, by an error's traceback; None where no such fetch raised it."""
+    """Return what a watched fetch of this process failed on; None if no such fetch raised the error."""
     frames = [(frame, line) for frame, line in walk_tb(error.__traceback__)]
-    at = next((place for place, (frame, _) in enumerate(frames) if _is_fetch(frame)), None)
+    at = next((number for number, (frame, _) in enumerate(frames) if _is_fetch(frame)), None)
     if at is None:
         return None
     names = frames[at][0].f_locals
     clock, reads = vars(names["self"])["_loaderwatch"], vars(names["self"])["_loaderwatch_reads"]
     keys, samples, collating = _keys(clock, reads, names)
-    inner = [each for each in frames[at + 1 :] if each[0].f_globals.get("__name__") != _FETCH]
-    line = next((each for each in reversed(inner) if is_script(each[0].f_code.co_filename)), None)
+    inner = [place for place in frames[at + 1 :] if place[0].f_globals.get("__name__") != _FETCH]
+    line = next((place for place in reversed(inner) if is_script(place[0].f_code.co_filename)), None)
     line = line or (inner[0] if inner else None)
     return FailedSample(
         loader=clock.loader,
@@ -162,9 +162,9 @@ def _is_fetch(frame: FrameType) -> bool:
 
 
 def _keys(clock: Any, reads: int, names: Mapping[str, Any]) -> tuple[list[Any], int, bool]:
-    """Return the keys of what failed, of how many samples, and whether collating failed, by the variables of PyTorch's ``fetch``.
+    """Return the failed keys, how many samples, and whether collating failed; ``names`` are ``fetch``'s.
 
-    The keys of an iterable dataset are its samples' numbers. A large batch's first keys are returned.
+    The keys of an iterable dataset are its samples' numbers. A large batch has only its first keys.
     """
     handed: Any = names.get("possibly_batched_index")
     collating = "data" in names
@@ -173,7 +173,7 @@ def _keys(clock: Any, reads: int, names: Mapping[str, Any]) -> tuple[list[Any], 
     keys, samples = _batch(handed)
     done = handed.done if type(handed) is TimedIndices else UNKNOWN
     if reads == EACH_COUNTED:
-        # such a fetch has a list of samples from its first line on, and the last batch may be a short one
+        # Such a fetch has its list of samples from its first line on, and the last batch may be shorter.
         read = len(names.get("data", ())) if done == UNKNOWN else done
         collating = names["self"].ended or read >= samples
         count = read if collating else 1
@@ -185,14 +185,14 @@ def _keys(clock: Any, reads: int, names: Mapping[str, Any]) -> tuple[list[Any], 
         return keys, samples, collating
     if 0 <= done < samples:
         return [list.__getitem__(handed, done)], 1, False
-    return keys, samples or 1, False  # any of them: how many were read is not known
+    return keys, samples or 1, False  # any of these keys: how many were read is unknown
 
 
 def _batch(handed: Any) -> tuple[list[Any], int]:
-    """Return the first keys of a batch, and how many it has; none where asking would run the user's code, or use a generator up."""
+    """Return a batch's first keys and its size; none if that runs the user's code or uses up a generator."""
     kind: Any = type(handed)
     if kind not in _ARRAYS:
-        kind = next((one for one in _LISTS if isinstance(handed, one)), None)
+        kind = next((base for base in _LISTS if isinstance(handed, base)), None)
         if kind is None or type(handed).__iter__ not in (kind.__iter__, TimedIndices.__iter__):
             return [], 0
     try:
@@ -204,19 +204,19 @@ def _batch(handed: Any) -> tuple[list[Any], int]:
 def _words(error: BaseException) -> str:
     """Return an error's type and the last line of its message."""
     text: list[str] = []
-    with contextlib.suppress(Exception):  # the message is the user's code
+    with contextlib.suppress(Exception):  # the message runs the user's code
         text = str(error).strip().splitlines()
     return ": ".join([type(error).__name__, *text[-1:]])[:MOST_ERROR]
 
 
 def _plain(key: Any) -> int | str | None:
-    """Return an index as a number or text; None for keys of other kinds, whose code is the user's."""
+    """Return an index as a number or text; None for keys of other types, which run the user's code."""
     if type(key) is int:
         return key if -(2**63) <= key < 2**63 else None
     if type(key) is str:
         return key[:MOST_KEY]
     if type(key).__module__ == "numpy" or (type(key) is torch.Tensor and key.device.type == "cpu"):
-        with contextlib.suppress(Exception):  # of floats and whole arrays
+        with contextlib.suppress(Exception):  # floats and whole arrays raise
             return _plain(operator.index(key))
     if type(key) is tuple and all(type(part) in (int, str) for part in key):
         return repr(key)[:MOST_KEY]

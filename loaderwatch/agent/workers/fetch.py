@@ -1,7 +1,7 @@
-"""Times each fetch: its samples, collating, CPU time, bytes. It runs in workers, or on the training thread without workers.
+"""Times each fetch (samples, collating, CPU time, bytes) in workers, or on the training thread without them.
 
-The fetcher object's class is swapped, and the dataset stays untouched. While ``dataset[index]`` runs, at most one frame of
-ours is on the stack (none where the hot path is compiled): the list of indices notes each sample as it is iterated.
+The fetcher object's class is replaced, and the dataset stays unchanged. While ``dataset[index]`` runs, at
+most one frame of ours is on the stack (compiled: none), because the list of indices notes each sample.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import RingWriter
 
 MAX_PARTS: Final = 64
-"""How many parts of a batch are measured; further ones are not counted."""
+"""How many parts of a batch are measured; other parts are not counted."""
 MAX_DEPTH: Final = 4
 _classes: Final[dict[Any, Any]] = {}
 _array_bytes: Any = numpy.ndarray.nbytes  # a subclass's own would run the user's code
@@ -30,21 +30,21 @@ _strided: Final = torch.strided
 
 
 class FetchClock(SampleClock):
-    """The clock of one fetching process. ``worker`` is -1 for the training thread, which keeps its own open span."""
+    """The clock of one fetching process. On the training thread, ``worker`` is -1 and the span is its own."""
 
     def __init__(self, ring: RingWriter, loader: int, worker: int) -> None:
         super().__init__(ring, loader, worker, batch_bytes)
 
 
 def batch_bytes(batch: Any) -> int:
-    """Return the bytes of the tensors and arrays that a bounded search finds in a batch; ``UNKNOWN`` if it finds none.
+    """Return the bytes of a batch's tensors and arrays; ``UNKNOWN`` if a bounded search finds none.
 
-    No code of the user's runs, because a batch may load its parts on access, count accesses, or refuse them.
+    No code of the user runs, because a batch may load its parts on access, count accesses, or refuse them.
     """
     if type(batch) is _Tensor and batch.layout is _strided:
         return batch.nbytes
     total = 0
-    found = False
+    has_size = False
     parts: list[tuple[Any, int]] = [(batch, 0)]
     looked = 0
     while parts and looked < MAX_PARTS:
@@ -55,7 +55,7 @@ def batch_bytes(batch: Any) -> int:
             size = _nbytes(part)
             if size is not None:
                 total += size
-                found = True
+                has_size = True
         elif depth < MAX_DEPTH:
             if issubclass(kind, dict):
                 parts.extend((value, depth + 1) for value in islice(dict.values(part), MAX_PARTS))
@@ -63,7 +63,7 @@ def batch_bytes(batch: Any) -> int:
                 parts.extend((value, depth + 1) for value in islice(list.__iter__(part), MAX_PARTS))
             elif issubclass(kind, tuple):
                 parts.extend((value, depth + 1) for value in islice(tuple.__iter__(part), MAX_PARTS))
-    return total if found else UNKNOWN
+    return total if has_size else UNKNOWN
 
 
 def _nbytes(part: Any) -> int | None:
@@ -71,7 +71,7 @@ def _nbytes(part: Any) -> int | None:
         return part.nbytes
     if isinstance(part, numpy.ndarray):
         return int(_array_bytes.__get__(part))
-    return ask(lambda: _tensor_bytes(part))  # some tensors, such as nested ones, do not say
+    return ask(lambda: _tensor_bytes(part))  # some tensors, such as nested ones, refuse
 
 
 def _tensor_bytes(tensor: torch.Tensor) -> int:
@@ -80,7 +80,7 @@ def _tensor_bytes(tensor: torch.Tensor) -> int:
 
 
 def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
-    """Swap the fetcher's class for one that times."""
+    """Replace the fetcher's class by a timing one."""
     base = type(fetcher)
     fetcher._loaderwatch_reads = _how_it_reads(fetcher)
     fetcher._loaderwatch = clock
@@ -95,7 +95,7 @@ def watch_fetcher(fetcher: Any, clock: FetchClock) -> None:
 
 
 def _how_it_reads(fetcher: Any) -> int:
-    # an iterable dataset has no indices, so its samples are counted
+    # An iterable dataset has no indices, so its samples are counted.
     counted = hasattr(fetcher, "dataset_iter")
     if not fetcher.auto_collation:
         return ONE_COUNTED if counted else ONE

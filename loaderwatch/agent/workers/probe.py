@@ -1,7 +1,7 @@
 """The worker probe: a ``worker_init_fn`` that watches its DataLoader worker from inside.
 
-It is pickled to spawned workers and so carries plain values only. It runs the user's own ``worker_init_fn`` last, so that
-an error of that function is raised as before.
+It is pickled to spawned workers, so it has plain values only. It runs the user's own ``worker_init_fn`` last,
+so an error of that function is raised as before.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from loaderwatch.core.records import Phase
 from loaderwatch.core.ring import WORKER_CAPACITY, RingIdentity, RingStatus, RingWriter
 
 MAX_WORKER_RINGS: Final = 1024
-"""How many worker rings a run's folder may hold (94 kB each); beyond that, new workers are not watched."""
+"""How many worker rings a run's folder may hold (94 kB each); later workers are not watched."""
 
 
 class WorkerProbe:
-    """Watches the worker it is called in."""
+    """Watches the worker in which it is called."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class WorkerProbe:
 
 
 def watch_worker(probe: WorkerProbe, worker_id: int) -> RingWriter | None:
-    """Open the worker's ring and time every fetch from now on; return the ring, None if there is none."""
+    """Open the worker's ring and time every fetch from now on; return the ring, or None without one."""
     folder = Path(probe.folder)
     pid = os.getpid()
     name = f"worker-{probe.parent_pid}-{probe.loader}-{worker_id}-{pid}"
@@ -77,8 +77,8 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> RingWriter | None:
     except OSError as error:
         if _is_first(folder / f"main-{probe.parent_pid}.unwatched"):
             say(
-                f"cannot record DataLoader worker {worker_id} in {folder} ({error.strerror}): it and others like it work"
-                " unwatched. Free some space there"
+                f"cannot record DataLoader worker {worker_id} in {folder} ({error.strerror}): it and others"
+                " like it work unwatched. Free some space there"
             )
         return None
     ring.set_span(Phase.STARTING, monotonic_ns(), probe.loader)
@@ -96,7 +96,7 @@ def watch_worker(probe: WorkerProbe, worker_id: int) -> RingWriter | None:
 
 
 def _is_first(mark: Path) -> bool:
-    """Whether this worker is the first of its training process to say so: every epoch may start new workers."""
+    """Whether this worker is its training process's first to report this; each epoch may start workers."""
     try:
         mark.touch(exist_ok=False)
     except FileExistsError:
@@ -107,16 +107,16 @@ def _is_first(mark: Path) -> bool:
 
 
 def _publish(ring: RingWriter, stack_signal: int, *, finished: bool) -> None:
-    """Publish the worker's status; ``finished`` means that it was told to end and ends."""
+    """Publish the worker's status; ``finished`` means that the worker was asked to end and is ending."""
     ring.set_status(RingStatus(finished, stack_signal, guard.faults, guard.tripped))
 
 
 def time_fetchers(clock: FetchClock) -> None:
-    """Time every fetcher that this process makes from now on."""
+    """Time every fetcher that this process creates from now on."""
     kind: Any = getattr(torch_data, "_DatasetKind", None)
     create = getattr(kind, "create_fetcher", None)
     if create is None:
-        return  # this version of PyTorch makes fetchers elsewhere, so fetches are unknown
+        return  # this version of PyTorch creates fetchers elsewhere, so fetches are unknown
     watch = shield(watch_fetcher)
     idle = shield(clock.idle)
 
@@ -130,7 +130,7 @@ def time_fetchers(clock: FetchClock) -> None:
 
 
 def trim_tracebacks() -> None:
-    """Remove our frames from the traceback that the training process receives of an error in this worker, and note its sample."""
+    """Remove our frames from the traceback of a worker's error that is sent, and note the sample."""
     torch_worker: Any = getattr(getattr(torch_data, "_utils", None), "worker", None)
     wrap = getattr(torch_worker, "ExceptionWrapper", None)
     if wrap is None:

@@ -1,4 +1,4 @@
-"""The limit on how long a sample may take, ``attach(loader, sample_timeout=…)``, and what is done with one that took longer."""
+"""The limit on a sample's time, ``attach(loader, sample_timeout=…)``, and its effect on late samples."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from loaderwatch.core.ring import RingWriter
 
 NOTE_SUFFIX: Final = ".overrun"
 MOST_SAID: Final = 10
-"""How many samples a process says one by one that it left out; all of them are recorded."""
+"""How many left-out samples a process reports one by one; all of them are recorded."""
 _SKIP: Final = 'on_timeout="skip"'
 LEFT_OUT: Final = object()
-"""What stands for a sample that was left out, until its batch is collated."""
+"""Placeholder for a sample that was left out, until its batch is collated."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class SampleLimit:
     loader: int
     name: str
     signals: Signals
-    folder: str  # where workers note the sample in hand
+    folder: str  # where workers note the current sample
     parent_pid: int
 
     @property
@@ -45,22 +45,22 @@ class SampleLimit:
         return max(1, int(min(self.seconds, MOST_S) * 1e9))  # 0 would stop a timer
 
     def note_path(self, worker: int, pid: int) -> Path:
-        """Return where this worker notes the sample in hand."""
+        """Return the file in which this worker notes the current sample."""
         return Path(self.folder) / f"worker-{self.parent_pid}-{self.loader}-{worker}-{pid}{NOTE_SUFFIX}"
 
 
 @dataclass(frozen=True)
 class EmptyBatch:
-    """What a worker sends for a batch all of whose samples were left out: nothing could be collated."""
+    """A worker's answer for a batch whose samples were all left out, so nothing could be collated."""
 
     samples: int
 
 
 class SampleGuard:
-    """Keeps the limit of one loader in one process.
+    """Enforces the limit of one loader in one process.
 
     Args:
-        limit: what to keep.
+        limit: the limit.
         deadline: the timers of this process.
         worker: the worker's number, -1 in the training process.
         ring: where to record samples that took too long; None where this process is not recorded.
@@ -73,13 +73,13 @@ class SampleGuard:
         self._limit_ns = limit.ns
         self._worker = worker
         self._ring = ring
-        self._left_out = 0  # of the batch in hand
+        self._left_out = 0  # in the current batch
         self._said = 0
         self._warned = False
 
     @property
     def watches(self) -> bool:
-        """Whether the next sample is watched: it is not on another thread than the main one, or inside another sample."""
+        """Whether the next sample is watched: it must be on the main thread and not inside another sample."""
         if self.over:
             return False
         if self._deadline.is_here:
@@ -87,8 +87,8 @@ class SampleGuard:
         if not self._warned and self._deadline.is_elsewhere:
             self._warned = True
             say_once(
-                f"cannot keep {self._limit.option} of {self._limit.name}: its samples are read outside the main thread,"
-                " which alone can be interrupted. Iterate it there, or use num_workers=1 or more"
+                f"cannot keep {self._limit.option} of {self._limit.name}: its samples are read outside the"
+                " main thread, which alone can be interrupted. Iterate it there, or use num_workers=1 or more"
             )
         return False
 
@@ -97,21 +97,21 @@ class SampleGuard:
         self._deadline.begin(index, self._limit_ns)
 
     def end(self) -> None:
-        """Note that it ended in time."""
+        """Note that the sample ended in time."""
         self._deadline.end()
 
     def took_too_long(self, error: BaseException) -> bool:
-        """Whether this error, which ended the sample, comes from the deadline: itself, or made by code that caught it."""
+        """Whether the sample's error comes from the deadline, directly or from code that caught it."""
         late = isinstance(error, Overrun) or self._deadline.has_fired
         if not late:
             self._deadline.rest()
         return late
 
     def give_up(self, error: BaseException, what: str, index: int) -> Any:
-        """Return what stands for a sample that took too long.
+        """Return the placeholder for a sample that took too long.
 
         Raises:
-            SampleTimeout: such samples are not to be left out.
+            SampleTimeout: such samples must not be left out.
         """
         limit, now = self._limit, monotonic_ns()
         began_ns = self._deadline.end()
@@ -124,7 +124,8 @@ class SampleGuard:
         if not limit.skip:
             raise SampleTimeout(
                 f"{what} of {limit.name} took {took}. It stood at {stood}."
-                f" Look at what it waits for there, raise sample_timeout, or leave such samples out with {_SKIP}"
+                " Look at what it waits for there, raise sample_timeout, or leave such samples out"
+                f" with {_SKIP}"
             ).with_traceback(error.__traceback__) from None
         self._left_out += 1
         self._said += 1
@@ -134,14 +135,14 @@ class SampleGuard:
         return LEFT_OUT
 
     def begin_collate(self) -> int:
-        """Note that the samples of a batch are read; return how many were left out."""
+        """Note that all samples of a batch are read; return how many were left out."""
         self._deadline.rest()
         left_out, self._left_out = self._left_out, 0
         return left_out
 
 
 def process_name(worker: int) -> str:
-    """Name the process that reads."""
+    """Return the name of the reading process."""
     return "the training process" if worker < 0 else f"worker {worker}"
 
 

@@ -1,6 +1,6 @@
-"""Stand-ins for the dataset and ``collate_fn`` of a fetcher, which keep the limit on each sample that it reads.
+"""Stand-ins for a fetcher's dataset and ``collate_fn``, which enforce the limit on each sample.
 
-Without a limit none of them is there: neither the hot path nor the fetcher knows of it.
+Without a limit, neither the hot path nor the fetcher has them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from loaderwatch.core.ring import RingWriter
 
 
 class LimitedDataset:
-    """Stands in for a map-style dataset and keeps the limit on each of its samples."""
+    """Stands in for a map-style dataset and enforces the limit on each of its samples."""
 
-    __getitems__: Any = None  # that of a Subset would read them past us
+    __getitems__: Any = None  # a Subset's own would bypass the limit
 
     def __init__(self, dataset: Any, guard: SampleGuard) -> None:
         self._dataset = dataset
@@ -55,7 +55,7 @@ class LimitedDataset:
 
 
 class LimitedBatches(LimitedDataset):
-    """Stands in for a dataset that reads all samples of a batch at once: they count as one."""
+    """Stands in for a dataset that reads all samples of a batch at once; a batch counts as one sample."""
 
     def __getitems__(self, indices: Any) -> Any:
         guard = self._guard
@@ -105,7 +105,7 @@ class LimitedIterator:
 
 
 class LimitedCollate:
-    """Stands in for a ``collate_fn``, which gets the samples that were not left out."""
+    """Stands in for a ``collate_fn``, which gets only the samples that were not left out."""
 
     def __init__(self, collate: Callable[[Any], Any], guard: SampleGuard) -> None:
         self._collate = collate
@@ -121,7 +121,7 @@ class LimitedCollate:
 
 
 def limit_fetcher(fetcher: Any, guard: SampleGuard) -> None:
-    """Keep the limit on each sample that this fetcher reads."""
+    """Enforce the limit on each sample that this fetcher reads."""
     collate = vars(fetcher)["collate_fn"]
     if isinstance(collate, LimitedCollate):
         return
@@ -135,7 +135,7 @@ def limit_fetcher(fetcher: Any, guard: SampleGuard) -> None:
 
 
 def limit_worker(limit: SampleLimit, worker: int, ring: RingWriter | None) -> None:
-    """Keep the limit in every fetcher that this worker makes from now on."""
+    """Enforce the limit in every fetcher that this worker creates from now on."""
     note = limit.note_path(worker, os.getpid())
     kind: Any = getattr(torch_data, "_DatasetKind", None)
     create = getattr(kind, "create_fetcher", None)
@@ -146,10 +146,11 @@ def limit_worker(limit: SampleLimit, worker: int, ring: RingWriter | None) -> No
         return
     if create is None:
         say_once(
-            f"cannot keep {limit.option} of {limit.name}: this version of PyTorch makes its fetchers elsewhere"
+            f"cannot keep {limit.option} of {limit.name}: this version of PyTorch makes its fetchers"
+            " elsewhere"
         )
         return
-    # A worker ends without running atexit. Of one that is ended, the note stays for the training process.
+    # A worker ends without running atexit. The note of a worker that is ended stays for the training process.
     Finalize(None, note.unlink, kwargs={"missing_ok": True}, exitpriority=-100)
     guard = SampleGuard(limit, deadline, worker, ring)
     limited = shield(limit_fetcher)

@@ -1,8 +1,8 @@
-"""What the HTTP API answers, see docs/http-api.md. The server makes these, the command line reads them, and the page's
-``web/js/types.js`` is generated from them.
+"""The answers of the HTTP API, see docs/http-api.md.
 
-Times are UTC seconds, durations seconds, shares 0 to 1; None is "not known". A field with a default may be missing: a
-server that still runs may be of an older version.
+The server makes them, and the command line reads them. The page's ``web/js/types.js`` is generated from them.
+Times are UTC seconds, durations seconds, shares 0 to 1; None is "not known". A field with a default may be
+missing, because a running server may be of an older version.
 """
 
 from __future__ import annotations

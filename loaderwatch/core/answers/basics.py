@@ -1,4 +1,4 @@
-"""What several answers are made of: their words, a verdict, evidence, advice, stacks."""
+"""Parts of several answers: types of values, a verdict, evidence, advice, stacks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ GainOf: TypeAlias = Literal["finding", "run"]
 VerdictSeverity: TypeAlias = Literal["ok", "info", "warning", "critical"]
 AlertState: TypeAlias = Literal["firing", "acknowledged", "silenced", "resolved"]
 Clock: TypeAlias = Literal["device", "nvml", "loop", "mixed"]
-"""Whose waits are counted: the device's, where its events tell how long it lacked data, of that as much as NVML confirms where
-it computes on another stream, else the loop's in next(loader)."""
+"""Whose waits count: the device's, if its events report how long it lacked data, else the loop's.
+
+If the device computes on another stream, its waits count only as far as NVML confirms them.
+"""
 Unit: TypeAlias = Literal["ratio", "s", "count", "bytes", "index", "text", "per_s"]
 CouplingState: TypeAlias = Literal["waiting", "turns", "even", "apart", "unknown", "standing"]
 RankMeasure: TypeAlias = Literal["data_wait_ratio", "step_s", "gpu_utilization_ratio"]
@@ -25,9 +27,9 @@ PlaceState: TypeAlias = Literal["stands", "moving", "ended", "crashed", "unknown
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What to tell a person first. ``finding_id`` is the id of the alert that says more, None when there is none.
+    """The first thing to tell a person. ``finding_id`` is the alert with the details, None without one.
 
-    ``rule`` is the id of its message, whose parts with ``params`` are ``title`` and ``advice``; these are in English here.
+    ``rule`` is its message's id. ``title`` and ``advice`` are the parts with ``params``, in English.
     """
 
     severity: VerdictSeverity
@@ -51,23 +53,23 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of advice on a configuration. ``check`` is its heading in docs/doctor.md.
 
-    ``rule`` is the id of its message, whose parts with ``params`` are ``what``, ``why`` and ``change``; these are in English here.
+    ``rule`` is its message's id. ``what``, ``why`` and ``change`` are the parts with ``params``, in English.
     """
 
     check: str
     severity: Severity
     rule: str = ""
     params: dict[str, Param] = {}
-    what: str = ""  # what is configured, with its numbers
+    what: str = ""  # the configuration, with its numbers
     why: str = ""
     change: str = ""
     loader: str | None = None  # the loader's name
-    where: str | None = None  # file and line of the loader's construction, where that is known
+    where: str | None = None  # file and line of the loader's construction, if known
     ranks: list[int] = []
 
 
 class Stack(msgspec.Struct, frozen=True, kw_only=True):
-    """Stacks of one process: -1 is the training process, else a worker. ``why`` says why there is none, if so."""
+    """The stack of one process: a worker, or -1 for the training process. ``why`` explains a missing one."""
 
     rank: int
     worker: int

@@ -1,4 +1,4 @@
-"""What charts are drawn from: series, heat maps, epochs, fetches."""
+"""The data of charts: series, heat maps, epochs, fetches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric over time: ``t``, ``min``, ``mean`` and ``max`` are as long as there are buckets."""
+    """A metric over time: ``t``, ``min``, ``mean`` and ``max`` have one value per bucket."""
 
     metric: str
     rank: int | None
@@ -20,8 +20,8 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 class Heatmap(msgspec.Struct, frozen=True, kw_only=True):
     """A metric over time, a row of ``values`` per rank or host, shape (ranks, t).
 
-    A row of a host has in each bucket the worst value of its ranks, and in ``ranks`` the one that is worst on average.
-    ``hosts`` are the rows' hosts; ``of`` is how many rows there are of those that were asked for.
+    A host's row has in each bucket the worst value of its ranks, and in ``ranks`` the rank that is worst on
+    average. The ``hosts`` are the rows' hosts; ``of`` is the number of requested rows that exist.
     """
 
     metric: str

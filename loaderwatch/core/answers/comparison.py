@@ -1,4 +1,4 @@
-"""Two runs beside each other: what changed in their settings and in what was measured."""
+"""Two runs side by side: differences in their settings and in their measurements."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from loaderwatch.core.answers.basics import RunStatus, Unit
 from loaderwatch.core.message import Text
 
 Judgement: TypeAlias = Literal["better", "worse", "changed", "noise", "unknown"]
-"""Of a difference: more than noise (``changed`` where neither is better), not more than noise, or too little measured."""
+"""Of a difference: above the noise (``changed`` if neither is better), within it, or too little measured."""
 
 
 class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two runs. ``seconds`` of it were compared, from ``began_at`` on."""
+    """One of the two runs. The compared part is ``seconds`` long and begins at ``began_at``."""
 
     run_id: str
     name: str
@@ -27,7 +27,7 @@ class ComparedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting that is not the same in both. None: one of them has no such thing."""
+    """A setting that differs between the two. None: this run has no such setting."""
 
     where: str  # a loader's name, "process" or "machine"
     what: str
@@ -45,7 +45,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A measure of both runs. ``change`` is B less A: a share of A's mean, of measures that are ratios the ratio itself."""
+    """A measure of both runs. ``change`` is B minus A, relative to A's mean; for ratios, the difference."""
 
     measure: str
     label: str  # ``label_text`` in English
@@ -56,7 +56,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     change_low: float | None
     change_high: float | None
     judgement: Judgement
-    said: str  # the judgement as people read it: ``said_text`` in English
+    said: str  # the judgement in words: ``said_text`` in English
     label_text: Text | None = None  # None from a server of an older version
     said_text: Text | None = None
 
@@ -68,7 +68,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     b: ComparedRun
     title: str  # ``title_text`` in English
     judgement: Judgement  # of the speed
-    notes: list[str]  # what to know before the numbers are believed: ``note_texts`` in English
+    notes: list[str]  # what limits the trust in the numbers: ``note_texts`` in English
     settings: list[Setting]
     measures: list[Difference]
     title_text: Text | None = None  # None from a server of an older version

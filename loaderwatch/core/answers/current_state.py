@@ -1,4 +1,4 @@
-"""What processes and GPUs do now, and which ranks wait for which."""
+"""The current state of processes and GPUs, and which ranks wait for which."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from loaderwatch.core.message import Text
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process does now: worker -1 is the training process."""
+    """The current state of a process: worker -1 is the training process."""
 
     rank: int
     worker: int
@@ -33,7 +33,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
-    """A process on a GPU, most memory first. ``rank`` is null where it is not of this run."""
+    """A process on a GPU, sorted by most memory. ``rank`` is None for a process outside this run."""
 
     pid: int
     rank: int | None
@@ -44,7 +44,7 @@ class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """A GPU of a host and the processes on it, whoever they are of: ``GET /runs/{run}/gpus``. Means are of five seconds."""
+    """A host's GPU and all its processes: ``GET /runs/{run}/gpus``. Means are over five seconds."""
 
     host: str
     gpu: int
@@ -60,24 +60,24 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     power_limit_w: float | None
     sm_clock_hz: float | None
     temperature_c: float | None
-    slowed_by: list[str]  # what holds its clock down: ``slowed_by_texts`` in English
+    slowed_by: list[str]  # what limits its clock: ``slowed_by_texts`` in English
     processes: list[GpuProcess]
     slowed_by_texts: list[Text] = []  # none from a server of an older version
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """A rank's part in one iteration, means over the iterations that all ranks have done; seconds."""
+    """A rank's part in one iteration, in seconds: means over the iterations that all ranks have completed."""
 
     rank: int
     iteration_s: float
     data_s: float  # waiting for its own loader
     own_s: float  # working
     others_s: float  # waiting for other ranks
-    caused_s: float  # what a rank that waits for this one loses by it
+    caused_s: float  # how long a rank that waits for this one loses because of it
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where some ranks stand while a run stands still. ``at``: the line, where that is not what ``stands`` says.
+    """Where some ranks are while a run makes no progress. ``at``: the line, unless ``stands`` says it.
 
     ``stands`` and ``at`` are ``stands_text`` and ``at_text`` in English.
     """

@@ -12,7 +12,7 @@ from loaderwatch.core.message import Param, Text
 
 
 class Named(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields that every finding has: made by a rule, kept by a store, answered by HTTP, or folded."""
+    """The fields of every finding: from a rule, in a store, in an HTTP answer, or folded."""
 
     key: str
     code: str  # the heading in docs/detectors.md: "input-bound", "epoch-boundary", "hung"
@@ -36,12 +36,12 @@ class Concluded(Named, frozen=True, kw_only=True):
     pid: int | None = None
     sample_indices: list[int] = []
     lost_s: float | None = None  # training time lost since it began
-    gain_ceiling_ratio: float | None = None  # at most this share of the time in ``gain_of`` comes back
+    gain_ceiling_ratio: float | None = None  # at most this share of the time in ``gain_of`` can be won back
     gain_of: GainOf = "finding"  # the time while the finding lasts, or the whole run
 
 
 class Folded(Named, frozen=True, kw_only=True):
-    """A finding that another one explains. ``warned_s``: how long it had been an alert before."""
+    """A finding that another one explains. ``warned_s``: how long it was an alert before that."""
 
     title: str  # ``title_text`` in English
     began_at: float
@@ -50,11 +50,11 @@ class Folded(Named, frozen=True, kw_only=True):
 
 
 class Followed(msgspec.Struct, frozen=True, kw_only=True):
-    """A later run of the same script that did what a finding's advice says, and its speed beside that of the finding's run."""
+    """A later run of the same script that followed a finding's advice, and the speeds before and after."""
 
     run_id: str
     name: str
-    measure: Literal["steps_per_s", "samples_per_s"]  # samples where a step has not as many in both
+    measure: Literal["steps_per_s", "samples_per_s"]  # samples if the runs' batch sizes differ
     before_per_s: float
     after_per_s: float
     promised_per_s: float | None  # at most, by gain_ceiling_ratio
@@ -66,7 +66,8 @@ class Followed(msgspec.Struct, frozen=True, kw_only=True):
 class Finding(Concluded, frozen=True, kw_only=True):
     """A finding and its alert, in ``GET /runs/{run}/findings``.
 
-    ``recovering``: the detectors' last pass did not find it any more, and the alert is about to be resolved. ``followed``: only of runs that are over, and not in live events.
+    ``recovering``: the detectors' last pass no longer found it, and the alert will soon be resolved.
+    ``followed``: only for runs that are over, and not in live events.
     """
 
     id: str

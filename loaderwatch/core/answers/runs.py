@@ -18,16 +18,16 @@ from loaderwatch.core.message import Text
 
 
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
-    """What people have said of a run. It lies in the run's own file, so that it goes where the file goes."""
+    """What people have noted about a run. It is stored in the run's own file and moves with the file."""
 
-    name: str = ""  # in place of the script's; "": nobody has given it one
+    name: str = ""  # replaces the script's name; "": no name was given
     tags: list[str] = []
     note: str = ""
-    pinned: bool = False  # listed first, and never deleted for its age
+    pinned: bool = False  # listed first, and never deleted because of its age
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
-    """``GET /runs/{run}/fingerprint``: the same for two runs with the same rows and events, wherever they are stored."""
+    """``GET /runs/{run}/fingerprint``: equal for two runs with the same rows and events, in any store."""
 
     fingerprint: str
 
@@ -36,7 +36,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run in ``GET /runs``."""
 
     run_id: str
-    name: str  # the one it was given, else the script's
+    name: str  # the given name, else the script's
     state: RunStatus
     started_at: float
     last_seen_at: float
@@ -47,7 +47,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 1
     verdict: str | None = None  # its title: ``verdict_text`` in English
     severity: VerdictSeverity | None = None
-    script: str = ""  # the name before anybody gave it another
+    script: str = ""  # the name before a person gave another one
     tags: list[str] = []
     note: str = ""
     pinned: bool = False
@@ -55,7 +55,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run holds, and so what is lost with it: ``GET /runs/{run}/contents``."""
+    """What a run contains, and what its deletion would lose: ``GET /runs/{run}/contents``."""
 
     run_id: str
     name: str
@@ -64,7 +64,7 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
     steps: int | None
     attempts: int
     alerts: int
-    reporting: bool  # its processes report now, so it cannot be deleted
+    reporting: bool  # its processes are reporting now, so it cannot be deleted
     may_change: bool  # this reader may name, tag and pin it
     may_delete: bool
 
@@ -81,7 +81,7 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """A host of a run. ``gpu_status`` says why it has no GPU charts, "" when it has."""
+    """A host of a run. ``gpu_status`` explains missing GPU charts, "" if there are GPU charts."""
 
     name: str
     cpus: int
@@ -91,7 +91,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a framework is by its own count."""
+    """The progress of a framework by its own count."""
 
     framework: str
     version: str
@@ -108,7 +108,7 @@ class Loader(LoaderInfo, frozen=True, kw_only=True):
 
 
 class RankRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A rank now; shares and means are of the last 30 s."""
+    """A rank now; shares and means are over the last 30 s."""
 
     rank: int
     host: str
@@ -121,27 +121,25 @@ class RankRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     eval_batches: int = 0
     epoch: int | None
     batch: int | None
-    phase: str | None  # PhaseName, or the name that the script gave one
+    phase: str | None  # PhaseName, or a name from the script
     phase_age_s: float | None
     steps_per_s: float | None
     data_wait_ratio: float | None
     clock: Clock = "loop"  # of data_wait_ratio, step_s and wait_s
-    known_ratio: float | None = (
-        None  # share of that time of which the device's own events tell; None by the loop's clock
-    )
+    known_ratio: float | None = None  # share of the time that device events cover; None by the loop's clock
     step_s: float | None
     wait_s: float | None
     ready_batches: int | None
     gpu: int | None
     gpu_utilization_ratio: float | None
     seen_at: float | None
-    in_detail: bool = True  # False: of a large run, where of this rank only sums per second are held
+    in_detail: bool = True  # False: in a large run, only sums per second are kept for this rank
 
 
 class RankGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Ranks that are in the same state, stand in the same place and differ from most ranks in the same way.
+    """Ranks with the same state and phase, which differ from most ranks in the same way.
 
-    Numbers are medians over the group; ``phase_age_s`` is that of the rank that stands longest.
+    Numbers are medians over the group; ``phase_age_s`` is the longest one in the group.
     """
 
     group: str  # its id in ``GET /runs/{run}/ranks?group=``
@@ -149,9 +147,9 @@ class RankGroup(msgspec.Struct, frozen=True, kw_only=True):
     ranks: list[int]  # the first few
     hosts: int
     state: RankStatus
-    phase: str | None  # where they stand; None while they go on
+    phase: str | None  # where they are stuck; None while they make progress
     phase_age_s: float | None
-    differs_in: RankMeasure | None  # None: in nothing
+    differs_in: RankMeasure | None  # None: no difference
     higher: bool | None
     data_wait_ratio: float | None
     steps_per_s: float | None
@@ -160,7 +158,7 @@ class RankGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some ranks of a run: ``GET /runs/{run}/ranks``. ``total``: how many there are of those that were asked for."""
+    """Some ranks of a run: ``GET /runs/{run}/ranks``. ``total``: how many ranks match the request."""
 
     total: int
     rows: list[RankRow]
@@ -169,8 +167,8 @@ class RankPage(msgspec.Struct, frozen=True, kw_only=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """``GET /runs/{run}/summary``.
 
-    Of a run of more than 256 ranks ``ranks`` and ``loaders`` are of those that are looked at in detail, and ``hosts`` are some; all
-    ranks are in ``GET /runs/{run}/ranks``, and ``groups`` says of all what they do.
+    In a run of more than 256 ranks, ``ranks`` and ``loaders`` cover only the ranks in detail, and ``hosts``
+    only some hosts. All ranks are in ``GET /runs/{run}/ranks``, and summarized in ``groups``.
     """
 
     run_id: str
@@ -184,7 +182,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     now: float
     world_size: int
     rank_count: int = 0  # ranks that have reported
-    unwatched_count: int = 0  # those that go on, of which loaderwatch stepped aside
+    unwatched_count: int = 0  # ranks that go on training after loaderwatch stepped aside
     host_count: int = 0
     hosts: list[Host]
     steps: int | None
@@ -192,9 +190,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     steps_per_s: float | None
     data_wait_ratio: float | None
     clock: Clock = "loop"  # of data_wait_ratio, compute_duty_ratio and goodput_ratio
-    known_ratio: float | None = (
-        None  # share of the ranks' time of which their devices' own events tell; None by the loop's clock
-    )
+    known_ratio: float | None = None  # share of the ranks' time with device events; None by the loop's clock
     gpu_utilization_ratio: float | None
     gpu_starved_ratio: float | None
     compute_duty_ratio: float | None
@@ -207,12 +203,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     progress: Progress | None = None
     verdict: Verdict
     loaders: list[Loader]
-    groups: list[RankGroup] = []  # of a run of more than 16 ranks, the smallest first
+    groups: list[RankGroup] = []  # in a run of more than 16 ranks; the smallest group first
     ranks: list[RankRow]
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Which server this is, and until when it stays: ``GET /server``. ``reporting``: runs whose envelopes arrive."""
+    """The server, and until when it runs: ``GET /server``. ``reporting``: runs whose envelopes arrive."""
 
     url: str
     pid: int

@@ -1,4 +1,4 @@
-"""What other settings of a loader would give."""
+"""Predictions for other settings of a loader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loaderwatch.core.message import Text
 
 
 class LoaderSetting(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a loader and the speed that they would give: ``steps_per_s`` between ``least_per_s`` and ``most_per_s``."""
+    """Settings of a loader and their predicted speed, from ``least_per_s`` to ``most_per_s``."""
 
     num_workers: int
     prefetch_factor: int
@@ -17,14 +17,14 @@ class LoaderSetting(msgspec.Struct, frozen=True, kw_only=True):
     least_per_s: float
     most_per_s: float
     gain_ratio: float  # share of the run's time
-    memory_bytes: int | None  # of the batches that are read ahead
+    memory_bytes: int | None  # of the batches that are prefetched
 
 
 class LoaderOption(msgspec.Struct, frozen=True, kw_only=True):
-    """An option of a loader, and the shares of the run's time that it saves at least and at most; below 0 where it costs some.
+    """An option of a loader, and the least and largest share of time that it saves; below 0, it costs time.
 
-    ``per_epoch_s`` is what it saves of an epoch at most, null for what acts on each batch; ``rests_on`` says what was measured:
-    ``rests_on_text`` in English.
+    ``per_epoch_s`` is what it saves per epoch at most, None for an option that affects each batch.
+    ``rests_on`` is ``rests_on_text`` in English: what was measured.
     """
 
     change: str
@@ -38,9 +38,10 @@ class LoaderOption(msgspec.Struct, frozen=True, kw_only=True):
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     """A loader of a rank with other settings: ``GET /runs/{run}/what-if``.
 
-    ``workers`` differ in ``num_workers`` alone; ``knee`` is the fewest of them that are as good as any. What it rests on:
-    ``fetches`` that were measured, of ``fetch_s`` each, and a step of ``step_s``; ``cpus`` that loop and workers share, null
-    where not known, of which a worker that reads keeps ``fetch_cpus`` busy. ``free_bytes`` are free for batches, in ``free_in``.
+    ``workers`` differ only in ``num_workers``; ``knee`` is the fewest workers that are as good as any. The
+    prediction rests on ``fetches`` measured fetches of ``fetch_s`` each, and a step of ``step_s``. The
+    ``cpus`` are shared by loop and workers, None if not known; a reading worker keeps ``fetch_cpus`` of them
+    busy. The ``free_bytes`` are free for batches, in ``free_in``.
     """
 
     rank: int
@@ -58,4 +59,4 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     fetch_cpus: float
     options: list[LoaderOption]
     free_bytes: int | None
-    free_in: str  # "memory" or "/dev/shm", whichever has less
+    free_in: str  # "memory" or "/dev/shm", the one with less free space

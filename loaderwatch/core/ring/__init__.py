@@ -1,14 +1,14 @@
 """The shared-memory ring: one file per writing process, one writer, any number of readers, no locks.
 
-Layout: a 4096-byte header, then ``capacity`` slots of ``SLOT_FIELDS`` int64. Record number ``n`` (from 1) lies in slot
-``(n - 1) % capacity`` and carries ``n`` in its first and last field, so a reader detects a record that is being
-written, was overrun, or was cut short by SIGKILL. The header's cursor is advanced after the slot is complete.
+Layout: a 4096-byte header, then ``capacity`` slots of ``SLOT_FIELDS`` int64. Record number ``n`` (from 1)
+lies in slot ``(n - 1) % capacity`` and has ``n`` in its first and last field. So a reader detects a record
+that is being written, was overwritten, or was cut short by SIGKILL. The header's cursor advances last.
 
-The header also holds the *open span*: what the writer is doing now and since when. It is what makes a wait visible before
-it ends (``core/ring/span.py``).
+The header also holds the *open span*: the writer's current activity and its begin. It makes a wait visible
+before the wait ends (``core/ring/span.py``).
 
-The file is fully allocated when it is created: a sparse file on a full tmpfs would kill the writer with SIGBUS. It gets its
-name when it is whole, and is mapped after that: on Windows a file that is open or mapped cannot be renamed.
+The file is fully allocated when it is created: a sparse file on a full tmpfs would kill the writer with
+SIGBUS. It is renamed when complete, then mapped: Windows renames no open or mapped file.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _STATUS_AT: Final = 512
 _CURSOR: Final = struct.Struct("<q")
 pack_slot: Final = _SLOT.pack_into
 SHORT_STEP: Final = int(RecordKind.STEP) | 0x100
-"""The kind of a STEP record that leaves out what nobody measured: it ends with ``step_ns``, the reader adds the rest."""
+"""The kind of a STEP record without unmeasured fields: it ends with ``step_ns``; the reader adds the rest."""
 _STEP_FIELDS: Final = RECORD_FIELDS[RecordKind.STEP]
 _SHORT_PAYLOAD: Final = _STEP_FIELDS.index("step_ns") + 1
-_NOT_IN_SHORT: Final = {"nested_ns": 0, "off_main_thread": 0}  # what else there is, nobody measured
+_NOT_IN_SHORT: Final = {"nested_ns": 0, "off_main_thread": 0}  # the other fields are UNKNOWN
 _STEP_REST: Final = tuple(_NOT_IN_SHORT.get(field, UNKNOWN) for field in _STEP_FIELDS[_SHORT_PAYLOAD:])
 pack_short_step: Final = struct.Struct(f"<{_SHORT_PAYLOAD + 3}q").pack_into
 _PAYLOAD: Final = SLOT_FIELDS - 3
@@ -62,7 +62,7 @@ _PADDING: Final[tuple[tuple[int, ...], ...]] = tuple((0,) * (_PAYLOAD - n) for n
 
 @dataclass(frozen=True, slots=True)
 class RingIdentity:
-    """Who writes a ring. ``worker`` is -1 and ``parent_pid`` the own pid for a training process."""
+    """The writer of a ring. In a training process, ``worker`` is -1 and ``parent_pid`` its own pid."""
 
     pid: int
     parent_pid: int
@@ -73,20 +73,20 @@ class RingIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RingStatus:
-    """Slowly changing facts of a writer."""
+    """Facts of a writer that change slowly."""
 
-    finished: bool  # it said goodbye; a dead writer without it crashed
-    stack_signal: int  # the signal faulthandler answers to, 0 if none
+    finished: bool  # it ended properly; a dead writer without this crashed
+    stack_signal: int  # the signal on which faulthandler writes stacks, 0 if none
     faults: int  # faults of ours that the guard swallowed
     tripped: bool  # the guard switched the hooks off
 
 
 Memory = mmap.mmap | bytearray
-"""The memory that a ring is written to: the mapped file, or in a forked child a buffer that nobody reads."""
+"""The memory of a ring's writer: the mapped file, or in a forked child a buffer that nobody reads."""
 
 
 def _allocate(file: IO[bytes], size: int) -> None:
-    """Extend a file to its full size and claim the space for it."""
+    """Extend a file to its full size and reserve the disk space for it."""
     if hasattr(os, "posix_fallocate"):
         file.flush()
         os.posix_fallocate(file.fileno(), 0, size)
@@ -95,13 +95,13 @@ def _allocate(file: IO[bytes], size: int) -> None:
 
 
 class RingWriter:
-    """Creates a ring and writes it. A process has one writer, which its threads share under the GIL.
+    """Creates a ring and writes to it. A process has one writer, which its threads share under the GIL.
 
-    ``memory``, ``words``, ``capacity`` and ``numbers`` are public for the agent's hot path: it writes records itself, since
-    calling ``append`` would cost more than the writing, and it stores single words of the open span.
+    ``memory``, ``words``, ``capacity`` and ``numbers`` are public for the agent's hot path. It writes records
+    itself, as a call of ``append`` costs more than the writing, and words of the open span.
 
     Raises:
-        OSError: the file cannot be created or the space for it is not there.
+        OSError: the file cannot be created, or its disk space is missing.
     """
 
     def __init__(self, path: Path, identity: RingIdentity, capacity: int) -> None:
@@ -121,7 +121,7 @@ class RingWriter:
             0,
             0,
         )
-        file = open(scratch, "xb", opener=opener)  # noqa: SIM115 - what failed here is not ours to remove
+        file = open(scratch, "xb", opener=opener)  # noqa: SIM115 - if this fails, the file is not ours
         made = scratch
         try:
             with file:
@@ -134,9 +134,7 @@ class RingWriter:
         except BaseException:
             made.unlink(missing_ok=True)
             raise
-        self.numbers = itertools.count(
-            1
-        )  # next() is atomic under the GIL: a loader may be iterated in a thread
+        self.numbers = itertools.count(1)  # next() is atomic under the GIL: a thread may iterate a loader
         self._versions = itertools.count(1)
         self.words = words_of(self.memory)
 
@@ -145,7 +143,7 @@ class RingWriter:
 
         Raises:
             KeyError: a field of the record was not given.
-            TypeError: a field was given that the record does not have.
+            TypeError: a given field is not in the record.
         """
         names = RECORD_FIELDS[kind]
         values = [fields[name] for name in names]
@@ -167,8 +165,8 @@ class RingWriter:
     def set_sample(self, sample_index: int, sample_since_ns: int) -> None:
         """Publish the sample that is being read inside the open span.
 
-        The two numbers are written without a new version number. For a few nanoseconds their place holds zeros, so a
-        reader treats a sample that began at 0 as not known.
+        The two numbers are written without a new version number. For a few nanoseconds, their place holds
+        zeros. So a reader treats a sample that began at 0 as not known.
         """
         pack_sample(self.memory, SAMPLE_AT, sample_index, sample_since_ns)
 
@@ -189,7 +187,7 @@ class RingWriter:
         phase_name: int = UNKNOWN,
         follows: int = 0,
     ) -> None:
-        """Publish what this process is doing now, with no other phase open. ``follows`` is that of ``write_span``."""
+        """Publish this process's current activity, with no other phase open; see ``write_span``."""
         write_span(
             self.memory,
             next(self._versions),
@@ -210,13 +208,13 @@ class RingWriter:
         )
 
     def set_status(self, status: RingStatus) -> None:
-        """Publish the slowly changing facts."""
+        """Publish the facts that change slowly."""
         _STATUS.pack_into(
             self.memory, _STATUS_AT, status.finished, status.stack_signal, status.faults, status.tripped
         )
 
     def mute(self) -> None:
-        """Stop writing to the ring, in a forked child: it holds the same memory, and a ring has one writer."""
+        """Stop writing to the ring in a forked child, which shares the memory: a ring has one writer."""
         self.memory = bytearray(HEADER_BYTES + self.capacity * SLOT_BYTES)
         self.words = words_of(self.memory)
 
@@ -229,19 +227,19 @@ class RingWriter:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """The records that one read of a ring gave."""
+    """The records from one read of a ring."""
 
     records: dict[RecordKind, list[tuple[int, ...]]]  # fields in the order of RECORD_FIELDS
-    cursor: int  # number of the last record read or passed over
-    lost: int  # records overwritten before they were read, or torn
+    cursor: int  # number of the last record that was read or skipped
+    lost: int  # records that were overwritten before they were read, or torn
 
 
 class RingReader:
-    """Reads a ring that another process may be writing, or that its writer left behind.
+    """Reads a ring that another process may be writing, or whose writer has ended.
 
     Raises:
         RingError: the file is not a ring of this version.
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
@@ -255,8 +253,8 @@ class RingReader:
             actual = os.fstat(file.fileno()).st_size
             if slot_fields != SLOT_FIELDS or capacity <= 0 or actual != expected:
                 raise RingError(
-                    f"{path} has {actual} bytes and slots of {slot_fields} fields; expected {expected} bytes and"
-                    f" {SLOT_FIELDS} fields; it was set aside unread"
+                    f"{path} has {actual} bytes and slots of {slot_fields} fields; expected {expected} bytes"
+                    f" and {SLOT_FIELDS} fields; it was set aside unread"
                 )
             self._map = mmap.mmap(file.fileno(), expected, access=mmap.ACCESS_READ)
         self._capacity = int(capacity)
@@ -265,9 +263,9 @@ class RingReader:
     def drain(self, cursor: int, *, final: bool = False, limit: int = 100_000) -> Drained:
         """Read the records after number ``cursor``, at most ``limit`` of them.
 
-        A record that is still being written ends the read; with ``final`` (the writer is gone) it counts as lost.
-        Records whose slots the writer reused during the read count as lost, too: ``pack_into`` clears a slot in no fixed
-        order, so both sequence numbers may still be there when the middle is not.
+        A record that is still being written ends the read. With ``final`` (the writer is gone), it counts as
+        lost. Records also count as lost if the writer reused their slots during the read: ``pack_into``
+        clears a slot in no fixed order, so both sequence numbers may outlast the middle.
         """
         taken: list[tuple[int, RecordKind, tuple[int, ...]]] = []
         lost = 0
@@ -292,7 +290,7 @@ class RingReader:
                 else:
                     taken.append((number, kind, fields[2 : 2 + payload]))
             elif fields[0] > number or fields[-1] > number or final:
-                lost += 1  # overrun while we read, or torn by a crash
+                lost += 1  # overwritten during the read, or torn by a crash
             else:
                 break
             number += 1
@@ -306,15 +304,15 @@ class RingReader:
         return Drained(records, number - 1, lost)
 
     def pending(self, cursor: int) -> int:
-        """Return how many records after number ``cursor`` the writer has published."""
+        """Return how many records the writer has published after number ``cursor``."""
         return max(0, self._cursor() - cursor)
 
     def span(self) -> OpenSpan | None:
-        """Return what the writer is doing now; None if it published nothing yet or was killed while it did."""
+        """Return the writer's current activity; None before the first one, or if it was killed meanwhile."""
         return read_span(self._map)
 
     def status(self) -> RingStatus:
-        """The slowly changing facts of the writer."""
+        """The writer's facts that change slowly."""
         finished, stack_signal, faults, tripped = _STATUS.unpack_from(self._map, _STATUS_AT)
         return RingStatus(bool(finished), stack_signal, faults, bool(tripped))
 

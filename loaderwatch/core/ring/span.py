@@ -1,10 +1,13 @@
-"""The open span in a ring's header: what a process is doing now, as 64-bit words.
+"""The open span in a ring's header: a process's current activity, as 64-bit words.
 
-Each phase has one word, the time at which it began (``UNKNOWN`` while it is not open). The phases of a process are nested, so
-the innermost is the one that began last, and a phase begins and ends with the store of one word. Passes of the model that an
-optimizer's step makes, in a closure, are part of that step: a search that calls it for ever would look new with each. Further words hold
-the *place*: loader, epoch, batch, counters. ``write_span`` writes all words and puts a version number at both ends; the two
-agree only when the span is whole. The hot path then stores single words, and the reader computes the counters from the batch.
+Each phase has one word, the time when it began (``UNKNOWN`` while it is not open). The phases of a process
+are nested. So the innermost phase is the one that began last, and the store of one word begins or ends a
+phase. Passes of the model inside an optimizer's step, from a closure, are part of that step: else an endless
+search that calls the closure would look new in each pass.
+
+Further words hold the *place*: loader, epoch, batch, counters. ``write_span`` writes all words, with a
+version number at both ends; the two agree only if the span is complete. The hot path then stores single
+words, and the reader computes the counters from the batch.
 """
 
 from __future__ import annotations
@@ -17,15 +20,13 @@ from typing import Final
 from loaderwatch.core.records import UNKNOWN, Phase
 
 WORDS_AT: Final = 128
-"""Where the words of the open span begin. The words that every batch changes come first, in one cache line."""
+"""Where the words of the open span begin. Words that change with every batch are first, in one cache line."""
 _PHASES: Final = tuple(Phase)
 CURSOR_WORD: Final = 0
 BATCH_WORD: Final = 2  # 1: the version
 AWAITED_WORD: Final = 3
 SINCE_WORDS: Final[dict[int, int]] = {phase: 4 + place for place, phase in enumerate(_PHASES)}
-STEPS_WORD: Final = (
-    4 + len(_PHASES) + 5
-)  # behind loader, epoch, what follows the batch, step and batches; then samples
+STEPS_WORD: Final = 4 + len(_PHASES) + 5  # after loader, epoch, follows, step and batches; then samples
 BATCHES_WORD: Final = STEPS_WORD - 1
 SAMPLES_WORD: Final = STEPS_WORD + 1
 PHASE_NAME_WORD: Final = STEPS_WORD + 2
@@ -43,12 +44,12 @@ _OPTIMIZER: Final = _PHASES.index(Phase.OPTIMIZER)
 _AROUND: Final = tuple(
     place for place, phase in enumerate(_PHASES) if phase not in {*_PASSES, Phase.OPTIMIZER}
 )
-"""Places of the phases that an optimizer's step and passes of the model may lie in; of those that are open the last one began last."""
+"""Indices of the phases around an optimizer's step or a model's pass; the innermost open one began last."""
 STEP_FOLLOWS: Final = 1
 STEPS_FOLLOW: Final = 2
-"""Flags of ``write_span``: the span's ``step`` (its ``steps``) grows by one with each batch, so that nobody stores it.
+"""Flags of ``write_span``: the span's ``step`` or ``steps`` grows by one per batch, so nobody stores it.
 
-Without STEP_FOLLOWS, ``step`` grows with ``steps``; without STEPS_FOLLOW, the writer stores ``steps`` as they change.
+Without STEP_FOLLOWS, ``step`` grows with ``steps``. Without STEPS_FOLLOW, the writer stores new ``steps``.
 """
 SAMPLE_AT: Final = WORDS_AT + 8 * _SAMPLE_WORD
 pack_sample: Final = _SAMPLE.pack_into
@@ -56,11 +57,11 @@ pack_sample: Final = _SAMPLE.pack_into
 
 @dataclass(frozen=True, slots=True)
 class OpenSpan:
-    """What a process is doing now. Integers are ``UNKNOWN`` where they do not apply; times are monotonic."""
+    """A process's current activity. Integers are ``UNKNOWN`` where they do not apply; times are monotonic."""
 
     phase: Phase
     since_ns: int
-    step_since_ns: int  # when the step began that the phase is a part of
+    step_since_ns: int  # when the step of this phase began
     loader: int
     epoch: int
     batch: int
@@ -68,14 +69,14 @@ class OpenSpan:
     awaited_worker: int
     sample_index: int
     sample_since_ns: int
-    batches: int  # delivered (training process) or fetched (worker) so far: the progress counters
+    batches: int  # the progress counters: delivered (training process) or fetched (worker) so far
     steps: int
     samples: int
     phase_name: int  # index into ProcessInfo.phase_names while phase is USER
 
 
 def words_of(memory: mmap.mmap | bytearray) -> memoryview[int]:
-    """Return a view of the header's words, for storing one at a time."""
+    """Return a view of the header's words, to store them one at a time."""
     return memoryview(memory)[WORDS_AT : WORDS_AT + 8 * _WORDS].cast("q")
 
 
@@ -101,17 +102,17 @@ def write_span(
 
     Args:
         memory: the ring's memory.
-        version: a number other than 0 and other than that of the last call.
-        follows: ``STEP_FOLLOWS`` and ``STEPS_FOLLOW``, the counters that grow with each stored batch number (``batches``
-            always does).
-        phase: this and the other fields are those of ``OpenSpan``.
+        version: a number other than 0 and other than in the last call.
+        follows: ``STEP_FOLLOWS`` and ``STEPS_FOLLOW``, the counters that grow with each stored batch number.
+            The counter ``batches`` always does.
+        phase: this and the other arguments are the fields of ``OpenSpan``.
     """
     known = batch != UNKNOWN
     delivered = batch + (phase not in _UNDELIVERED) if known else 0
     if step != UNKNOWN:
         step -= delivered if follows & STEP_FOLLOWS else steps
     place = SINCE_WORDS[phase] - 4
-    # One pack_into copies front to back; the trailing version differs from the leading one until it is done.
+    # One pack_into copies front to back: until it is done, the trailing version differs from the leading one.
     _SPAN.pack_into(
         memory,
         _SPAN_AT,
@@ -136,7 +137,7 @@ def write_span(
 
 
 def read_span(memory: mmap.mmap) -> OpenSpan | None:
-    """Return the open span; None if there is none yet, or the writer was killed while it wrote it."""
+    """Return the open span; None if there is none yet, or the writer was killed during the write."""
     for _ in range(8):
         words = _SPAN.unpack_from(memory, _SPAN_AT)
         if words[0] == words[-1] and words == _SPAN.unpack_from(memory, _SPAN_AT):
@@ -152,7 +153,7 @@ def _open_span(words: tuple[int, ...]) -> OpenSpan:
     ]
     since_ns = max(since)
     phase = _PHASES[since.index(since_ns)]
-    around_ns = max(since[place] for place in _AROUND)
+    around_ns = max(since[number] for number in _AROUND)
     if phase in _PASSES and since[_OPTIMIZER] > around_ns:
         phase, since_ns = Phase.OPTIMIZER, since[_OPTIMIZER]
     delivered = batch + (phase not in _UNDELIVERED) if batch != UNKNOWN else 0
@@ -161,7 +162,7 @@ def _open_span(words: tuple[int, ...]) -> OpenSpan:
         steps += batch
     if step != UNKNOWN:
         step += delivered if follows & STEP_FOLLOWS else steps
-    if not sample_since:  # being written just now
+    if not sample_since:  # the writer is writing the sample at this moment
         index = sample_since = UNKNOWN
     return OpenSpan(
         phase,
