@@ -1,8 +1,7 @@
 """Hung: nothing moves any more. Code ``hung``: S22 S35 S36 S37 S41 in the loader, S44 to S47 across ranks.
 
-Hung and slow are different answers: hung needs an open span beyond its learned limit *and* that no counter
-moved. What people lack then are four facts, and every finding names those it has: rank, worker, sample index,
-stack.
+Hung and slow are different. Hung means an open span beyond its learned limit *and* no counter that moved.
+People then need four facts, and every finding names those that are known: rank, worker, sample index, stack.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
 VANISHED_NS: Final = threshold(
-    3_000_000_000, "ns", "chosen: a worker that is missing from three readings, one a second, has ended"
+    3_000_000_000, "ns", "chosen: a worker missing from three readings, one a second, has ended"
 )
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Find what hangs: the loader stuck longest, else the ranks together, else a process outside its loops.
+    """Find what hangs: the longest stuck loader, else the ranks together, else a process outside its loops.
 
-    At most one finding is returned.
+    Return at most one finding.
     """
     window, limits = run.window, run.limits
     found = [item for item in run.stuck if not in_debugger(frames_now(item.rank))]
@@ -95,7 +94,7 @@ def _loader_finding(
     if retries:
         reason = without_end(sleeps=retries.sleeps)
     elif worker is None and waits_for_thread(own) and not waits_on_queue(own):
-        reason = thread_silent(main)  # the dataset reads through a thread, as through an event loop
+        reason = thread_silent(main)  # the dataset reads through a thread, for example an event loop
     else:
         reason = reason_of(rank, span, worker, own)
     kills = oom_kills(window.hosts.get(rank.host)) if reason.scenario == "S37" else 0
@@ -139,9 +138,9 @@ def _loader_finding(
 
 
 def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
-    """Return the worker to blame: the awaited one, else one that is dead or stopped, else the busiest.
+    """Return the worker to blame: the awaited one, else a dead or stopped one, else the one busy for longest.
 
-    The busiest is the one that has been busy longest. None when all are idle or none is known.
+    None when all are idle or none is known.
     """
     own = workers_of(rank, span)
     for worker in own:
@@ -155,38 +154,37 @@ def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
 
 
 def _vanished(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
-    """Return the workers that were seen earlier but are heard of no more: they died. The awaited comes first.
+    """Return the workers that were seen earlier but have vanished: they died. The awaited worker comes first.
 
-    Another one than the awaited counts only if it was last seen when the hang began: its half message blocks
-    the queue they share. Workers of earlier epochs, and those whose part of a stream was read, went away
-    before.
+    A worker that is not awaited counts only if it was last seen when the hang began: its half-written message
+    then blocks the shared queue. Workers of earlier epochs, or without stream left, went away before.
     """
     rows = rank.table("processes")
     own = rows["loader"] == (-1 if span.loader is None else span.loader)
     here = {worker.worker for worker in rank.workers if worker.loader in (None, span.loader)}
-    found = []
+    vanished = []
     for number in np.unique(rows["worker"][own & (rows["worker"] >= 0)]).tolist():
-        last = int(np.flatnonzero(own & (rows["worker"] == number))[-1])
-        seen_ns = int(rows["t_ns"][last])
+        newest = int(np.flatnonzero(own & (rows["worker"] == number))[-1])
+        seen_ns = int(rows["t_ns"][newest])
         if number in here or rank.made_ns - seen_ns < VANISHED_NS:
             continue
         if number == span.awaited_worker or abs(seen_ns - span.since_ns) < VANISHED_NS:
-            found.append(
+            vanished.append(
                 SpanInfo(
                     rank=rank.rank,
                     worker=number,
-                    pid=int(rows["pid"][last]),
+                    pid=int(rows["pid"][newest]),
                     phase="fetch",
                     since_ns=seen_ns,
                     loader=span.loader,
                     alive=False,
                 )
             )
-    return sorted(found, key=lambda worker: worker.worker != span.awaited_worker)
+    return sorted(vanished, key=lambda worker: worker.worker != span.awaited_worker)
 
 
 def _is_out(worker: SpanInfo) -> bool:
-    """Whether a worker is dead or stopped: whatever it was doing, it does no more."""
+    """Whether a worker is dead or stopped, whatever its phase says."""
     return not worker.alive or worker.os_state in ("T", "t")
 
 

@@ -1,4 +1,4 @@
-"""The ranks' flight recorders, compared: the first collective that some ranks came to and others did not."""
+"""Compares the ranks' flight recorders: the first collective that some ranks reached and others did not."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+) in (?P<function>.+)")
 
 @dataclass(frozen=True)
 class Divergence:
-    """The collective at which the ranks part.
+    """The collective at which the ranks diverge.
 
-    ``did`` says what each group of ranks did there, the smallest group first; None says that they did not
-    come.
+    ``did``: what each group of ranks did there, smallest group first; None for ranks that did not reach it.
     """
 
     group: str
@@ -31,7 +30,7 @@ class Divergence:
 
     @property
     def text(self) -> Text:
-        """Return what says which collective it is and what the odd ranks did instead."""
+        """Return the message that names the collective and what the odd ranks did instead."""
         odd, ranks = self.did[0]
         others, waiting = self.did[1]
         if others is None:
@@ -74,9 +73,9 @@ def _stated(entry: FlightEntry) -> Text:
 
 
 def recorded(finding: Finding, window: RunWindow) -> Finding:
-    """Return the finding of a hang with what the flight recorders of its ranks say of it.
+    """Return the finding of a hang, extended by what its ranks' flight recorders show.
 
-    Where NCCL is used and no recorder writes, its advice says how to switch them on.
+    If NCCL is used without a flight recorder, the advice says how to switch the recorder on.
     """
     found = divergence(window)
     if found is None:
@@ -90,7 +89,7 @@ def recorded(finding: Finding, window: RunWindow) -> Finding:
 
 
 def divergence(window: RunWindow) -> Divergence | None:
-    """Return the first collective in which the ranks part; None if they do not, or fewer than two dumped."""
+    """Return the first collective at which ranks diverge; None if there is none, or fewer than two dumped."""
     dumps: dict[str, dict[int, dict[int, FlightEntry]]] = {}  # group, rank, number
     for rank in window.ranks.values():
         for group in rank.process.flight:
@@ -103,7 +102,7 @@ def divergence(window: RunWindow) -> Divergence | None:
 
 
 def _first(group: str, ranks: dict[int, dict[int, FlightEntry]]) -> Divergence | None:
-    # Collectives that some rank no longer remembers cannot be compared.
+    # Collectives that a rank's recorder has already dropped cannot be compared.
     begin = max(min(entries) for entries in ranks.values())
     end = max(max(entries) for entries in ranks.values())
     for number in range(begin, end + 1):
