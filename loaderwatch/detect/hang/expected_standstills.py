@@ -1,4 +1,4 @@
-"""Processes that are slow on purpose and not hung. Each excuse has a time limit, except waiting for a person."""
+"""Processes that are slow on purpose and not hung. Each excuse has a time limit, but waiting for a person."""
 
 from __future__ import annotations
 

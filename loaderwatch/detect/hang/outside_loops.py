@@ -228,7 +228,7 @@ def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
 
 
 def _was_silent_when_seen(item: Stuck) -> bool:
-    """Whether nothing was written for the limit when the stack was taken; a process that polls may move on."""
+    """Whether nothing was written for the limit when the stack was taken; later the process may move on."""
     dump = dump_now(item.rank)
     wrote = item.rank.made_ns - int(silent_s(item) * 1e9)
     return dump is not None and dump.taken_ns - wrote >= item.limit_s * 1e9
