@@ -86,7 +86,7 @@ def lost_s(ranks: Collection[RankSums], path: PathSums | None) -> float:
 
 
 def _went_in_step(ranks: Sequence[RankSums]) -> bool:
-    """Whether iterations were equally long on all ranks, and long waits of one rank mean long steps elsewhere."""
+    """Whether iterations were equally long on all ranks, and long waits of one are long steps of others."""
     wait_s = np.array([rank.wait_s / rank.batches for rank in ranks])
     iteration_s = wait_s + [rank.step_s / rank.batches for rank in ranks]
     typical_s = float(np.median(iteration_s))

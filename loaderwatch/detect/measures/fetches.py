@@ -142,8 +142,8 @@ def taken_from_memory(
 ) -> bool:
     """Whether a batch costs no more CPU time than indexing and copying samples that lie in memory.
 
-    False if a number is unknown; only ``size`` may be unknown. ``read``: bytes read for the batch from files
-    or sockets. ``slowness``: how many times as long work takes on this host as on an idle one.
+    False if a number is unknown; only ``size`` may be unknown. The batch needed ``read`` bytes from files or
+    sockets. Work takes ``slowness`` times as long on this host as on an idle one.
     """
     if not read <= FEW_BYTES + INDEX_BYTES * samples:
         return False
