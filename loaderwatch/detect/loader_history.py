@@ -16,12 +16,8 @@ from numpy.typing import NDArray
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.threshold import threshold
 
-MOST_COURSE_SLICES: Final = threshold(
-    64, "slices", "chosen: bounds the memory; slow changes show within an hour"
-)
-FIRST_SLICE_NS: Final = threshold(
-    1_000_000_000, "ns", "chosen: a drift shows in 16 slices, 16 s after a run begins"
-)
+MOST_COURSE_SLICES: Final = threshold(64, "slices", "chosen: bounds memory; slow changes show in an hour")
+FIRST_SLICE_NS: Final = threshold(1_000_000_000, "ns", "chosen: a drift shows in 16 slices, so after 16 s")
 LONGEST_SLICE_NS: Final = threshold(
     64 * FIRST_SLICE_NS, "ns", "chosen: about a minute, so a full course lasts an hour and eight minutes"
 )

@@ -21,7 +21,7 @@ from loaderwatch.detect.window import RankWindow, RunWindow, distinct
 
 CODE = "sample-timeout"
 MANY_LATE_SAMPLES: Final = threshold(
-    10, "samples", "chosen: more than a broken file or two, so somebody has to look"
+    10, "samples", "chosen: more than a broken file or two; somebody must look"
 )
 MOST_LATE_SAMPLES_NAMED: Final = threshold(5, "samples", "chosen: bounds the samples that a finding names")
 

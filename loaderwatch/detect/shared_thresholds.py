@@ -23,18 +23,14 @@ STARVED_PART: Final = threshold(
 COLLECTOR_PART: Final = threshold(
     0.5, "ratio", "chosen: the garbage collector is the cause if it took half of a fetch or pause"
 )
-JITTER_SPIKES: Final = threshold(
-    3, "spikes", "chosen: so many different slow fetches are jitter, not one bad sample"
-)
+JITTER_SPIKES: Final = threshold(3, "spikes", "chosen: so many different spikes are jitter, not a bad sample")
 WARNING_RATIO: Final = threshold(
     0.10, "ratio", "TraceML warns from 10 %, the PyTorch profiler's page warned from 5 %"
 )
 CRITICAL_RATIO: Final = threshold(
     0.30, "ratio", "TraceML calls 20 % critical, XProf high; one noisy neighbour on a host reaches that"
 )
-QUIET_RATIO: Final = threshold(
-    0.02, "ratio", "chosen: a fifth of WARNING_RATIO; less waiting is not examined"
-)
+QUIET_RATIO: Final = threshold(0.02, "ratio", "chosen: a fifth of WARNING_RATIO; less is not examined")
 BUSY_CPU_RATIO: Final = threshold(
     0.3, "ratio", "chosen: of one core; a process, or threads beside the loop, that use more are at work"
 )

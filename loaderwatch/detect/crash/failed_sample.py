@@ -12,9 +12,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.window import RankWindow
 
-MOST_FAILED_SAMPLES_NAMED: Final = threshold(
-    8, "samples", "chosen: more names make title and evidence too long"
-)
+MOST_FAILED_SAMPLES_NAMED: Final = threshold(8, "samples", "chosen: more names make a title unreadable")
 
 
 def of_its_fetch(rank: RankWindow) -> Explanation | None:

@@ -33,15 +33,11 @@ from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "crashed"
 _EXIT_CODE: Final = re.compile(r"exit code ")
-_CONFIDENCE: Final = threshold(
-    0.3, "ratio", "chosen low: a detector that finds the reason later overrules it"
-)
+_CONFIDENCE: Final = threshold(0.3, "ratio", "chosen low: a detector that finds the reason overrules it")
 _MEMORY_SHORT: Final = threshold(
     0.05, "ratio", "chosen: with less of the host's memory free, suspect the out-of-memory killer first"
 )
-_EXIT_LENGTH: Final = threshold(
-    160, "characters", "chosen: last words are cut here so that a title stays readable"
-)
+_EXIT_LENGTH: Final = threshold(160, "characters", "chosen: last words are cut so that titles stay readable")
 
 _EXIT_ALONE: Final = re.compile(r"exit code (?P<code>-?\d+)")
 # Phases of a step that the message can name.

@@ -29,17 +29,15 @@ IDLE_BODY_S: Final = threshold(
     12e-6, "s", "on a full host an empty body took 7 to 10 µs; the mean of eight small pictures 110 µs"
 )
 UNMAPPED_S: Final = threshold(
-    15e-6, "s", "for an idle host; on a full host returning a worker's batch took 50 µs"
+    15e-6, "s", "for an idle host; on a full host freeing a worker's batch took 50 µs"
 )
 SKIPPING_BODY_S: Final = threshold(
     150e-6, "s", "for a body that skips rounds and may print: on a full host a printed line took 80 µs"
 )
 FREED_BYTES_PER_S: Final = threshold(
-    30e9, "bytes per s", "assumed, not measured: freeing a page takes about 0.1 µs"
+    30e9, "bytes per s", "assumed, not measured: about 0.1 µs per freed page"
 )
-EMPTY_RATIO: Final = threshold(
-    0.02, "ratio", "chosen: a body below this share of the newest bodies does nothing"
-)
+EMPTY_RATIO: Final = threshold(0.02, "ratio", "chosen: a body below this share of the newest does nothing")
 FEW_SKIPPED_BATCHES: Final = threshold(
     10, "batches", "chosen; with 30 an input-bound alert came first where batches are slow"
 )
@@ -51,9 +49,7 @@ STEPS_AHEAD: Final = threshold(
 ALIKE_FACTOR: Final = threshold(
     2.0, "factor", "chosen: times the most batches between two later steps; fewer batches make up one step"
 )
-TURNS: Final = threshold(
-    4, "steps", "chosen: so many equal batch counts between steps mean gradient accumulation"
-)
+TURNS: Final = threshold(4, "steps", "chosen: so many equal batch counts between steps are accumulation")
 TURNS_RATIO: Final = threshold(0.75, "ratio", "chosen: of equal batch counts between steps; hiccups differ")
 
 

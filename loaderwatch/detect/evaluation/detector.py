@@ -37,11 +37,9 @@ EVALUATION_WARNING_RATIO: Final = threshold(
 EVALUATION_CRITICAL_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of the run; evaluation then waits for longer than everything else takes"
 )
-EVALUATION_FLOOR_S: Final = threshold(
-    1.0, "s", "chosen: less data wait in all passes together is not reported"
-)
+EVALUATION_FLOOR_S: Final = threshold(1.0, "s", "chosen: less data wait in all passes is not reported")
 ALONE_PASS_S: Final = threshold(
-    30.0, "s", "chosen: one pass that waits so long may alert; else two are needed"
+    30.0, "s", "chosen: a single pass that waits so long may alert; otherwise two are needed"
 )
 FEW_EVALUATION_BATCHES: Final = threshold(
     6, "batches", "chosen: so many batches beyond those read ahead show the steady state of a pass"
@@ -50,9 +48,7 @@ MUCH_EVALUATION_RATIO: Final = threshold(
     0.4, "ratio", "chosen: of the run; a run that spent 70 % in validation had been called healthy"
 )
 MUCH_EVALUATION_S: Final = threshold(20.0, "s", "chosen: a shorter total evaluation is not worth a remark")
-START_PART: Final = threshold(
-    0.5, "ratio", "chosen: starting workers is the cause if it takes half of the waiting"
-)
+START_PART: Final = threshold(0.5, "ratio", "chosen: starting workers is the cause if it is half the wait")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,7 @@ from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, main_frames, thread_places, waits_on_queue
 from loaderwatch.detect.window import RankWindow
 
-_WAITERS: Final = threshold(
-    8, "frames", "chosen: one of the innermost frames shows what kind of thread is awaited"
-)
+_WAITERS: Final = threshold(8, "frames", "chosen: one of the innermost shows what kind of thread is awaited")
 # Parts of the names of kernel functions in which a process waits for a file system or a disk.
 _STORAGE: Final = (
     *("nfs", "rpc_", "fuse", "request_wait_answer", "cifs", "smb", "ceph", "p9_", "ptlrpc", "ll_", "cl_"),

@@ -18,9 +18,7 @@ from loaderwatch.detect.measures.progress import MAPPED_BYTES, Stuck, cpu_ratio,
 from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.window import RunWindow
 
-COMPUTING_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of one core; a process that uses more mostly computes"
-)
+COMPUTING_RATIO: Final = threshold(0.5, "ratio", "chosen: of one core; a process above it mostly computes")
 UNHINDERED_RATIO: Final = threshold(
     0.8, "ratio", "chosen: of the readings that find a process running, ready or asleep for a set time"
 )

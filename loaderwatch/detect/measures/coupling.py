@@ -36,13 +36,9 @@ from loaderwatch.detect.rows_of_ranks import columns_from, grouped, stacked
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
 
-STRETCHED_TO: Final = threshold(
-    32, "iterations", "chosen: with slow iterations, the interval is extended to so many"
-)
+STRETCHED_TO: Final = threshold(32, "iterations", "chosen: slow iterations extend the interval to so many")
 MOST_ITERATIONS: Final = threshold(400, "iterations", "chosen: limits the comparison of quick iterations")
-WAIT_RATIO: Final = threshold(
-    0.1, "ratio", "chosen: a wait for others below this share of an iteration is noise"
-)
+WAIT_RATIO: Final = threshold(0.1, "ratio", "chosen: a wait below this share of an iteration is noise")
 WAIT_FLOOR_S: Final = threshold(0.002, "s", "chosen: as WAIT_RATIO, where iterations are short")
 BLAMED_RATIO: Final = threshold(
     0.75, "ratio", "chosen: a rank, or a few, are named if they caused three quarters of all waiting"

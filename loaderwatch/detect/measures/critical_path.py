@@ -24,9 +24,7 @@ from loaderwatch.detect.measures.time_use import (
 from loaderwatch.detect.measures.time_use_of_ranks import uses_of
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-COUNTS_S: Final = threshold(
-    RECENT_S / 2, "s", "chosen: an ended rank counts while most of the interval is its own"
-)
+COUNTS_S: Final = threshold(RECENT_S / 2, "s", "chosen: an ended rank counts for most of the interval")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,18 +30,12 @@ INDEX_BYTES: Final = threshold(
 MEMORY_CPU_RATIO: Final = threshold(
     0.5, "ratio", "chosen, for an idle host: a fetch that waits longer than it computes is not from memory"
 )
-JUMP_FACTOR: Final = threshold(
-    3.0, "factor", "burst credits and throughput caps cost a factor of three to thirty"
-)
-FEW_BEFORE: Final = threshold(
-    3, "fetches", "chosen: so many of each worker before a change show the usual time"
-)
+JUMP_FACTOR: Final = threshold(3.0, "factor", "burst credits and throughput caps cost a factor of 3 to 30")
+FEW_BEFORE: Final = threshold(3, "fetches", "chosen: so many per worker before a change show the usual time")
 FEW_AFTER: Final = threshold(
     2, "fetches", "chosen: so many of each worker show that a change lasts; twice as many of a lone worker"
 )
-TOGETHER_S: Final = threshold(
-    2.0, "s", "chosen: all workers change within this time, or within one slow fetch"
-)
+TOGETHER_S: Final = threshold(2.0, "s", "chosen: all workers change within this time, or one slow fetch")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,7 @@ from loaderwatch.detect.window import HostWindow, RankWindow, distinct, first_at
 RECENT_NS: Final = threshold(
     10_000_000_000, "ns", "chosen: ten readings of a host and its processes, which are taken once a second"
 )
-FEW_WORKER_LOOKS: Final = threshold(
-    4, "looks", "chosen: fewer looks at workers do not show how often they run"
-)
+FEW_WORKER_LOOKS: Final = threshold(4, "looks", "chosen: fewer looks do not show how often workers run")
 NOW_NS: Final = threshold(
     2_500_000_000, "ns", "processes are read once a second: a process missing from two readings is gone"
 )

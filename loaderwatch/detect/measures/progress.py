@@ -33,18 +33,14 @@ STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
 FIRST_FACTOR: Final = threshold(
     3.0, "factor", "chosen: times the floor, for one sample, a first gap, compiling and the end of a process"
 )
-QUIET_NS: Final = threshold(
-    20_000_000_000, "ns", "chosen: a process that has not moved for so long stands still"
-)
+QUIET_NS: Final = threshold(20_000_000_000, "ns", "chosen: no movement for so long is a standstill")
 READING_NS: Final = threshold(
     1_200_000_000, "ns", "processes are read once a second, and a reading may come a little late"
 )
 UNINTERRUPTIBLE: Final = ord("D")
 TERMINAL: Final = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
 FROZEN: Final = ("refrigerator", "freezer")  # the control group is paused
-FEW_STEPS_OF_PHASE: Final = threshold(
-    3, "steps", "chosen: fewer steps with a phase are no history of the phase"
-)
+FEW_STEPS_OF_PHASE: Final = threshold(3, "steps", "chosen: fewer steps with a phase are no history")
 FEW_PROCESS_READINGS: Final = threshold(3, "readings", "chosen: fewer do not show whether a process moves")
 STILL_SWITCHES_PER_S: Final = threshold(
     1.0, "switches per s", "chosen: loops that poll or sleep wake more often than a process that stands still"

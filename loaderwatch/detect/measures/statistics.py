@@ -16,9 +16,7 @@ MIN_PERIODS: Final = threshold(3, "periods", "chosen: a comb of waits must repea
 MIN_CORRELATION: Final = threshold(
     0.35, "ratio", "chosen: a comb of waits must correlate with itself by so much, one period later"
 )
-FEW_FOR_GROWTH: Final = threshold(
-    4, "readings", "chosen: each half of a series needs two readings for a slope"
-)
+FEW_FOR_GROWTH: Final = threshold(4, "readings", "chosen: each half of a series needs two for a slope")
 FEW_FOR_DRIFT: Final = threshold(
     16, "values", "in so many values noise alone grows by CLEAR_DRIFT_FACTOR in a few cases in a million"
 )

@@ -20,7 +20,7 @@ from loaderwatch.detect.window import RankWindow, between_s, first_at, one_of, s
 
 _TAKE: Final = ("wait_ns", "step_ns", "nested_ns", "iter_ns", "first_wait_ns", "teardown_ns")
 QUIET_ROWS: Final = threshold(
-    64, "batches", "chosen: a rank with slow steps is judged by so many of its last batches"
+    64, "batches", "chosen: a rank with slow steps is judged by at least so many of its last batches"
 )
 _BACKLOG_ROWS: Final = threshold(
     16, "batches", "chosen: the median of the newest ones is the work that a device usually has left"
