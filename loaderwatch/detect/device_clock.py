@@ -38,7 +38,7 @@ def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
     """
     if not gpu_waits["request_ns"].size or not steps["request_ns"].size:
         return steps
-    hidden_ns, told = _hidden(steps, gpu_waits)
+    hidden_ns, event_columns = _hidden(steps, gpu_waits)
     if not (hidden_ns != UNKNOWN).any():
         return steps
     wait_ns, step_ns = steps["wait_ns"], steps["step_ns"]
@@ -51,7 +51,7 @@ def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
         "wait_cpu_ns": np.where(hidden_ns == UNKNOWN, cpu_ns, np.minimum(cpu_ns, left_ns)),
         "step_ns": np.where(step_ns == UNKNOWN, UNKNOWN, step_ns + taken_ns),
         "hidden_ns": hidden_ns,
-        **told,
+        **event_columns,
     }
 
 
@@ -67,8 +67,8 @@ def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], Colu
     rows = at[fits]
     hidden_ns = np.full(request_ns.size, UNKNOWN, dtype=np.int64)
     hidden_ns[rows] = np.maximum(0, wait_ns[rows] - gpu_waits["starved_ns"][fits])
-    told = {name: np.full(request_ns.size, UNKNOWN, dtype=np.int64) for name in TOLD}
-    for name, values in told.items():
+    event_columns = {name: np.full(request_ns.size, UNKNOWN, dtype=np.int64) for name in TOLD}
+    for name, values in event_columns.items():
         values[rows] = gpu_waits[name][fits]
     for loader in set(steps["loader"][rows].tolist()):
         own = (steps["loader"] == loader) & (wait_ns != UNKNOWN)
@@ -81,7 +81,7 @@ def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], Colu
             waited_ns = int(wait_ns[known].sum())
             share = int(hidden_ns[known].sum()) / waited_ns if waited_ns else 1.0
             hidden_ns[missing] = (wait_ns[missing] * share).astype(np.int64)
-    return hidden_ns, told
+    return hidden_ns, event_columns
 
 
 def clock_of(process: ProcessInfo, steps: Columns, rows: slice | NDArray[Any] = slice(None)) -> RankClock:

@@ -73,8 +73,8 @@ class Finding(Concluded, frozen=True, kw_only=True, dict=True):
 
     The sentences are in the catalogues of ``loaderwatch.texts``: the rule's message has the parts ``title``,
     ``cause`` and ``advice``. A ``frame`` is a title that several rules share. Each message in ``also`` is an
-    observation; its ``cause`` and ``advice`` follow those of the rule. ``texts`` are the English sentences of
-    a stored finding whose rule is missing or of another version.
+    observation; its ``cause`` and ``advice`` follow those of the rule. English sentences of a stored finding
+    whose rule is missing or of another version are in ``texts``.
 
     ``key`` identifies the incident: the tracker merges later findings with the same key and alerts once.
     """
@@ -129,10 +129,10 @@ def text_of(finding: Finding | Folded | answers.Finding, part: str) -> Text:
     if not finding.rule:
         return Text("as-written", {"text": kept})
     frame = finding.frame if part == "title" else None
-    said = frame or Text(finding.rule, finding.params, part)
+    sentence = frame or Text(finding.rule, finding.params, part)
     for text in () if isinstance(finding, Folded) else finding.also:
-        said = Text("one-after-another", {"first": said, "next": replace(text, part=part)})
-    return said if not kept or is_sayable(said) else Text("as-written", {"text": kept})
+        sentence = Text("one-after-another", {"first": sentence, "next": replace(text, part=part)})
+    return sentence if not kept or is_sayable(sentence) else Text("as-written", {"text": kept})
 
 
 def verdict(

@@ -29,8 +29,8 @@ def in_language(answer: T, language: str) -> T:
     and the list ``slowed_by`` from ``slowed_by_texts``. Messages of another version that are unknown here
     stay in English.
     """
-    said: T = answer if language == SOURCE else _said(answer, language)
-    return said
+    translated: T = answer if language == SOURCE else _said(answer, language)
+    return translated
 
 
 def _said(value: Any, language: str) -> Any:

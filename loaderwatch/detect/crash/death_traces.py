@@ -69,8 +69,8 @@ def left_epoch(rank: RankWindow) -> LeftEpoch | None:
     if last_sign_ns(rank) - span.since_ns > MOMENT_NS or ended_by == EndedBy.EXHAUSTED:
         return None
     loader = loader_of(rank, int(ends["loader"][-1]))
-    left = ended_by in (EndedBy.BREAK, EndedBy.LEFT_AFTER_DEATH)
-    phase = "step" if left else "iter" if could_not_start(rank) else "wait"
+    was_left = ended_by in (EndedBy.BREAK, EndedBy.LEFT_AFTER_DEATH)
+    phase = "step" if was_left else "iter" if could_not_start(rank) else "wait"
     return LeftEpoch(loader, int(ends["epoch"][-1]), phase)
 
 

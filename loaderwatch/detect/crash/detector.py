@@ -78,9 +78,9 @@ def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
 
 def _known_reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     text = rank.process.exit or ""
-    late = late_sample.of_its_error(rank, text)
-    if late is not None:
-        return late
+    late_reason = late_sample.of_its_error(rank, text)
+    if late_reason is not None:
+        return late_reason
     multi = [loader for loader in rank.process.loaders if loader.num_workers]
     no_room = full_disk.of_its_error(rank, host, text)
     if no_room is not None:

@@ -26,7 +26,7 @@ def of_its_error(rank: RankWindow, host: HostWindow | None, text: str) -> Explan
     if not cut and (not _FULL.search(text) or _OF_A_LOADER.search(text) or _may_be_shm(rank, host)):
         return None
     path = host.info.filling_disk if host is not None else None
-    left = host.newest("filling_disk_free_bytes") if host is not None else math.nan
+    left_bytes = host.newest("filling_disk_free_bytes") if host is not None else math.nan
     return Explanation(
         "S56",
         0.9 if path or not cut else 0.7,
@@ -35,7 +35,7 @@ def of_its_error(rank: RankWindow, host: HostWindow | None, text: str) -> Explan
             "path": path or None,
             "sure": bool(path) or not cut,
             "cut": cut,
-            "left_bytes": left if math.isfinite(left) else None,
+            "left_bytes": left_bytes if math.isfinite(left_bytes) else None,
         },
     )
 

@@ -80,14 +80,14 @@ def _toll(rank: RankEvidence, loader: LoaderInfo) -> Toll | None:
         return None
     if not _worth_a_look(rank.rows, loader):
         return None
-    found = rank.boundaries(loader)
-    if len(found) < 2:
+    found_boundaries = rank.boundaries(loader)
+    if len(found_boundaries) < 2:
         return None
-    quick = rebuilt(loader, found)
+    quick = rebuilt(loader, found_boundaries)
     if quick:
-        return _judge(rank, loader, quick, explain_rebuilt(loader, quick), found, REBUILD_FLOOR_S)
+        return _judge(rank, loader, quick, explain_rebuilt(loader, quick), found_boundaries, REBUILD_FLOOR_S)
     limit_s = rank.wait_limit_s(loader.loader)
-    regular = [b for b in found if not _hung(b, found, limit_s, rank.limits)]
+    regular = [b for b in found_boundaries if not _hung(b, found_boundaries, limit_s, rank.limits)]
     paid = [b for b in regular if b.epoch > 0][-20:]
     if not paid or all(dropped_early(loader, b) for b in paid):
         return None  # too few to tell S32 from a script that only looks at one batch
@@ -97,7 +97,7 @@ def _toll(rank: RankEvidence, loader: LoaderInfo) -> Toll | None:
     cause = explain(loader, paid, _usual_fetch_s(rank.rows, loader))
     if cause.scenario == "S15":  # the first epoch pays for the sampler as well
         paid = regular[-20:]
-    return _judge(rank, loader, paid, cause, found, BOUNDARY_FLOOR_S)
+    return _judge(rank, loader, paid, cause, found_boundaries, BOUNDARY_FLOOR_S)
 
 
 def _hung(boundary: Boundary, found: Sequence[Boundary], limit_s: float, limits: Limits) -> bool:

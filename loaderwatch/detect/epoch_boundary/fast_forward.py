@@ -55,14 +55,14 @@ TURNS_RATIO: Final = threshold(0.75, "ratio", "chosen: of equal batch counts bet
 
 def detect(run: RunEvidence) -> list[Finding]:
     """Find each loader that is being fast-forwarded, or was a moment ago: one finding per loader."""
-    found: dict[int, Finding] = {}
+    findings: dict[int, Finding] = {}
     for rank in run.live_ranks:
         for loader in rank.process.loaders:
-            if loader.role == "train" and loader.loader not in found:
+            if loader.role == "train" and loader.loader not in findings:
                 finding = _finding(rank, loader)
                 if finding is not None:
-                    found[loader.loader] = finding
-    return list(found.values())
+                    findings[loader.loader] = finding
+    return list(findings.values())
 
 
 def only_reads(evidence: RankEvidence, loader: LoaderInfo) -> bool:
@@ -117,8 +117,8 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
         return None
     per_s = skipped.size / taken_s
     done = int(steps["batch"][skipped[-1]]) + 1
-    left = loader.batches - done if loader.batches is not None and loader.batches > done else None
-    eta_s = left / per_s if left is not None and ended_ns is None else None
+    left_batches = loader.batches - done if loader.batches is not None and loader.batches > done else None
+    eta_s = left_batches / per_s if left_batches is not None and ended_ns is None else None
     return Finding(
         key=f"{CODE}:{loader.loader}",
         code=CODE,

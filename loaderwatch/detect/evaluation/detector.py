@@ -87,11 +87,11 @@ def detect(run: RunEvidence) -> list[Finding]:
             other = worst.get(loader.loader)
             if other is None or (other.lost_s, other.evaluating_s) < (passes.lost_s, passes.evaluating_s):
                 worst[loader.loader] = passes
-    found = (
+    findings = (
         (_finding(known, passes) if _worth_a_word(passes, limits) else None) or _remark(known, passes)
         for _, passes in sorted(worst.items())
     )
-    return [finding for finding in found if finding is not None]
+    return [finding for finding in findings if finding is not None]
 
 
 def passes_of(evidence: RankEvidence, loader: LoaderInfo) -> Passes | None:
@@ -111,7 +111,7 @@ def passes_of(evidence: RankEvidence, loader: LoaderInfo) -> Passes | None:
     teardown_s = _sum_s(ends["teardown_ns"][ended & one_of(ends["epoch"], seen)])
     first_s = _sum_s(steps["wait_ns"][rows & (steps["batch"] == 0)])
     waited_s = iter_s + _sum_s(steps["wait_ns"][rows]) + teardown_s
-    here_s = waited_s + _sum_s(steps["step_ns"][rows])
+    seen_s = waited_s + _sum_s(steps["step_ns"][rows])
     # Passes before the window count with the present time per batch. A pass that was left early may be
     # unknown.
     batches = dict(zip(ends["epoch"][ended].tolist(), ends["batches"][ended].tolist(), strict=True))
@@ -123,9 +123,9 @@ def passes_of(evidence: RankEvidence, loader: LoaderInfo) -> Passes | None:
         loader=loader,
         passes=sum(number > 0 for number in batches.values()),
         began_ns=int(began[begun][0]),
-        evaluating_s=here_s * sum(batches.values()) / int(rows.sum()),
+        evaluating_s=seen_s * sum(batches.values()) / int(rows.sum()),
         elapsed_s=(rank.made_ns - int(began.min())) / 1e9,
-        wait_ratio=min(1.0, ratio(waited_s, here_s)),
+        wait_ratio=min(1.0, ratio(waited_s, seen_s)),
         start_ratio=min(1.0, ratio(iter_s + first_s, waited_s)),
     )
 

@@ -36,12 +36,12 @@ def finding_of(
     The finding says where the ranks stand, unless a parameter of ``frame``, or of the rule without one, does.
     """
     distinct = list({position.number: position for position in positions}.values())
-    stood, left = places_of(distinct, odd.number), patience(positions)
+    places, left = places_of(distinct, odd.number), patience(positions)
     known = dict(params or {})
     in_title = list((known if frame is None else frame.params).values())
     seen: list[Text | None] = [*also]
-    if stands := whereabouts(stood):
-        titled = stands in in_title or (len(stood) == 1 and stood[0].position.called_at in in_title)
+    if stands := whereabouts(places):
+        titled = stands in in_title or (len(places) == 1 and places[0].position.called_at in in_title)
         seen += [None if titled else Text("ranks-stand-there", {"stands": stands}), without_line(distinct)]
     seen.append(left.text if left else None)
     return Finding(
@@ -63,13 +63,13 @@ def finding_of(
             observed("no-progress-for", age_s, "s"),
             *([observed("until-the-collective-is-given-up", max(0.0, left.left_s), "s")] if left else []),
             *(item for item in evidence if item.value is not None),
-            *place_evidence(stood),
+            *place_evidence(places),
         ],
         rank=odd.number,
         host=odd.rank.host,
         pid=odd.rank.process.pid,
         lost_s=age_s,
-        stacks=[place.dump for place in stood[:8] if place.dump is not None],
+        stacks=[place.dump for place in places[:8] if place.dump is not None],
     )
 
 

@@ -280,9 +280,9 @@ def _works_alone(odd: Position, waiting: list[Position], *, polls: bool) -> tupl
 def _with_gpu(finding: Finding, stuck: list[Position]) -> Finding:
     for position in stuck:
         span = position.rank.span
-        said = spins_in_collective(position.rank, span.since_ns) if span else None
-        if said is not None:
-            return msgspec.structs.replace(finding, also=[*finding.also, said])
+        message = spins_in_collective(position.rank, span.since_ns) if span else None
+        if message is not None:
+            return msgspec.structs.replace(finding, also=[*finding.also, message])
     return finding
 
 

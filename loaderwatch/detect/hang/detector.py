@@ -66,10 +66,10 @@ def detect(run: RunEvidence) -> list[Finding]:
     outside: list[Stuck] = []
     inside: list[Stuck] = []
     for item in found:
-        left = at_end(item.rank, item.span) or (
+        has_left = at_end(item.rank, item.span) or (
             item.span.phase == "outside" and not outside_loops.is_to_train_on(item)
         )
-        (outside if left else inside).append(item)
+        (outside if has_left else inside).append(item)
     if outside and outside_loops.wait_for_each_other(window, outside):
         inside, outside = [*inside, *outside], []
     in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
@@ -105,7 +105,7 @@ def _loader_finding(
     if item.reading and item.age_s < factor * item.limit_s:
         severity = "info"
     stands = places(run)
-    left = patience([position for place in stands for position in place.positions])
+    time_left = patience([position for place in stands for position in place.positions])
     stacks = [stack for stack in (dump, main) if stack is not None]
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
@@ -120,7 +120,7 @@ def _loader_finding(
         also=[
             *_cause(item, worker, where, others, len(in_loader), retries, stands),
             *([Text("memory-kills-lately", {"kills": kills})] if kills else []),
-            *([left.text] if left else []),
+            *([time_left.text] if time_left else []),
         ],
         evidence=[
             *_evidence(item, worker, index, where),
@@ -142,14 +142,14 @@ def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
 
     None when all are idle or none is known.
     """
-    own = workers_of(rank, span)
-    for worker in own:
+    workers = workers_of(rank, span)
+    for worker in workers:
         if worker.worker == span.awaited_worker and (worker.phase != WORKER_IDLE or _is_out(worker)):
             return worker
-    out = [w for w in own if _is_out(w)] or _vanished(rank, span)
+    out = [w for w in workers if _is_out(w)] or _vanished(rank, span)
     if out:
         return out[0]
-    busy = [w for w in own if w.phase != WORKER_IDLE]
+    busy = [w for w in workers if w.phase != WORKER_IDLE]
     return min(busy, key=lambda w: w.sample_since_ns or w.since_ns, default=None)
 
 

@@ -77,14 +77,14 @@ def recorded(finding: Finding, window: RunWindow) -> Finding:
 
     If NCCL is used without a flight recorder, the advice says how to switch the recorder on.
     """
-    found = divergence(window)
-    if found is None:
+    diverged = divergence(window)
+    if diverged is None:
         processes = [rank.process for rank in window.ranks.values()]
         blind = any("nccl" in (process.backend or "") and not process.flight_dump for process in processes)
         also = [*finding.also, Text("flight-recorder-is-off")] if blind else finding.also
         return msgspec.structs.replace(finding, also=also)
     return msgspec.structs.replace(
-        finding, also=[*finding.also, found.text], evidence=[*finding.evidence, *found.evidence]
+        finding, also=[*finding.also, diverged.text], evidence=[*finding.evidence, *diverged.evidence]
     )
 
 
@@ -95,9 +95,9 @@ def divergence(window: RunWindow) -> Divergence | None:
         for group in rank.process.flight:
             dumps.setdefault(group.group, {})[rank.rank] = {entry.number: entry for entry in group.entries}
     for name, ranks in sorted(dumps.items()):
-        found = _first(name, ranks) if len(ranks) > 1 else None
-        if found is not None:
-            return found
+        first = _first(name, ranks) if len(ranks) > 1 else None
+        if first is not None:
+            return first
     return None
 
 

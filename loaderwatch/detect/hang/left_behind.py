@@ -21,11 +21,11 @@ def left_behind(stuck: list[Position], outside: list[Position], *, same_epoch: b
         if position.has_left and (same_epoch or not _comes_back(position))
     ]
     waits = [position for position in stuck if not position.has_left]
-    for left in gone:
+    for left_rank in gone:
         for waiting in waits:
-            if _more_batches(left, waiting, same_epoch=same_epoch):
-                as_many = not same_epoch and _had_as_many(left, waiting)
-                return (_went_on if as_many else _unequal)(left, waiting, waits, gone)
+            if _more_batches(left_rank, waiting, same_epoch=same_epoch):
+                as_many = not same_epoch and _had_as_many(left_rank, waiting)
+                return (_went_on if as_many else _unequal)(left_rank, waiting, waits, gone)
     return None
 
 

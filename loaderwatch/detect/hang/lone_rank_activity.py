@@ -65,8 +65,8 @@ def _in_forward(position: Position, words: Set[str]) -> bool:
 
 def _may_have_stopped(position: Position, words: Set[str]) -> bool:
     """Whether the rank has left its training loader, and no stack shows that it comes back."""
-    left = position.place in ("outside", "ended") or position.has_left
-    return left and in_loop_of(position.frames, position.rank.process.calls) is not True
+    has_left = position.place in ("outside", "ended") or position.has_left
+    return has_left and in_loop_of(position.frames, position.rank.process.calls) is not True
 
 
 def _has_stopped(position: Position, words: Set[str]) -> bool:

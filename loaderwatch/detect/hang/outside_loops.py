@@ -110,8 +110,8 @@ def is_to_train_on(item: Stuck) -> bool:
 def wait_for_each_other(window: RunWindow, found: Sequence[Stuck]) -> bool:
     """Whether ranks before their first loop, or after their last one, wait for a rank that does nothing.
 
-    Then they wait for no person: some are in a collective, such as ``init_process_group`` or the last
-    barrier, and no process of the run moves, so nothing they could wait for is at work.
+    Some are in a collective, such as ``init_process_group`` or the last barrier, so they wait for no person.
+    No process of the run moves, so nothing that they could wait for is at work.
     """
     if not any(collective(frames_now(item.rank)) for item in found):
         return False

@@ -282,25 +282,25 @@ def _worker_dump(position: Position) -> StackDump | None:
 
 def places(run: RunEvidence) -> list[Place]:
     """Return where all ranks stand now; none if no rank is stuck, or there is only one rank."""
-    window, found = run.window, run.stuck
-    found = [item for item in found if item.span.phase != "outside"]
-    if not found or len(window.ranks) < 2:
+    window, stuck = run.window, run.stuck
+    stuck = [item for item in stuck if item.span.phase != "outside"]
+    if not stuck or len(window.ranks) < 2:
         return []
-    odd = next((item.rank.rank for item in found if item.span.phase in LOADER_PHASES), None)
-    return places_of(positions_of(window, found, run.limits), odd)
+    odd = next((item.rank.rank for item in stuck if item.span.phase in LOADER_PHASES), None)
+    return places_of(positions_of(window, stuck, run.limits), odd)
 
 
 def without_stack(window: RunWindow) -> list[int]:
     """Return the ranks that have stood still for a while and whose stack has not been taken since."""
-    found = []
+    unseen = []
     for rank in window.ranks.values():
         span = rank.span
         if span is None or rank.process.state != "live" or not span.alive:
             continue
         old = rank.made_ns - span.since_ns >= STANDS_AFTER_S * 1e9
         if old and dump_now(rank) is None:
-            found.append(rank.rank)
-    return found
+            unseen.append(rank.rank)
+    return unseen
 
 
 def somebody_waits(window: RunWindow) -> bool:
@@ -348,11 +348,11 @@ def whereabouts(found: Sequence[Place]) -> Text | None:
         clauses = [*clauses[: MOST_PLACES - 1], more]
     if not clauses:
         return None
-    *earlier, said = clauses
+    *earlier, sentence = clauses
     for place in reversed(earlier):
         last = place is earlier[-1]
-        said = Text("last-place" if last else "next-place", {"place": place, "after": said})
-    return said
+        sentence = Text("last-place" if last else "next-place", {"place": place, "after": sentence})
+    return sentence
 
 
 def _stand(place: Place) -> Text:
@@ -362,8 +362,8 @@ def _stand(place: Place) -> Text:
 
 def without_line(positions: Sequence[Position]) -> Text | None:
     """Return the message about ranks without a stack, whose line is unknown; None if there are none."""
-    found = [rank.number for rank in positions if rank.place in ("stuck", "outside") and rank.dump is None]
-    return Text("ranks-without-stack", _ranks(found)) if found else None
+    unseen = [rank.number for rank in positions if rank.place in ("stuck", "outside") and rank.dump is None]
+    return Text("ranks-without-stack", _ranks(unseen)) if unseen else None
 
 
 @dataclass(frozen=True)
@@ -386,7 +386,7 @@ def patience(positions: Sequence[Position]) -> Patience | None:
 
     A rank enters its collective when its span begins or later, so the real time may be a little longer.
     """
-    found: list[Patience] = []
+    patiences: list[Patience] = []
     for position in positions:
         process = position.rank.process
         backend = process.backend or ""
@@ -394,5 +394,5 @@ def patience(positions: Sequence[Position]) -> Patience | None:
         timeout_s = process.collective_timeout_s or default_s
         if position.collective is not None and timeout_s is not None:
             known = process.collective_timeout_s is not None
-            found.append(Patience(timeout_s - position.age_s, timeout_s, known))
-    return min(found, key=lambda item: item.left_s, default=None)
+            patiences.append(Patience(timeout_s - position.age_s, timeout_s, known))
+    return min(patiences, key=lambda item: item.left_s, default=None)

@@ -66,7 +66,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
     began_ns, fetch_s = fetches["request_ns"][own], seconds(fetches["fetch_ns"][own])
     hidden = _hidden_s(rank, loader)
     usual_hidden_s = float(np.median(list(hidden.values()))) if hidden else 0.0
-    found = []
+    result = []
     for row in rows:
         epoch = int(begins["epoch"][row])
         end = ended.get(epoch - 1)
@@ -76,7 +76,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
         until_ns = request_ns + int((iter_s + first_s) * 1e9)
         teardown_s = _s(ends["teardown_ns"][end]) if end is not None else 0.0
         hidden_s = hidden.get(epoch, usual_hidden_s)
-        found.append(
+        result.append(
             Boundary(
                 epoch=epoch,
                 request_ns=request_ns,
@@ -96,7 +96,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
                 hidden_s=hidden_s + iter_s + teardown_s if hidden_s > 0 else 0.0,
             )
         )
-    return found
+    return result
 
 
 def _hidden_s(rank: RankWindow, loader: LoaderInfo) -> dict[int, float]:

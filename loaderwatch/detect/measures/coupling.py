@@ -241,8 +241,8 @@ def _first_row(rank: RankWindow, limits: Limits) -> int:
 def _worked_on(table: Columns, first: int) -> NDArray[np.bool_] | None:
     """Return in which steps from a row on the GPU surely had work all the time, shape (steps,).
 
-    At such a step's next request the GPU has at least as much work left as it needs for the whole step, so
-    part of that work was queued before the step. None if no device clock is known.
+    At the request after such a step, the GPU has at least a whole step of work left. So part of that work was
+    queued before the step. None if no device clock is known.
     """
     if "slack_ns" not in table:
         return None
@@ -365,21 +365,21 @@ def _where(late: list[_Steps], early: list[_Steps]) -> str | None:
 
 def _device_means(ranks: list[_Steps]) -> Floats:
     """Return the device's mean seconds in each of ``COMPARED_PHASES``, shape (4,); NaN if a rank has none."""
-    found = []
+    means_of_ranks = []
     for steps in ranks:
         waits = steps.device
         mine = (waits["gpu_backward_ns"] > 0) & np.isin(waits["request_ns"], steps.request_ns)
         known = [mean(seconds(waits[f"gpu_{name}_ns"][mine])) for name in COMPARED_PHASES[:-1]]
-        found.append([*known, mean(seconds(waits["gpu_step_ns"][mine])) - float(np.nansum(known))])
-    means: Floats = np.array(found).mean(axis=0)
+        means_of_ranks.append([*known, mean(seconds(waits["gpu_step_ns"][mine])) - float(np.nansum(known))])
+    means: Floats = np.array(means_of_ranks).mean(axis=0)
     return means
 
 
 def _phase_means(ranks: list[_Steps]) -> Floats:
     """Return the mean seconds of each of ``COMPARED_PHASES``, shape (4,)."""
-    found = []
+    means_of_ranks = []
     for steps in ranks:
         known = [mean(seconds(values)) for values in steps.phases]
-        found.append([*known, mean(steps.step_s) - float(np.nansum(known))])
-    means: Floats = np.array(found).mean(axis=0)
+        means_of_ranks.append([*known, mean(steps.step_s) - float(np.nansum(known))])
+    means: Floats = np.array(means_of_ranks).mean(axis=0)
     return means

@@ -68,8 +68,8 @@ def lost_s(ranks: Collection[RankSums], path: PathSums | None) -> float:
     """Return the time that was lost since the attempt began, in seconds.
 
     Ranks in lockstep lose time along the critical path: in each iteration all wait for the rank that lacks
-    its batch longest, whether it is always the same rank or not. Without a ``path`` the largest loss of a
-    rank counts. Without lockstep it is the mean over ranks.
+    its batch longest. It need not always be the same rank. Without a ``path`` the largest loss of a rank
+    counts. Without lockstep it is the mean over ranks.
     """
     own_s = [rank.wait_s + rank.boundary_s + rank.open_s for rank in ranks]
     if not own_s:

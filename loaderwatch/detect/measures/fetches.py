@@ -194,10 +194,10 @@ def _split(took: NDArray[np.float64], few_after: int) -> int | None:
     slow = took > math.sqrt(usual_s * end_s)
     quick = np.flatnonzero(~slow)
     split = int(quick[-1]) + 1
-    before = took[max(0, split - 20) : split]
+    before_s = took[max(0, split - 20) : split]
     if split < FEW_BEFORE or took.size - split < few_after or slow[max(0, split - 20) : split].mean() > 0.2:
         return None
-    return split if median(took[split:]) >= JUMP_FACTOR * median(before) else None
+    return split if median(took[split:]) >= JUMP_FACTOR * median(before_s) else None
 
 
 def _throughput(fetches: Fetches, rows: NDArray[np.int64]) -> float:

@@ -2,9 +2,9 @@
 
 A finding's ``gain_ceiling_ratio`` is ``1 - after / now``. ``now`` is the present time of an iteration,
 including waits and epoch boundaries. ``after`` is the least time once the advice is followed. The ratio is a
-bound, not a forecast: 0.6 says that 40 % of the time stays in any case. It holds as long as steps, samples
-and other programs on the machine stay the same, and the advice never gains more. ``after`` is the largest of
-the times that cannot go away:
+bound, not a forecast: 0.6 says that 40 % of the time stays in any case. The advice never gains more, as long
+as steps, samples and other programs on the machine stay the same. What cannot go away limits ``after``. The
+largest of these times counts:
 
 * The step without data wait; if there is a fight for CPUs, its quickest tenth.
 * The fetch divided by the number of workers that the advice asks for (S01, S02).

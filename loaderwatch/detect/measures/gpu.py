@@ -45,21 +45,21 @@ def gpu_evidence(pace: Pace) -> list[Evidence]:
     Without a GPU it is the compute duty: the share of the time that is not lost to data wait.
     """
     began_ns = int(pace.request_ns[0])
-    found = []
+    evidence = []
     gpus = pace.rank.table("gpus")
     utilization = gpus["utilization_ratio"][gpus["t_ns"] >= began_ns]
     average = mean(utilization)
     if math.isfinite(average):
-        found.append(observed("gpu-utilization", average, "ratio"))
+        evidence.append(observed("gpu-utilization", average, "ratio"))
         high, low = quantile(utilization, 0.95), quantile(utilization, 0.05)
         if high >= SWING_HIGH_RATIO and low < SWING_LOW_RATIO:
             between = Text("evidence-between", {"low_percent": low * 100, "high_percent": high * 100})
-            found.append(observed("gpu-swings-between", between, "text"))
+            evidence.append(observed("gpu-swings-between", between, "text"))
     if pace.clock != "loop":
-        found.append(observed(STARVED[pace.clock], pace.share, "ratio"))
-    if not found:
-        found.append(observed("compute-duty-no-gpu-seen", 1 - pace.loop_share, "ratio"))
-    return found
+        evidence.append(observed(STARVED[pace.clock], pace.share, "ratio"))
+    if not evidence:
+        evidence.append(observed("compute-duty-no-gpu-seen", 1 - pace.loop_share, "ratio"))
+    return evidence
 
 
 def spins_in_collective(rank: RankWindow, since_ns: int) -> Text | None:

@@ -1,8 +1,8 @@
 """Work beside the training thread: another thread of its process, or a process that it has started.
 
-For a process that stands still, the streamer reads threads and children only after some seconds in one span
-outside the loaders, and only if the kernel lists a process's children. Otherwise the answer is None. For a
-process that makes progress, the question is whether another thread holds the interpreter.
+The streamer reads threads and children only of a process that has been in one span outside its loaders for
+some seconds, if the kernel lists children. Otherwise the answer is None. For a process that makes progress,
+the question is whether another thread holds the interpreter.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ def interpreter_held(rank: RankWindow) -> Held | None:
     """Return how long another thread has recently blocked the rank's training thread; None if none did."""
     rows = rank.table("processes")
     since_ns = rank.made_ns - int(HELD_LOOK_BACK_S * 1e9)
-    mine = (rows["pid"] == rank.process.pid) & (rows["worker"] == -1) & (rows["t_ns"] >= since_ns)
-    times, switches = rows["t_ns"][mine], rows["voluntary_switches"][mine]
+    readings = (rows["pid"] == rank.process.pid) & (rows["worker"] == -1) & (rows["t_ns"] >= since_ns)
+    times, switches = rows["t_ns"][readings], rows["voluntary_switches"][readings]
     if times.size < LEAST_HELD_S:
         return None
     took_s = np.diff(times) / 1e9
     names = ("main_cpu_ratio", "cpu_ratio", "run_delay_ratio")
-    main, whole, lacked = (rows[name][mine][1:] for name in names)
+    main, whole, lacked = (rows[name][readings][1:] for name in names)
     with np.errstate(invalid="ignore", divide="ignore"):
         blocked = 1 - main - np.nan_to_num(lacked)
         woken = np.diff(switches) / took_s
@@ -100,7 +100,7 @@ def interpreter_held(rank: RankWindow) -> Held | None:
         held &= (woken >= WOKEN_PER_S * blocked) & (took_s > 0)
     if float(took_s[held].sum()) < LEAST_HELD_S:
         return None
-    if float(np.nansum(rows["timer_wait"][mine][1:][held])) > ASLEEP_PART * float(blocked[held].sum()):
+    if float(np.nansum(rows["timer_wait"][readings][1:][held])) > ASLEEP_PART * float(blocked[held].sum()):
         return None  # it sleeps for some milliseconds at a time, as a polling loop does
     dumps = [dump for dump in _stacks(rank) if _shows(dump)]
     looked_s = float(took_s.sum())

@@ -97,7 +97,7 @@ def _chains(rank: RankWindow) -> list[tuple[LoaderInfo, list[_Use], list[int]]]:
     if not groups:
         return []
     uses = _uses(rank)
-    found = []
+    series = []
     for group in groups:
         known = [uses[info.loader] for info in group if info.loader in uses]
         seen = sorted(known, key=lambda use: use.began_ns)
@@ -109,8 +109,8 @@ def _chains(rank: RankWindow) -> list[tuple[LoaderInfo, list[_Use], list[int]]]:
                 # The name must stay when the first loader's rows are gone, or each epoch is a new incident.
                 if unseen and unseen[0].loader < head.loader:
                     head = unseen.pop(0)
-                found.append((head, chain, [info.loader for info in unseen] if len(chains) == 1 else []))
-    return found
+                series.append((head, chain, [info.loader for info in unseen] if len(chains) == 1 else []))
+    return series
 
 
 def _likeness(info: LoaderInfo) -> LoaderInfo:

@@ -115,7 +115,7 @@ def use_of(
     step_s = within_s(delivered, delivered + known_ns(step), since_ns, end_ns)
     waits_s = within_s(request, delivered, since_ns, end_ns)
     wait_s, clock = float(waits_s.sum()), clock_of(rank.process, rows.steps, rows.late)
-    told = told_of(rows.steps)[rows.late]
+    has_event = told_of(rows.steps)[rows.late]
     whole_s = seconds(step)
     good_s = np.maximum(0.0, step_s - _blocked_s(blocked, request, whole_s, step_s))
     open_whole_s = open_step_s(rank, request, wait, step)
@@ -137,7 +137,7 @@ def use_of(
         step_s=float(step_s.sum()) + open_s,
         good_s=float(good_s.sum()) + open_good_s,
         open_step_s=open_s,
-        known_s=float((waits_s + step_s)[told].sum()) if clock == "device" else 0.0,
+        known_s=float((waits_s + step_s)[has_event].sum()) if clock == "device" else 0.0,
     )
 
 

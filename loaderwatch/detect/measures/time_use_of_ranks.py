@@ -154,7 +154,7 @@ def uses_of(
     blocked_now_s: Mapping[int, float],
 ) -> dict[int, Use]:
     """Return where the time of each rank went, by its number; arguments by rank are as in ``use_of``."""
-    found: dict[int, Use] = {}
+    use_by_rank: dict[int, Use] = {}
     firsts: dict[int, int] = {}
     keys: dict[int, tuple[int, tuple[int, tuple[int, ...], int, bool]]] = {}
     by_number = {rank.rank: rank for rank in ranks}
@@ -176,13 +176,13 @@ def uses_of(
         since = [since_ns[number] for number in group]
         measured = _Group(group_ranks, parts, [blocked.get(number) for number in group], since, inside)
         uses = measured.uses(since, [blocked_now_s.get(number, 0.0) for number in group])
-        found.update((number, use) for number, use in zip(group, uses, strict=True) if use is not None)
+        use_by_rank.update((number, use) for number, use in zip(group, uses, strict=True) if use is not None)
     for number, rank in by_number.items():
-        if number not in found:
-            found[number] = use_of(
+        if number not in use_by_rank:
+            use_by_rank[number] = use_of(
                 rank,
                 since_ns[number],
                 blocked=blocked.get(number),
                 blocked_now_s=blocked_now_s.get(number, 0.0),
             )
-    return found
+    return use_by_rank
