@@ -33,8 +33,8 @@ def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
     - ``hidden_ns``: the part of the loop's wait in which the GPU still had work. It is subtracted from
       ``wait_ns`` and added to ``step_ns``. UNKNOWN where only the loop's clock is known.
 
-    A batch without an event gets the mean hidden share of its loader's other batches, if most of them have
-    events. Without any event the same object is returned.
+    A batch without an event gets the mean hidden share of its loader's other batches, if at least half of all
+    have events. Without any event the same object is returned.
     """
     if not gpu_waits["request_ns"].size or not steps["request_ns"].size:
         return steps
@@ -85,10 +85,10 @@ def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], Colu
 
 
 def clock_of(process: ProcessInfo, steps: Columns, rows: slice | NDArray[Any] = slice(None)) -> RankClock:
-    """Return whose waits some rows of the steps of a process have.
+    """Return whose clock measures the waits in some rows of a process's steps.
 
-    The device's if CUDA events tell of them, else the loop's. If the process computes on another stream, NVML
-    must confirm the events (``streamer/samplers/other_streams.py``).
+    It is the device's if CUDA events cover them, else the loop's. If the process computes on another stream,
+    NVML must confirm the events (``streamer/samplers/other_streams.py``).
     """
     if not (hidden_of(steps)[rows] != UNKNOWN).any():
         return "loop"

@@ -1,8 +1,7 @@
 """Evidence: everything measured of a run in one window. A number is measured when a rule first asks for it.
 
 ``RunEvidence`` describes all ranks together, ``RankEvidence`` one rank. Rules take evidence and return
-findings. Summary, page and API read the same object. Evidence does not change; a new window gets new
-evidence.
+findings. Summary, page and API read the same object. Evidence does not change; a new window gets its own.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ class RankEvidence:
 
     @cached_property
     def takes_from_several(self) -> bool:
-        """Whether the loop recently took batches from several training loaders: messages then name one."""
+        """Whether the loop recently took batches from several training loaders: messages must name one."""
         lately_ns = self.made_ns - int(self.limits.spike_recent_s * 1e9)
         return sum(int(pace.request_ns[-1]) >= lately_ns for pace in self.paces) > 1
 
@@ -225,7 +224,7 @@ class RunEvidence:
     def recent_coupling(self) -> Coupling | None:
         """Return which rank waits for which in the last ``RECENT_S``; None for a single rank.
 
-        Ranks in lockstep end at different moments. While only some have ended, they are compared as well.
+        Ranks in lockstep end at different moments. While only some have ended, these are compared as well.
         """
         if self.world_size < 2:
             return None

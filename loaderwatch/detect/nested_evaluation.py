@@ -23,8 +23,7 @@ def steps_apart(
 
     Passes of the evaluation are subtracted from ``nested_ns`` of the training step around them. The own work
     of that step, ``step_ns``, is cut to a usual step of its loader: the rest is metrics, checkpoints and
-    other work for the evaluation. If every step evaluates there is no usual step, and ``step_ns`` stays as
-    recorded.
+    other work for the evaluation. If every step evaluates there is no usual one, and ``step_ns`` stays.
 
     An evaluation that is left early has a last step that goes on, by the clock, until the next evaluation.
     The training in between is subtracted from it.

@@ -1,7 +1,6 @@
 """Thresholds that more than one module uses. Others stand beside the rule that uses them.
 
-``Limits`` say when a number becomes a finding; every detector receives them. The constants say what a number
-means.
+``Limits`` say when a number becomes a finding; all detectors get them. Constants say what a number means.
 """
 
 from __future__ import annotations

@@ -26,8 +26,7 @@ def in_language(answer: T, language: str) -> T:
     """Return an answer with its sentences in a language ("en" or "zh"); answers are made in English.
 
     ``title`` is rendered from ``title_text`` if the answer has it, the list ``notes`` from ``note_texts``,
-    and the list ``slowed_by`` from ``slowed_by_texts``. Messages of another version that are unknown here
-    stay in English.
+    and the list ``slowed_by`` from ``slowed_by_texts``. Unknown messages of another version stay.
     """
     translated: T = answer if language == SOURCE else _said(answer, language)
     return translated

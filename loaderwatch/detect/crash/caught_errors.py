@@ -1,7 +1,6 @@
 """Loader errors that the script catches to try again. Code ``caught-error``: S37 for dead workers, else S22.
 
-The process lives and passes begin, so it does not hang. But training makes no progress, or repeats its first
-batches.
+The process lives and passes begin, so it does not hang. But training stops, or repeats its first batches.
 """
 
 from __future__ import annotations

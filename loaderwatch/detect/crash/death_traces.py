@@ -40,7 +40,7 @@ def output_evidence(process: ProcessInfo) -> list[Evidence]:
 
 
 def stopped(process: ProcessInfo) -> str | None:
-    """Return who stopped the process, "SIGTERM" or Ctrl-C; None if nobody is known to have stopped it."""
+    """Return how somebody stopped the process, "SIGTERM" or Ctrl-C; None if nobody is known to have."""
     return stopped_by(process.exit, process.exit_code) if process.state == "crashed" else None
 
 
@@ -114,7 +114,7 @@ def sample_at_death(worker: SpanInfo | None) -> int | None:
 
 
 def dead_worker(rank: RankWindow) -> SpanInfo | None:
-    """Return the only worker that died; None if none or several did: several were ended after the failure."""
+    """Return the dead worker; None if there is none, or several: the others were ended after the first."""
     dead = {worker.pid: worker for worker in _own_workers(rank) if not worker.alive}
     return next(iter(dead.values())) if len(dead) == 1 else None
 

@@ -59,7 +59,7 @@ _AGAIN = ("spawn", "forkserver")  # start methods with which each worker imports
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Explain the death of the rank that died first. At most one finding: the other ranks followed it."""
+    """Explain the first death with a known cause. At most one finding: the other ranks followed it."""
     window = run.window
     dead = [rank for rank in window.ranks.values() if rank.process.state == "crashed"]
     for rank in sorted(dead, key=lambda rank: (rank.made_ns, rank.rank)):

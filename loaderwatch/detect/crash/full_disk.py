@@ -11,8 +11,7 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.window import HostWindow, RankWindow
 
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
-# torch.save's errors for a file that it could not write to the end, whatever the reason. torch.load has
-# others.
+# torch.save's errors for a file that it could not write to the end, for any reason. torch.load has others.
 _CUT_FILE: Final = re.compile(r"unexpected pos \d+ vs \d+|PytorchStreamWriter failed writing")
 _OF_A_LOADER: Final = re.compile(
     r"Caught \w+ in DataLoader worker|shared memory|/dev/shm|torch_\d", re.IGNORECASE

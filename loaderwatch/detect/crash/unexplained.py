@@ -188,8 +188,7 @@ def _lasted_until_death(hang: Occurrence, dead: RankWindow) -> bool:
 
     The process stood still in the hang if its last phase began before the alert and lasted at least half of
     the hang. A last sign of life is up to a second older than the death, and a busy server looks seldom. So a
-    hang may seem to open after the death, or to close before it. A process that died at work made the others
-    hang; it did not hang.
+    hang may seem to open after the death, or to close before it. A process that died at work did not hang.
     """
     if hang.finding.code != "hung" or hang.finding.severity == "info":
         return False

@@ -91,8 +91,7 @@ def explain_rebuilt(loader: LoaderInfo, paid: Sequence[Boundary]) -> Explanation
             "each_s": parts.total_s,
             "ahead": ahead if loader.num_workers else None,
         },
-        # All time between two iterators but the loop's own work: forking and ending workers costs more than
-        # parts.
+        # All time between two iterators but the loop's own work: forking costs more than the parts show.
         saved_s=max(parts.total_s, spacing_s - gap_s),
     )
 

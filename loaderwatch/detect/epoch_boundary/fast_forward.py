@@ -150,8 +150,7 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
 def _trained_at_once(rank: RankWindow, loader: LoaderInfo) -> bool:
     """Whether the first steps surely train; a cheap test, because nearly all ranks train at once.
 
-    It must agree with ``_first``: all steps are this loader's, and none is short beside the longest newest
-    one.
+    It must agree with ``_first``: all steps are this loader's, and none is much shorter than the newest.
     """
     steps = rank.table("steps")
     first, newest = slice(FEW_SKIPPED_BATCHES + STEPS_AHEAD), slice(-STEPS_AHEAD, None)
@@ -192,7 +191,7 @@ def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns
 
 
 def _is_idle(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> bool:
-    """Whether these batches are unused: the loop body usually takes under ``empty_s``, nothing computes."""
+    """Whether these batches are unused: the median body is below ``empty_s``, and nothing else computes."""
     if median(seconds(rank.table("steps")["step_ns"][rows])) > empty_s:
         return False
     since_ns = int(rank.table("steps")["request_ns"][rows[0]])
@@ -230,8 +229,7 @@ def _body(rank: RankWindow) -> str | None:
 def _first(rank: RankWindow, trains: NDArray[np.bool_]) -> int:
     """Return the index of the first step that trains; the size if none does.
 
-    An optimizer's step always counts. Without an optimizer nearly every step or every n-th must train after
-    it.
+    An optimizer's step always counts. Without one, nearly every step or every n-th must train after it.
     """
     training_rows = np.flatnonzero(trains)
     if rank.process.has_optimizer:

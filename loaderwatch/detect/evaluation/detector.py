@@ -112,8 +112,7 @@ def passes_of(evidence: RankEvidence, loader: LoaderInfo) -> Passes | None:
     first_s = _sum_s(steps["wait_ns"][rows & (steps["batch"] == 0)])
     waited_s = iter_s + _sum_s(steps["wait_ns"][rows]) + teardown_s
     seen_s = waited_s + _sum_s(steps["step_ns"][rows])
-    # Passes before the window count with the present time per batch. A pass that was left early may be
-    # unknown.
+    # Passes before the window count with the present time per batch. One that was left early may be unknown.
     batches = dict(zip(ends["epoch"][ended].tolist(), ends["batches"][ended].tolist(), strict=True))
     for epoch, batch in zip(steps["epoch"][rows].tolist(), steps["batch"][rows].tolist(), strict=True):
         batches[epoch] = max(batches.get(epoch, 0), batch + 1)

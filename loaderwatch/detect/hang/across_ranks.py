@@ -33,7 +33,7 @@ def finding_of(
 ) -> Finding:
     """Return a finding about ``odd``, with the stacks of all these positions; it has lasted for ``age_s``.
 
-    The finding says where the ranks stand, unless a parameter of ``frame``, or of the rule without one, does.
+    The finding says where the ranks stand, unless its title does (a parameter of ``frame`` or of the rule).
     """
     distinct = list({position.number: position for position in positions}.values())
     places, left = places_of(distinct, odd.number), patience(positions)

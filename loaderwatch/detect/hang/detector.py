@@ -157,7 +157,7 @@ def _vanished(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
     """Return the workers that were seen earlier but have vanished: they died. The awaited worker comes first.
 
     A worker that is not awaited counts only if it was last seen when the hang began: its half-written message
-    then blocks the shared queue. Workers of earlier epochs, or without stream left, went away before.
+    then blocks the shared queue. Workers of earlier epochs, or with their stream read, ended before.
     """
     rows = rank.table("processes")
     own = rows["loader"] == (-1 if span.loader is None else span.loader)

@@ -1,4 +1,4 @@
-"""Processes that are slow on purpose and not hung. Each excuse has a time limit, but waiting for a person."""
+"""Processes that are slow on purpose and not hung. Every excuse but waiting for a person has a limit."""
 
 from __future__ import annotations
 

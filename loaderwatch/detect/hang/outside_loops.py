@@ -57,8 +57,7 @@ from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
-# Parts of names of kernel functions in which a process waits for one thing: a connection, a pipe, a file
-# lock.
+# Parts of names of kernel functions in which a process waits for one connection, one pipe or one file lock.
 _POINTED: Final = (*SOCKET_FUNCTIONS, *PIPE_FUNCTIONS, "wait_for_partner", "lock_inode", "flock")
 
 

@@ -107,7 +107,7 @@ class Position:
 
     @property
     def called_at(self) -> Text:
-        """Return where the rank stands; for a collective with the user's line that called it."""
+        """Return where the rank stands; for a collective, with the user's line that called it."""
         at = user_frame(self.frames) if self.collective else None
         if self.collective is None or at is None:
             return self.spot
@@ -224,7 +224,7 @@ class Place:
 def places_of(positions: Sequence[Position], odd: int | None = None) -> list[Place]:
     """Return the positions grouped by collective and line of code.
 
-    The group of the rank ``odd`` comes first, then crashed ranks, small groups, and groups in no collective.
+    The rank ``odd`` comes first, then crashed ranks, then small groups, of equal ones those in no collective.
     """
     groups: list[tuple[_Spot, list[Position]]] = []
     for position in sorted(positions, key=lambda position: position.number):

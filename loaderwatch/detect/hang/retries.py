@@ -1,4 +1,4 @@
-"""Whether a process that reads in one sample repeats the same try (S22). Then its bytes are no progress.
+"""Whether a process that is stuck in one sample, and reads, repeats the same try (S22): no progress then.
 
 A process that makes progress reads new bytes. They come from storage or a connection, and usually it waits
 for them. A process that repeats a failed try computes, or sleeps until the next try, and reads bytes that
@@ -35,17 +35,16 @@ COMPUTES_FACTOR: Final = threshold(
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How a process repeats its try: a hang after ``factor`` times its limit, and with ``sleeps`` or not."""
+    """How a process repeats its try."""
 
-    factor: float
-    sleeps: bool
+    factor: float  # it counts as a hang after so many times its limit
+    sleeps: bool  # between two tries
 
 
 def retries_of(window: RunWindow, item: Stuck, process: SpanInfo) -> Retries | None:
     """Return how a process that reads repeats its try; None if it does not.
 
-    ``process``: the worker to blame, or the training process; in the same sample since the middle of the
-    wait.
+    ``process``: the worker to blame, or the training process; half of the wait or more in the same sample.
     """
     rank = item.rank
     half_ns = item.span.since_ns + (rank.made_ns - item.span.since_ns) // 2

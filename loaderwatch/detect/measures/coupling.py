@@ -9,8 +9,8 @@ measured
     spends least there: this is the cost of the exchange itself. What the others spend beyond it is their
     wait. If the device's clock is known, a wait in which the GPU worked on queued work does not count.
 durations
-    Iterations are equally long on all ranks. So a rank that waits less for its loader sits longer in its
-    step. This also holds with NCCL, where the GPU waits and not the thread.
+    Iterations are equally long on all ranks. So a rank that waits less for its loader sits as much longer in
+    its step. This also holds with NCCL, where the GPU waits and not the thread.
 """
 
 from __future__ import annotations

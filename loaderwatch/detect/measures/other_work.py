@@ -137,7 +137,7 @@ def _shows(dump: StackDump) -> bool:
 
 
 def _usual(dumps: list[StackDump]) -> tuple[StackDump, Frame]:
-    """Return the newest stack at the function with most sightings of the other thread, and its line there."""
+    """Return the newest stack with the other thread at its most frequent function, and its frame there."""
     seen = [(dump, thread[0]) for dump in dumps if (thread := working_thread(dump.text)) is not None]
     most = Counter((frame.file, frame.function) for _, frame in seen).most_common(1)[0][0]
     return next((dump, frame) for dump, frame in reversed(seen) if (frame.file, frame.function) == most)

@@ -28,8 +28,7 @@ class Pace:
     """The steady-state steps of one loader on one rank; arrays have one entry per step (a row), oldest first.
 
     Rows outside the steady state are left out: the first batches of each epoch, when the prefetch queue is
-    still empty, and rows of a loader that another thread iterates. An open wait is the last row; its outcome
-    is unknown.
+    still empty, and rows of a loader that another thread iterates. An open wait is the last row.
     """
 
     rank: RankWindow

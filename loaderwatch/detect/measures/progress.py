@@ -109,8 +109,8 @@ def unwatched_s(rank: RankWindow, since_ns: int) -> float:
 def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, float]:
     """Return how old this span may get, and its phase's 99th percentile (NaN without a history), in seconds.
 
-    The limit is the floor, or ten times that percentile if it is more. Without a history it is a multiple of
-    the floor.
+    With a history it is the floor, or ten times that percentile if it is more. Else it is a multiple of the
+    floor.
     """
     floor_s = limits.hang_floor_s
     if at_end(rank, span):
@@ -375,7 +375,7 @@ def is_stopped(rank: RankWindow, span: SpanInfo) -> bool:
 
 
 def still_stands_there(rank: RankWindow, dump: StackDump | None, still_since_ns: int) -> bool:
-    """Whether a stack is still valid: the process has stood still recently, and since the stack was taken.
+    """Whether a process that stands still since ``still_since_ns`` already did when its stack was taken.
 
     Between two stacks a process may end its save, or its last epoch, and then wait for something else.
     """

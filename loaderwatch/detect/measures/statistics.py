@@ -99,8 +99,7 @@ def by_a_clock(ticks_s: Floats) -> bool:
     Sums of random pauses spread with the root of their number, those of a clock do not. Three tests check it:
 
     * Sums of clipped pauses need few moments, and one long pause does not count in them.
-    * Medians need more moments. They miss a clock that starts late, and a late tick with its early
-      successors.
+    * Medians need more moments. They miss a clock that starts late, and a late tick that is made up for.
     * The running sum of far pauses finds a source that is late for many ticks and then catches up in a few.
 
     Args:
@@ -255,8 +254,7 @@ def drift(t_ns: NDArray[np.int64], values: Floats) -> Growth | None:
     """Return the steady growth of a noisy series, with the ends of the straight line through it.
 
     None if it does not grow, levels off, or has not grown by ``CLEAR_DRIFT_FACTOR`` times the deviation from
-    that line. In the shortest series noise alone grows by as much in a few cases in a million, in longer ones
-    far less often.
+    that line. Noise alone grows by as much in a few of a million shortest series, in longer ones less often.
     """
     is_known = np.isfinite(values)
     t_ns, values = t_ns[is_known], values[is_known]

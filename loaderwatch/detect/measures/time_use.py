@@ -160,8 +160,7 @@ def open_step_s(
 ) -> float:
     """Return how long the open step has lasted; 0 if there is none.
 
-    Its phases follow each other. Its wait is reported only when the step is over; until then a usual wait is
-    assumed.
+    Its phases follow each other. Its wait is reported when the step is over; until then it is assumed usual.
     """
     span = rank.span
     if span is None or not _is_training_in(rank, span) or span.phase not in (*STEP_PHASES, "user"):
