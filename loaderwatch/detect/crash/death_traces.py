@@ -121,6 +121,4 @@ def dead_worker(rank: RankWindow) -> SpanInfo | None:
 
 def _own_workers(rank: RankWindow) -> list[SpanInfo]:
     """Return the workers of this process, without workers from before a restart of the rank."""
-    return [
-        worker for worker in (*rank.workers, *rank.last_workers) if worker.since_ns >= rank.process.started_ns
-    ]
+    return [w for w in (*rank.workers, *rank.last_workers) if w.since_ns >= rank.process.started_ns]

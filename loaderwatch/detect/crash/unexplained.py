@@ -301,9 +301,7 @@ def _advice(rank: RankWindow, host: HostWindow | None) -> tuple[str, dict[str, P
     living = [worker for worker in rank.workers if worker.alive]
     if gone and living:  # workers that died together with the training process are no evidence
         params["gone"] = len(gone)
-        params["gone_workers"] = [
-            Text("worker-with-pid", {"worker": worker.worker, "pid": worker.pid}) for worker in gone
-        ]
+        params["gone_workers"] = [Text("worker-with-pid", {"worker": w.worker, "pid": w.pid}) for w in gone]
     error = uncaught(rank.process)
     if error is not None:  # the process named its error; kernel log and memory add nothing
         return "uncaught-error", {**params, "error": _shortened(error)}

@@ -124,6 +124,6 @@ def pattern_of(positions: Sequence[Position], others: Sequence[Position] = ()) -
 
     Ranks in a backward pass do what all ranks do, so they are left out.
     """
-    ranks = [*positions, *others]
-    apart = [(rank, _words(rank, ranks)) for rank in positions if rank.collective != "backward"]
+    everyone = [*positions, *others]
+    apart = [(p, _words(p, everyone)) for p in positions if p.collective != "backward"]
     return next((row for row in PATTERNS for position, words in apart if row.fits(position, words)), None)

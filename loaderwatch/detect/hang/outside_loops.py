@@ -115,9 +115,8 @@ def wait_for_each_other(window: RunWindow, found: Sequence[Stuck]) -> bool:
     if not any(collective(frames_now(item.rank)) for item in found):
         return False
     quiet_ns = min(QUIET_NS, int(max(item.limit_s for item in found) * 1e9))  # a smaller limit counts
-    return all(
-        _does_nothing(rank, quiet_ns) for rank in window.ranks.values() if rank.process.state == "live"
-    )
+    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
+    return all(_does_nothing(rank, quiet_ns) for rank in live)
 
 
 def _does_nothing(rank: RankWindow, quiet_ns: int) -> bool:

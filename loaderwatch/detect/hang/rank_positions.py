@@ -362,7 +362,7 @@ def _stand(place: Place) -> Text:
 
 def without_line(positions: Sequence[Position]) -> Text | None:
     """Return the message about ranks without a stack, whose line is unknown; None if there are none."""
-    unseen = [rank.number for rank in positions if rank.place in ("stuck", "outside") and rank.dump is None]
+    unseen = [p.number for p in positions if p.place in ("stuck", "outside") and p.dump is None]
     return Text("ranks-without-stack", _ranks(unseen)) if unseen else None
 
 

@@ -192,10 +192,8 @@ def _steps(ranks: list[RankWindow], limits: Limits) -> list[_Steps]:
     """Return the newest steps of each rank, in the order of the ranks."""
     firsts = {rank.rank: _first_row(rank, limits) for rank in ranks}
     by_number = {rank.rank: rank for rank in ranks}
-    sizes = {
-        number: (rank.steps["request_ns"].size - firsts[number], None) for number, rank in by_number.items()
-    }
-    found: dict[int, _Steps] = {}
+    sizes = {n: (rank.steps["request_ns"].size - firsts[n], None) for n, rank in by_number.items()}
+    steps_by_rank: dict[int, _Steps] = {}
     for group in grouped(sizes):
         members = [by_number[number] for number in group]
         parts = [columns_from(rank.steps, _WITH_PHASES, firsts[rank.rank]) for rank in members]
@@ -211,7 +209,7 @@ def _steps(ranks: list[RankWindow], limits: Limits) -> list[_Steps]:
             worked_on = _worked_on(rank.steps, first)
             chosen: NDArray[np.bool_] | slice = slice(None) if own.all() else own
             spent_s = collective_s[at]
-            found[rank.rank] = _Steps(
+            steps_by_rank[rank.rank] = _Steps(
                 rank.rank,
                 key[at][chosen],
                 columns["request_ns"][at][chosen],
@@ -224,7 +222,7 @@ def _steps(ranks: list[RankWindow], limits: Limits) -> list[_Steps]:
                 if isinstance(chosen, slice)
                 else (first + np.flatnonzero(own)).tolist(),
             )
-    return [found[rank.rank] for rank in ranks]
+    return [steps_by_rank[rank.rank] for rank in ranks]
 
 
 def _training(rank: RankWindow) -> list[int]:

@@ -141,13 +141,9 @@ def counted(window: RunWindow) -> list[int]:
     live = [number for number, rank in window.ranks.items() if rank.process.state == "live"]
     if not live or len(live) == len(window.ranks):
         return list(window.ranks)
-    since = {
-        number: max(rank.made_ns, window.now_ns) - int(COUNTS_S * 1e9)
-        for number, rank in window.ranks.items()
-    }
-    return [
-        number for number, rank in window.ranks.items() if number in live or last_ns(rank) >= since[number]
-    ]
+    counts_ns = int(COUNTS_S * 1e9)
+    since_ns = {n: max(rank.made_ns, window.now_ns) - counts_ns for n, rank in window.ranks.items()}
+    return [n for n, rank in window.ranks.items() if n in live or last_ns(rank) >= since_ns[n]]
 
 
 def with_open_iteration(window: RunWindow, found: Coupling, use: RunUse) -> Coupling:

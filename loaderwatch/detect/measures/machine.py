@@ -293,7 +293,7 @@ def run_delay_s(
 
 
 def asleep_ratio(rank: RankWindow, last_s: float) -> float:
-    """Return the share (0 to 1) of looks in ``last_s`` that found the process asleep for a set time, or NaN."""
+    """Return the share (0 to 1) of looks in ``last_s`` that found the process in a timed sleep, or NaN."""
     rows = rank.table("processes")
     mine = (rows["pid"] == rank.process.pid) & (rows["t_ns"] >= rank.made_ns - int(last_s * 1e9))
     return mean(rows["timer_wait"][mine])

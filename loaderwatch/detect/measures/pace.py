@@ -209,9 +209,7 @@ class Pace:
     def where(self, mask: NDArray[np.bool_]) -> Pace:
         """Return the pace with only the rows of a mask, shape (rows,); all fetches stay."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        rows: dict[str, Any] = {
-            name: value[mask] for name, value in values.items() if isinstance(value, np.ndarray)
-        }
+        rows: dict[str, Any] = {name: v[mask] for name, v in values.items() if isinstance(v, np.ndarray)}
         still_open = self.open_wait and bool(mask.size) and bool(mask[-1])
         return replace(self, **rows, open_wait=still_open)
 
@@ -296,9 +294,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     aside_s = np.nan_to_num(seconds(recorded["nested_ns"][mask])) - nested_s + beside_s
     names = ("request_ns", "epoch", "batch", "step", "ready", "cached", "awaited_worker", "optimizer_steps")
     columns: dict[str, Ints] = {name: steps[name][mask] for name in names}
-    wait_s, wait_cpu_s, step_s = (
-        seconds(steps[name][mask]) for name in ("wait_ns", "wait_cpu_ns", "step_ns")
-    )
+    wait_s, wait_cpu_s, step_s = (seconds(steps[key][mask]) for key in ("wait_ns", "wait_cpu_ns", "step_ns"))
     by_device = (hidden_of, slack_of, gpu_step_of)
     hidden_s, slack_s, gpu_step_s = (seconds(column(steps)[mask]) for column in by_device)
     copied_s, *computed_s = (seconds(recorded[f"{phase}_ns"][mask]) for phase in PHASES)

@@ -103,10 +103,8 @@ class _Group:
         np.divide(waits_s, whole_s, out=share, where=compared)
         np.minimum(share, 1.0, out=share)
         result: Floats = share * inside_s
-        compared_s = np.where(compared, inside_s, 0.0).sum(axis=1)
-        usual = np.divide(
-            result.sum(axis=1), compared_s, out=np.zeros(compared_s.shape), where=compared_s > 0
-        )
+        known_s = np.where(compared, inside_s, 0.0).sum(axis=1)
+        usual = np.divide(result.sum(axis=1), known_s, out=np.zeros(known_s.shape), where=known_s > 0)
         # Steps that were not compared get the share of the compared ones.
         result[~compared] = (usual[:, None] * inside_s)[~compared]
         return result
