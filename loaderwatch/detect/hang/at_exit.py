@@ -147,7 +147,7 @@ def _awaited(item: Stuck, frames: Sequence[Frame], dump: StackDump | None) -> _A
 
 
 def _worker_left(rank: RankWindow) -> SpanInfo | None:
-    """Return a worker that has not ended: a busy one before an idle one, then the one unchanged longest."""
+    """Return a worker that has not ended: busy ones before idle ones, then the one that has stood longest."""
     alive = [worker for worker in rank.workers if worker.alive]
     return min(alive, key=lambda w: (w.phase == WORKER_IDLE, w.sample_since_ns or w.since_ns), default=None)
 

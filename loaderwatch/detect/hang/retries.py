@@ -1,4 +1,4 @@
-"""Whether a process that is stuck in one sample, and reads, repeats the same try (S22): no progress then.
+"""Whether a process that reads for long in one sample only repeats a failed try (S22): no progress then.
 
 A process that makes progress reads new bytes. They come from storage or a connection, and usually it waits
 for them. A process that repeats a failed try computes, or sleeps until the next try, and reads bytes that

@@ -88,7 +88,7 @@ class HostLoad:
 
     @cached_property
     def crowd(self) -> tuple[int, float, float]:
-        """Return the live ranks' number of workers, of these the mean runnable number, and cores in use."""
+        """Return the number of workers of live ranks, how many are runnable, on average, and cores in use."""
         return _crowd([rank for rank in self.ranks if _lives(rank)])
 
     @cached_property

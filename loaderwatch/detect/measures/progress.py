@@ -337,7 +337,7 @@ def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
 
 
 def recent_ns(rank: RankWindow, span: SpanInfo, ns: int = QUIET_NS) -> int:
-    """Return when readings of the last ``ns`` begin, without the span's first: it covers earlier time."""
+    """Return the start (ns UTC) of the readings of the last ``ns`` that cover nothing before the span."""
     return max(span.since_ns + READING_NS, rank.made_ns - ns)
 
 
