@@ -66,19 +66,20 @@ def _structs_in(hint: Any) -> Iterator[type]:
 
 def _struct_said(value: msgspec.Struct, language: str) -> msgspec.Struct:
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
-    changed = {name: _said(item, language) for name, item in fields.items()}
+    changed = {name: _said(content, language) for name, content in fields.items()}
     if isinstance(value, Finding | Verdict | Advice):
         for part in PARTS[type(value)]:
             changed[part] = say(_part(value, part), language, fields[part])
-    for name, text in fields.items():
-        if name.endswith("_text") and text is not None:
+    for name, content in fields.items():
+        if name.endswith("_text") and content is not None:
             field = name.removesuffix("_text")
-            changed[field] = say(text, language, fields[field])
-        elif name.endswith("_texts") and text:
+            changed[field] = say(content, language, fields[field])
+        elif name.endswith("_texts") and content:
             base = name.removesuffix("_texts")
             field = base if base in fields else f"{base}s"
-            pairs = zip(text, fields[field], strict=False)
-            changed[field] = [say(item, language, kept) for item, kept in pairs]
+            changed[field] = [
+                say(text, language, kept) for text, kept in zip(content, fields[field], strict=False)
+            ]
     return msgspec.structs.replace(value, **changed)
 
 

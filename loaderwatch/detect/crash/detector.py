@@ -143,8 +143,11 @@ def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> Explanation | 
 def _shared_memory(rank: RankWindow, host: HostWindow | None, loaders: Sequence[LoaderInfo]) -> Explanation:
     total = host.newest("shm_total_bytes") if host is not None else math.nan
     ahead = max((loader.num_workers or 0) * (loader.prefetch_factor or 2) for loader in loaders)
-    batch_bytes = rank.table("fetches")["bytes"]
-    sizes = known(np.where(batch_bytes > 0, batch_bytes, np.nan).astype(np.float64))
+    sizes = known(
+        np.where(rank.table("fetches")["bytes"] > 0, rank.table("fetches")["bytes"], np.nan).astype(
+            np.float64
+        )
+    )
     return Explanation(
         "S39",
         0.9,

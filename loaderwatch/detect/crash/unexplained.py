@@ -297,8 +297,8 @@ def _steps(span: SpanInfo) -> int:
 def _advice(rank: RankWindow, host: HostWindow | None) -> tuple[str, dict[str, Param]]:
     """Return the rule for a death of unknown cause, with the parameters of its advice."""
     params: dict[str, Param] = {"gone": 0, "gone_workers": None}
-    gone = [worker for worker in rank.workers if not worker.alive]
-    living = [worker for worker in rank.workers if worker.alive]
+    gone = [w for w in rank.workers if not w.alive]
+    living = [w for w in rank.workers if w.alive]
     if gone and living:  # workers that died together with the training process are no evidence
         params["gone"] = len(gone)
         params["gone_workers"] = [Text("worker-with-pid", {"worker": w.worker, "pid": w.pid}) for w in gone]

@@ -75,8 +75,9 @@ def only_reads(evidence: RankEvidence, loader: LoaderInfo) -> bool:
     if _trains(rank, rows, np.inf).any():
         return False
     if _body(rank) == "nothing":  # an empty body still trains if the loop iterates a generator that trains
-        idle = _is_idle(rank, rows, EMPTY_STEP_S * slowness)
-        return idle and not _pass_ended(rank, loader, rows, rows.size)
+        return _is_idle(rank, rows, EMPTY_STEP_S * slowness) and not _pass_ended(
+            rank, loader, rows, rows.size
+        )
     few = rows.size < FEW_SKIPPED_BATCHES and steps["batch"][rows[0]] == 0
     return few and _is_idle(rank, rows, _body_s(rank, loader) * slowness)
 
@@ -99,15 +100,17 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
         return None  # the loop makes each training step from so many batches
     skipped = rows[:first]
     trains_later = first < rows.size
-    body_limit_s = max(_body_s(rank, loader) * slowness, EMPTY_RATIO * newest_s if trains_later else 0.0)
-    if not _is_idle(rank, skipped, body_limit_s):
+    if not _is_idle(
+        rank, skipped, max(_body_s(rank, loader) * slowness, EMPTY_RATIO * newest_s if trains_later else 0.0)
+    ):
         return None
     began_ns = int(steps["request_ns"][skipped[0]])
     ended_ns = int(steps["request_ns"][rows[first]]) if first < rows.size else None
     until_ns = rank.made_ns if ended_ns is None else ended_ns
     taken_s = (until_ns - began_ns) / 1e9
-    recent_s = max(limits.recent_s, limits.spike_recent_s)
-    over = ended_ns is not None and (rank.made_ns - ended_ns) / 1e9 > recent_s
+    over = ended_ns is not None and (rank.made_ns - ended_ns) / 1e9 > max(
+        limits.recent_s, limits.spike_recent_s
+    )
     if _pass_ended(rank, loader, rows, first) or (not trains_later and _body(rank) == "nothing"):
         return None  # the loop read the data for another purpose, such as filling a cache
     if taken_s < LEAST_FAST_FORWARD_S or over or _feeds_another(rank, loader, began_ns, until_ns):
@@ -157,9 +160,11 @@ def _trained_at_once(rank: RankWindow, loader: LoaderInfo) -> bool:
     loaders, off_main, step_ns = steps["loader"], steps["off_main_thread"], steps["step_ns"]
     if step_ns.size < FEW_SKIPPED_BATCHES + STEPS_AHEAD or not (loaders[first] == loader.loader).all():
         return False
-    if (off_main[first] == 1).any() or (off_main[newest] == 1).any():
-        return False
-    if not (loaders[newest] == loader.loader).all():
+    if (
+        (off_main[first] == 1).any()
+        or (off_main[newest] == 1).any()
+        or not (loaders[newest] == loader.loader).all()
+    ):
         return False
     if rank.process.has_optimizer:
         return bool((steps["optimizer_steps"][:FEW_SKIPPED_BATCHES] > 0).any())

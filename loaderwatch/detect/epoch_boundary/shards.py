@@ -127,7 +127,9 @@ def _shares(rank: RankWindow, now: Pace, workers: int) -> _Shares | None:
         for worker, number in zip(*np.unique(fetches.worker[epoch], return_counts=True), strict=True)
         if worker >= 0
     }
-    alive = {w.worker: w for w in rank.workers if w.alive and w.loader in (None, now.loader.loader)}
+    alive = {
+        span.worker: span for span in rank.workers if span.alive and span.loader in (None, now.loader.loader)
+    }
     own_steps = now.rank.table("steps")
     own_steps = {"request_ns": own_steps["request_ns"][own_steps["loader"] == now.loader.loader]}
     ahead = workers * (now.loader.prefetch_factor or 2)

@@ -201,8 +201,10 @@ def _remark(ranks: int, passes: Passes) -> Finding | None:
         return None
     rank, loader = passes.rank, passes.loader
     world = max(ranks, rank.process.world_size)
-    each_s = passes.evaluating_s / passes.passes
-    share = min(1.0, ratio(passes.evaluating_s, passes.elapsed_s))
+    each_s, share = (
+        passes.evaluating_s / passes.passes,
+        min(1.0, ratio(passes.evaluating_s, passes.elapsed_s)),
+    )
     return Finding(
         key=f"{CODE}:{loader.loader}",
         code=CODE,

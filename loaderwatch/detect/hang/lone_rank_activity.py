@@ -126,4 +126,4 @@ def pattern_of(positions: Sequence[Position], others: Sequence[Position] = ()) -
     """
     everyone = [*positions, *others]
     apart = [(p, _words(p, everyone)) for p in positions if p.collective != "backward"]
-    return next((row for row in PATTERNS for position, words in apart if row.fits(position, words)), None)
+    return next((row for row in PATTERNS for p, words in apart if row.fits(p, words)), None)

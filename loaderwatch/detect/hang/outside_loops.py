@@ -115,8 +115,9 @@ def wait_for_each_other(window: RunWindow, found: Sequence[Stuck]) -> bool:
     if not any(collective(frames_now(item.rank)) for item in found):
         return False
     quiet_ns = min(QUIET_NS, int(max(item.limit_s for item in found) * 1e9))  # a smaller limit counts
-    live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
-    return all(_does_nothing(rank, quiet_ns) for rank in live)
+    return all(
+        _does_nothing(rank, quiet_ns) for rank in window.ranks.values() if rank.process.state == "live"
+    )
 
 
 def _does_nothing(rank: RankWindow, quiet_ns: int) -> bool:
@@ -130,8 +131,9 @@ def _does_nothing(rank: RankWindow, quiet_ns: int) -> bool:
 
 def is_still(item: Stuck) -> bool:
     """Whether a process has not moved for as long as its readings show."""
-    rank, span = item.rank, item.span
-    return stands_still(rank, span.pid, recent_ns(rank, span)) or waits_for_lost_reader(rank)
+    return stands_still(item.rank, item.span.pid, recent_ns(item.rank, item.span)) or waits_for_lost_reader(
+        item.rank
+    )
 
 
 def _is_seen(item: Stuck) -> bool:
@@ -212,8 +214,9 @@ def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
     if searches(item, frames):
         return "critical"
     asleep = sleeps(rank, span)
-    since_ns = recent_ns(rank, span)
-    no_child_works = not waits_for_child(frames) or children_work(rank, span.pid, since_ns) is False
+    no_child_works = (
+        not waits_for_child(frames) or children_work(rank, span.pid, recent_ns(rank, span)) is False
+    )
     stands = _stands(item) and no_child_works
     if is_to_train_on(item):
         on_purpose = asleep and span.phase != "outside" and not waits_for_lost_reader(item.rank)
@@ -303,8 +306,9 @@ def _lost_children(item: Stuck) -> int:
 
 
 def _works(item: Stuck) -> bool:
-    since_ns = recent_ns(item.rank, item.span)
-    return item.reading or cpu_ratio(item.rank, item.span.pid, since_ns) > IDLE_CPU_RATIO
+    return (
+        item.reading or cpu_ratio(item.rank, item.span.pid, recent_ns(item.rank, item.span)) > IDLE_CPU_RATIO
+    )
 
 
 def _has_not_begun(rank: RankWindow) -> bool:

@@ -389,8 +389,9 @@ def patience(positions: Sequence[Position]) -> Patience | None:
     patiences: list[Patience] = []
     for position in positions:
         process = position.rank.process
-        backend = process.backend or ""
-        default_s = next((s for name, s in DEFAULT_TIMEOUT_S.items() if name in backend), None)
+        default_s = next(
+            (s for name, s in DEFAULT_TIMEOUT_S.items() if name in (process.backend or "")), None
+        )
         timeout_s = process.collective_timeout_s or default_s
         if position.collective is not None and timeout_s is not None:
             known = process.collective_timeout_s is not None

@@ -104,8 +104,11 @@ def _hidden_s(rank: RankWindow, loader: LoaderInfo) -> dict[int, float]:
     steps = rank.clocked_steps
     first = (steps["loader"] == loader.loader) & (steps["batch"] == 0) & told_of(steps)
     hidden_s = hidden_of(steps)[first] / 1e9
-    epochs = steps["epoch"][first].tolist()
-    return dict(zip(epochs, np.where(hidden_s >= NOISE_S, hidden_s, 0.0).tolist(), strict=True))
+    return dict(
+        zip(
+            steps["epoch"][first].tolist(), np.where(hidden_s >= NOISE_S, hidden_s, 0.0).tolist(), strict=True
+        )
+    )
 
 
 def usual_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:

@@ -172,8 +172,10 @@ class Comparison:
             return Coupling("unknown", Text("coupling-of-few-ranks"))
         steps_of_ranks = self._steps
         if limits.recent_s < self._limits.recent_s:
-            pairs = zip(self._ranks, steps_of_ranks, strict=True)
-            steps_of_ranks = [steps.since(_first_row(rank, limits)) for rank, steps in pairs]
+            steps_of_ranks = [
+                steps.since(_first_row(rank, limits))
+                for rank, steps in zip(self._ranks, steps_of_ranks, strict=True)
+            ]
         return _coupling(steps_of_ranks)
 
 
@@ -195,7 +197,7 @@ def _steps(ranks: list[RankWindow], limits: Limits) -> list[_Steps]:
     sizes = {n: (rank.steps["request_ns"].size - firsts[n], None) for n, rank in by_number.items()}
     steps_by_rank: dict[int, _Steps] = {}
     for group in grouped(sizes):
-        members = [by_number[number] for number in group]
+        members = [by_number[n] for n in group]
         parts = [columns_from(rank.steps, _WITH_PHASES, firsts[rank.rank]) for rank in members]
         columns = dict(zip(_COMPARED, stacked([part[: len(_COMPARED)] for part in parts]), strict=True))
         wait_ns, step_ns = columns["wait_ns"], columns["step_ns"]
@@ -344,8 +346,10 @@ def _shares(ranks: list[_Steps], data_s: Floats, step_s: Floats, wait_s: Floats)
     parts = (data_s + step_s, data_s, step_s - wait_s, wait_s, caused_s)
     names = ("iteration_s", "data_s", "own_s", "others_s", "caused_s")
     means = np.stack([part.mean(axis=1) for part in parts], axis=1).tolist()
-    rows = zip(ranks, means, strict=True)
-    return tuple(Share(rank=steps.rank, **dict(zip(names, row, strict=True))) for steps, row in rows)
+    return tuple(
+        Share(rank=steps.rank, **dict(zip(names, row, strict=True)))
+        for steps, row in zip(ranks, means, strict=True)
+    )
 
 
 def _where(late: list[_Steps], early: list[_Steps]) -> str | None:

@@ -138,11 +138,10 @@ def run_use(window: RunWindow, together: Coupling | None) -> RunUse:
 
 def counted(window: RunWindow) -> list[int]:
     """Return the ranks that count for the numbers about the run in the last ``RECENT_S``."""
-    live = [number for number, rank in window.ranks.items() if rank.process.state == "live"]
+    live = [n for n, rank in window.ranks.items() if rank.process.state == "live"]
     if not live or len(live) == len(window.ranks):
         return list(window.ranks)
-    counts_ns = int(COUNTS_S * 1e9)
-    since_ns = {n: max(rank.made_ns, window.now_ns) - counts_ns for n, rank in window.ranks.items()}
+    since_ns = {n: max(rank.made_ns, window.now_ns) - int(COUNTS_S * 1e9) for n, rank in window.ranks.items()}
     return [n for n, rank in window.ranks.items() if n in live or last_ns(rank) >= since_ns[n]]
 
 

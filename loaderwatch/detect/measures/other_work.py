@@ -91,13 +91,18 @@ def interpreter_held(rank: RankWindow) -> Held | None:
     if times.size < LEAST_HELD_S:
         return None
     took_s = np.diff(times) / 1e9
-    names = ("main_cpu_ratio", "cpu_ratio", "run_delay_ratio")
-    main, whole, lacked = (rows[name][readings][1:] for name in names)
+    main, whole, lacked = (
+        rows[name][readings][1:] for name in ("main_cpu_ratio", "cpu_ratio", "run_delay_ratio")
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         blocked = 1 - main - np.nan_to_num(lacked)
         woken = np.diff(switches) / took_s
-        held = (blocked >= HELD_RATIO) & (whole - main >= HELD_RATIO)
-        held &= (woken >= WOKEN_PER_S * blocked) & (took_s > 0)
+        held = (
+            (blocked >= HELD_RATIO)
+            & (whole - main >= HELD_RATIO)
+            & (woken >= WOKEN_PER_S * blocked)
+            & (took_s > 0)
+        )
     if float(took_s[held].sum()) < LEAST_HELD_S:
         return None
     if float(np.nansum(rows["timer_wait"][readings][1:][held])) > ASLEEP_PART * float(blocked[held].sum()):
@@ -132,12 +137,13 @@ def _stacks(rank: RankWindow) -> list[StackDump]:
 def _shows(dump: StackDump) -> bool:
     """Whether another thread computes in Python, and the training thread does not wait for its result."""
     frames = main_frames(dump)
-    waits = waits_on_queue(frames) or waits_for_thread(frames)
-    return working_thread(dump.text) is not None and not waits
+    return (
+        working_thread(dump.text) is not None and not waits_on_queue(frames) and not waits_for_thread(frames)
+    )
 
 
 def _usual(dumps: list[StackDump]) -> tuple[StackDump, Frame]:
     """Return the newest stack with the other thread at its most frequent function, and its frame there."""
     seen = [(dump, thread[0]) for dump in dumps if (thread := working_thread(dump.text)) is not None]
     most = Counter((frame.file, frame.function) for _, frame in seen).most_common(1)[0][0]
-    return next((dump, frame) for dump, frame in reversed(seen) if (frame.file, frame.function) == most)
+    return next(pair for pair in reversed(seen) if (pair[1].file, pair[1].function) == most)

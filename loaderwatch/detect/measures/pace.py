@@ -292,11 +292,23 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     nested_s = np.nan_to_num(seconds(steps["nested_ns"][mask]))
     beside_s = np.nan_to_num(seconds(recorded["step_ns"][mask]) - seconds(steps["step_ns"][mask]))
     aside_s = np.nan_to_num(seconds(recorded["nested_ns"][mask])) - nested_s + beside_s
-    names = ("request_ns", "epoch", "batch", "step", "ready", "cached", "awaited_worker", "optimizer_steps")
-    columns: dict[str, Ints] = {name: steps[name][mask] for name in names}
+    columns: dict[str, Ints] = {
+        key: steps[key][mask]
+        for key in (
+            "request_ns",
+            "epoch",
+            "batch",
+            "step",
+            "ready",
+            "cached",
+            "awaited_worker",
+            "optimizer_steps",
+        )
+    }
     wait_s, wait_cpu_s, step_s = (seconds(steps[key][mask]) for key in ("wait_ns", "wait_cpu_ns", "step_ns"))
-    by_device = (hidden_of, slack_of, gpu_step_of)
-    hidden_s, slack_s, gpu_step_s = (seconds(column(steps)[mask]) for column in by_device)
+    hidden_s, slack_s, gpu_step_s = (
+        seconds(column(steps)[mask]) for column in (hidden_of, slack_of, gpu_step_of)
+    )
     copied_s, *computed_s = (seconds(recorded[f"{phase}_ns"][mask]) for phase in PHASES)
     phases_s = np.nan_to_num(copied_s) + computed_s[0] + computed_s[1] + computed_s[2]
     model_s = computed_s[0] + computed_s[1] - np.nan_to_num(seconds(recorded["collective_ns"][mask]))
@@ -321,16 +333,16 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
         hidden_s = np.append(hidden_s, open_s - lost_s if np.isfinite(hidden_s).any() else np.nan)
         unknown = wait_cpu_s, step_s, phases_s, model_s, optimizer_s, slack_s, gpu_step_s
         wait_cpu_s, step_s, phases_s, model_s, optimizer_s, slack_s, gpu_step_s = (
-            np.append(column, np.nan) for column in unknown
+            np.append(array, np.nan) for array in unknown
         )
-        nested_s, aside_s, beside_s = (np.append(column, 0.0) for column in (nested_s, aside_s, beside_s))
+        nested_s, aside_s, beside_s = (np.append(array, 0.0) for array in (nested_s, aside_s, beside_s))
         last = {
             "request_ns": span.since_ns,
             "epoch": UNKNOWN if span.epoch is None else span.epoch,
             "batch": UNKNOWN if span.batch is None else span.batch,
             "awaited_worker": UNKNOWN if span.awaited_worker is None else span.awaited_worker,
         }
-        columns = {name: np.append(values, last.get(name, UNKNOWN)) for name, values in columns.items()}
+        columns = {key: np.append(values, last.get(key, UNKNOWN)) for key, values in columns.items()}
     return Pace(
         rank=rank,
         loader=loader,

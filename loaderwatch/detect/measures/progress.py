@@ -226,8 +226,9 @@ def _worker_moved_ns(worker: SpanInfo) -> int:
 
 def _one_sample(rank: RankWindow, span: SpanInfo, floor_s: float) -> bool:
     """Whether a worker was in one known sample all the time: start-up is over, so the limit is shorter."""
-    spans = [*concerned(rank, span), span]
-    known_since = [item.sample_since_ns for item in spans if item.sample_index is not None]
+    known_since = [
+        item.sample_since_ns for item in [*concerned(rank, span), span] if item.sample_index is not None
+    ]
     return any(since is not None and (rank.made_ns - since) / 1e9 >= floor_s for since in known_since)
 
 

@@ -99,9 +99,10 @@ def _chains(rank: RankWindow) -> list[tuple[LoaderInfo, list[_Use], list[int]]]:
     uses = _uses(rank)
     series = []
     for group in groups:
-        known = [uses[info.loader] for info in group if info.loader in uses]
-        seen = sorted(known, key=lambda use: use.began_ns)
-        unseen = [info for info in group if info.loader not in uses]
+        seen = sorted(
+            (uses[member.loader] for member in group if member.loader in uses), key=lambda use: use.began_ns
+        )
+        unseen = [member for member in group if member.loader not in uses]
         chains = _one_after_the_other(seen)
         for chain in chains:
             if len(chain) > 1:
@@ -109,7 +110,7 @@ def _chains(rank: RankWindow) -> list[tuple[LoaderInfo, list[_Use], list[int]]]:
                 # The name must stay when the first loader's rows are gone, or each epoch is a new incident.
                 if unseen and unseen[0].loader < head.loader:
                     head = unseen.pop(0)
-                series.append((head, chain, [info.loader for info in unseen] if len(chains) == 1 else []))
+                series.append((head, chain, [member.loader for member in unseen] if len(chains) == 1 else []))
     return series
 
 
@@ -162,8 +163,9 @@ def _by_loader(
     heads = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
     tails = np.append(heads[1:], numbers.size) - 1
     names = numbers[heads].tolist()
-    least = dict(zip(names, values[heads].tolist(), strict=True))
-    return least, dict(zip(names, values[tails].tolist(), strict=True))
+    return dict(zip(names, values[heads].tolist(), strict=True)), dict(
+        zip(names, values[tails].tolist(), strict=True)
+    )
 
 
 def _moved(

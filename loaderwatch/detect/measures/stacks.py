@@ -23,7 +23,13 @@ _LIBRARY: Final = re.compile(
     r"/loaderwatch/(agent|core|streamer)/|/loaderwatch/demo/virtual_gpu\.py$)"
 )  # the demo's GPU stands for torch's own calls
 _DEBUGGER: Final = (
-    *("/pdb.py", "/bdb.py", "/ipdb/", "/pudb/", "/pydevd", "/debugpy/", "/IPython/core/debugger"),
+    "/pdb.py",
+    "/bdb.py",
+    "/ipdb/",
+    "/pudb/",
+    "/pydevd",
+    "/debugpy/",
+    "/IPython/core/debugger",
 )
 _NOTEBOOK: Final = ("/ipykernel/", "/IPython/", "/tornado/", "/jupyter")
 _LOADER: Final = "torch/utils/data/dataloader.py"
@@ -150,8 +156,10 @@ def user_frame(frames: Sequence[Frame]) -> Frame | None:
     own = [frame for frame in frames if not frame.library]
     if not own or own[0].function not in _NAMELESS:
         return own[0] if own else None
-    named = (frame for frame in own if frame.function not in _NAMELESS and frame.file == own[0].file)
-    return replace(own[0], function=next((frame.function for frame in named), own[0].function))
+    around = (
+        frame.function for frame in own if frame.function not in _NAMELESS and frame.file == own[0].file
+    )
+    return replace(own[0], function=next(around, own[0].function))
 
 
 def usual_stack(dumps: Sequence[StackDump]) -> StackDump | None:
@@ -191,8 +199,9 @@ def loop_over_loader(frames: Sequence[Frame]) -> Frame | None:
 
 def chooses_samples(frames: Sequence[Frame]) -> bool:
     """Whether the thread is in a sampler, from which a DataLoader takes the indices of a batch."""
-    in_loader = [frame for frame in frames if _LOADER in frame.file.replace("\\", "/")]
-    return any(frame.function == "_next_index" for frame in in_loader)
+    return any(
+        frame.function == "_next_index" and _LOADER in frame.file.replace("\\", "/") for frame in frames
+    )
 
 
 def collective(frames: Sequence[Frame]) -> str | None:
@@ -231,8 +240,9 @@ def waits_on_queue(frames: Sequence[Frame]) -> bool:
 def waits_for_lock(frames: Sequence[Frame]) -> bool:
     """Whether the thread takes a lock in a library: ``filelock``, ``portalocker``, ``multiprocessing``..."""
     inner = itertools.takewhile(lambda frame: frame.library, frames)
-    taking = (frame for frame in inner if frame.function in _TAKING)
-    return any(part in frame.file for frame in taking for part in _LOCK_FILES)
+    return any(
+        frame.function in _TAKING and any(part in frame.file for part in _LOCK_FILES) for frame in inner
+    )
 
 
 def compiling(frames: Sequence[Frame]) -> bool:
@@ -247,8 +257,9 @@ def builds_kernels(frames: Sequence[Frame]) -> bool:
 
 def saving(frames: Sequence[Frame]) -> bool:
     """Whether the thread writes a checkpoint. The same modules also read checkpoints."""
-    saves = [frame for frame in frames if "save" in frame.function.lower()]
-    return any(mark in frame.file for frame in saves for mark in _SAVING)
+    return any(
+        mark in frame.file and "save" in frame.function.lower() for frame in frames for mark in _SAVING
+    )
 
 
 def works_aside(frames: Sequence[Frame]) -> bool:
@@ -280,10 +291,14 @@ def computes_tensors(frames: Sequence[Frame]) -> bool:
 def awaited(frames: Sequence[Frame], wchan: str) -> str:
     """Return what a process waits for from outside, by its kernel function or library module."""
     modules = {PurePath(frame.file).name for frame in frames[:3]}
-    for word, functions, files in _WAITED_FOR:
-        if waits_in(functions, wchan) or modules & set(files):
-            return word
-    return "an answer"
+    return next(
+        (
+            word
+            for word, functions, files in _WAITED_FOR
+            if waits_in(functions, wchan) or modules & set(files)
+        ),
+        "an answer",
+    )
 
 
 def waits_for_child(frames: Sequence[Frame]) -> bool:
@@ -313,8 +328,9 @@ def ends_interpreter(frames: Sequence[Frame]) -> bool:
 
 def ends_loader_workers(frames: Sequence[Frame]) -> bool:
     """Whether Python waits at its end for child processes, such as DataLoader workers."""
-    in_loader = any(_LOADER in frame.file.replace("\\", "/") for frame in frames)
-    return in_loader or any(frame.function == "_exit_function" for frame in frames)
+    return any(
+        frame.function == "_exit_function" or _LOADER in frame.file.replace("\\", "/") for frame in frames
+    )
 
 
 def thread_places(text: str) -> list[Frame]:
@@ -326,8 +342,11 @@ def thread_places(text: str) -> list[Frame]:
 def working_thread(text: str) -> tuple[Frame, ...] | None:
     """Return the stack of a thread started by the user that computes in Python, in the user's own code."""
     for stack in threads(text):
-        started = stack[-1].function == "_bootstrap" and not stack[0].library
-        if started and "<module>" not in {frame.function for frame in stack}:
+        if (
+            stack[-1].function == "_bootstrap"
+            and not stack[0].library
+            and "<module>" not in {frame.function for frame in stack}
+        ):
             return stack
     return None
 

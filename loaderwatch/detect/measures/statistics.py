@@ -265,8 +265,10 @@ def drift(t_ns: NDArray[np.int64], values: Floats) -> Growth | None:
     if not 2 <= half.sum() <= values.size - 2:
         return None
     per_s, span_s = _slope(t_s, values), float(t_s[-1])
-    flattest = min(_slope(t_s[half], values[half]), _slope(t_s[~half], values[~half]))
-    if not per_s > 0 or flattest < STEADY_RATIO * per_s:
+    if (
+        not per_s > 0
+        or min(_slope(t_s[half], values[half]), _slope(t_s[~half], values[~half])) < STEADY_RATIO * per_s
+    ):
         return None
     line = values.mean() + per_s * (t_s - t_s.mean())
     if per_s * span_s < CLEAR_DRIFT_FACTOR * float((values - line).std()):

@@ -244,7 +244,9 @@ def shares_of(rank: RankWindow) -> Shares | None:
         requested.append(rank.span.since_ns)
     if not requested or not (rows.steps["request_ns"][rows.late].size or waits):
         return None
-    ended_ns = rank.made_ns if rank.process.state == "live" else last_ns(rank)
+    ended_ns = rank.made_ns
+    if rank.process.state != "live":
+        ended_ns = last_ns(rank)
     return Shares(
         elapsed_s=(ended_ns - min(requested)) / 1e9,
         wait_s=use_of(rank, min(requested)).wait_s,

@@ -79,7 +79,7 @@ class _Group:
 
     def _blocked_s(self, blocked: Sequence[Blocked | None], whole_s: Floats, inside_s: Floats) -> Floats:
         """Return the part of each step in which another rank blocked it, in seconds."""
-        if all(item is None for item in blocked):
+        if all(rank_blocked is None for rank_blocked in blocked):
             return np.zeros(whole_s.shape)
         request = self.request
         times, waits_s = np.full(request.shape, -1, dtype=np.int64), np.zeros(request.shape)
@@ -87,15 +87,17 @@ class _Group:
         for row, rank_blocked in enumerate(blocked):
             if rank_blocked is None or not rank_blocked[0].size:
                 continue
-            own, (blocked_ns, blocked_s) = request[row].data, rank_blocked
-            first = bisect_left(blocked_ns.data, own[0])
-            count = blocked_ns.size - first
-            at = bisect_left(own, int(blocked_ns[first])) if count > 0 else 0
+            own = request[row].data
+            first = bisect_left(rank_blocked[0].data, own[0])
+            count, at = (
+                rank_blocked[0].size - first,
+                bisect_left(own, int(rank_blocked[0][first])) if first < rank_blocked[0].size else 0,
+            )
             if at + count > len(own) or not rises[row]:
                 self.alike[row] = False
                 continue
-            times[row, at : at + count] = blocked_ns[first:]
-            waits_s[row, at : at + count] = blocked_s[first:]
+            times[row, at : at + count] = rank_blocked[0][first:]
+            waits_s[row, at : at + count] = rank_blocked[1][first:]
         same = times == request
         self.alike &= (same | (times < 0)).all(axis=1)  # each blocked time was found among the requests
         compared = same & (whole_s > 0)
@@ -115,8 +117,9 @@ class _Group:
         numbers = (self.batches, self.steps, self.on_device, self.known_s)
         rows = zip(*(column.tolist() for column in (*columns, *numbers)), strict=True)
         uses: list[Use | None] = []
-        for at, row in enumerate(rows):
-            alike, longest_s, wait_s, step_s, good_s, batches, steps, on_device, known_s = row
+        for at, (alike, longest_s, wait_s, step_s, good_s, batches, steps, on_device, known_s) in enumerate(
+            rows
+        ):
             rank, since = self.ranks[at], since_ns[at]
             open_whole_s = open_step_s(rank, self.request[at], self.wait[at], self.step[at])
             if not alike or max(open_whole_s, longest_s) >= Limits().hang_floor_s:
@@ -172,8 +175,9 @@ def uses_of(
         group_ranks = [by_number[number] for number in group]
         parts = [columns_from(rank.steps, names, firsts[rank.rank]) for rank in group_ranks]
         since = [since_ns[number] for number in group]
-        measured = _Group(group_ranks, parts, [blocked.get(number) for number in group], since, inside)
-        uses = measured.uses(since, [blocked_now_s.get(number, 0.0) for number in group])
+        uses = _Group(group_ranks, parts, [blocked.get(number) for number in group], since, inside).uses(
+            since, [blocked_now_s.get(number, 0.0) for number in group]
+        )
         use_by_rank.update((number, use) for number, use in zip(group, uses, strict=True) if use is not None)
     for number, rank in by_number.items():
         if number not in use_by_rank:
