@@ -1,9 +1,9 @@
-"""The device's clock: what a wait for a batch costs the GPU, which the loop's own wait does not tell.
+"""The device's clock: how long the GPU starved for each batch. The loop's own wait does not show that.
 
-CUDA is asynchronous. The loop queues a step in some milliseconds and then stands in ``next(loader)`` while
-the GPU still computes: that wait costs nothing until the GPU runs dry. Where CUDA events tell how long the
-GPU starved for each batch (the table ``gpu_waits``), that time is the data wait, and the rest of the loop's
-wait belongs to the step, in which the GPU worked on. An iteration takes as long by either clock.
+CUDA is asynchronous. The loop queues a step in a few milliseconds and then waits in ``next(loader)`` while
+the GPU still computes. That wait costs nothing until the GPU runs out of work. CUDA events tell how long the
+GPU starved for a batch (table ``gpu_waits``). That time is the data wait; the rest of the loop's wait counts
+as part of the step, in which the GPU worked. An iteration takes equally long by either clock.
 """
 
 from __future__ import annotations
@@ -20,22 +20,25 @@ from loaderwatch.core.wait_rules import KNOWN_RATIO
 
 RankClock: TypeAlias = Literal["device", "nvml", "loop"]
 
+# Columns that are copied from the events unchanged.
 TOLD: Final = ("slack_ns", "gpu_step_ns", "starved_ns")
-"""What is taken over from the events as it is."""
 
 
 def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
-    """Return the table ``steps`` with the device's waits, and with four columns more, in ns.
+    """Return the table ``steps`` with the device's waits and four more columns, in ns.
 
-    ``starved_ns`` is how long an event tells the device lacked the batch. ``slack_ns`` is the work that the GPU had left when the batch was asked for, at least, and ``gpu_step_ns`` what
-    it then took for the step; UNKNOWN where no event tells. ``hidden_ns`` is the part of the loop's wait in which
-    the GPU still had work; UNKNOWN where only the loop's clock is known. It is taken off ``wait_ns`` and added to ``step_ns``. A batch of which no event
-    tells, among others of which they do, has the share hidden that the others of its loader have on average.
-    The same object is returned where no event tells of any batch.
+    - ``starved_ns``: how long the device lacked the batch; UNKNOWN without an event.
+    - ``slack_ns``: least work that the GPU had left when the batch was requested; UNKNOWN without an event.
+    - ``gpu_step_ns``: how long the GPU then took for the step; UNKNOWN without an event.
+    - ``hidden_ns``: the part of the loop's wait in which the GPU still had work. It is subtracted from
+      ``wait_ns`` and added to ``step_ns``. UNKNOWN where only the loop's clock is known.
+
+    A batch without an event gets the mean hidden share of its loader's other batches, if at least half of all
+    have events. Without any event the same object is returned.
     """
     if not gpu_waits["request_ns"].size or not steps["request_ns"].size:
         return steps
-    hidden_ns, told = _hidden(steps, gpu_waits)
+    hidden_ns, event_columns = _hidden(steps, gpu_waits)
     if not (hidden_ns != UNKNOWN).any():
         return steps
     wait_ns, step_ns = steps["wait_ns"], steps["step_ns"]
@@ -48,14 +51,14 @@ def by_device(steps: Columns, gpu_waits: Columns) -> Columns:
         "wait_cpu_ns": np.where(hidden_ns == UNKNOWN, cpu_ns, np.minimum(cpu_ns, left_ns)),
         "step_ns": np.where(step_ns == UNKNOWN, UNKNOWN, step_ns + taken_ns),
         "hidden_ns": hidden_ns,
-        **told,
+        **event_columns,
     }
 
 
 def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], Columns]:
-    """Return the hidden part of each wait, and what else events tell of each step, in ns, shape (steps,) each.
+    """Return the hidden part of each wait, and the other columns from events, in ns, shape (steps,) each.
 
-    The first is UNKNOWN where the loop's clock counts, the others where no event tells.
+    The first is UNKNOWN where the loop's clock counts, the others where there is no event.
     """
     request_ns, wait_ns = steps["request_ns"], steps["wait_ns"]
     at = np.minimum(np.searchsorted(request_ns, gpu_waits["request_ns"]), request_ns.size - 1)
@@ -64,13 +67,13 @@ def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], Colu
     rows = at[fits]
     hidden_ns = np.full(request_ns.size, UNKNOWN, dtype=np.int64)
     hidden_ns[rows] = np.maximum(0, wait_ns[rows] - gpu_waits["starved_ns"][fits])
-    told = {name: np.full(request_ns.size, UNKNOWN, dtype=np.int64) for name in TOLD}
-    for name, values in told.items():
+    event_columns = {name: np.full(request_ns.size, UNKNOWN, dtype=np.int64) for name in TOLD}
+    for name, values in event_columns.items():
         values[rows] = gpu_waits[name][fits]
     for loader in set(steps["loader"][rows].tolist()):
         own = (steps["loader"] == loader) & (wait_ns != UNKNOWN)
         known = own & (hidden_ns != UNKNOWN)
-        own[: int(np.argmax(known))] = False  # before its first one this process did not use the device
+        own[: int(np.argmax(known))] = False  # before its first event this process did not use the device
         missing = own & ~known
         if int(known.sum()) < KNOWN_RATIO * int(own.sum()):
             hidden_ns[known] = UNKNOWN
@@ -78,14 +81,14 @@ def _hidden(steps: Columns, gpu_waits: Columns) -> tuple[NDArray[np.int64], Colu
             waited_ns = int(wait_ns[known].sum())
             share = int(hidden_ns[known].sum()) / waited_ns if waited_ns else 1.0
             hidden_ns[missing] = (wait_ns[missing] * share).astype(np.int64)
-    return hidden_ns, told
+    return hidden_ns, event_columns
 
 
 def clock_of(process: ProcessInfo, steps: Columns, rows: slice | NDArray[Any] = slice(None)) -> RankClock:
-    """Return whose waits some rows of the steps of a process have.
+    """Return whose clock measures the waits in some rows of a process's steps.
 
-    It is the device's where its events tell of them, of that what NVML confirms where it computes on another stream
-    (``streamer/samplers/other_streams.py``), else the loop's.
+    It is the device's if CUDA events cover them, else the loop's. If the process computes on another stream,
+    NVML must confirm the events (``streamer/samplers/other_streams.py``).
     """
     if not (hidden_of(steps)[rows] != UNKNOWN).any():
         return "loop"
@@ -93,26 +96,26 @@ def clock_of(process: ProcessInfo, steps: Columns, rows: slice | NDArray[Any] = 
 
 
 def told_of(steps: Columns) -> NDArray[np.bool_]:
-    """Return of which steps an event that counts tells how long the device starved, shape (steps,)."""
+    """Return for which steps a valid event tells how long the device starved, shape (steps,)."""
     result: NDArray[np.bool_] = (_column(steps, "starved_ns") != UNKNOWN) & (hidden_of(steps) != UNKNOWN)
     return result
 
 
 def hidden_of(steps: Columns) -> NDArray[np.int64]:
-    """Return ``hidden_ns`` of a table of steps, shape (steps,); UNKNOWN everywhere where no device's clock is known."""
+    """Return ``hidden_ns`` of a table of steps, shape (steps,); all UNKNOWN without a device clock."""
     return _column(steps, "hidden_ns")
 
 
 def slack_of(steps: Columns) -> NDArray[np.int64]:
-    """Return ``slack_ns`` of a table of steps, shape (steps,); UNKNOWN everywhere where no device's clock is known."""
+    """Return ``slack_ns`` of a table of steps, shape (steps,); all UNKNOWN without a device clock."""
     return _column(steps, "slack_ns")
 
 
 def gpu_step_of(steps: Columns) -> NDArray[np.int64]:
-    """Return ``gpu_step_ns`` of a table of steps, shape (steps,); UNKNOWN everywhere where no device's clock is known."""
+    """Return ``gpu_step_ns`` of a table of steps, shape (steps,); all UNKNOWN without a device clock."""
     return _column(steps, "gpu_step_ns")
 
 
 def _column(steps: Columns, name: str) -> NDArray[np.int64]:
-    found = steps.get(name)
-    return found if found is not None else np.full(steps["request_ns"].size, UNKNOWN, dtype=np.int64)
+    values = steps.get(name)
+    return values if values is not None else np.full(steps["request_ns"].size, UNKNOWN, dtype=np.int64)

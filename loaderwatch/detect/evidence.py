@@ -1,7 +1,7 @@
-"""Evidence: all that is measured of a run in one window. Each number is measured once, when a rule first asks for it.
+"""Evidence: everything measured of a run in one window. A number is measured when a rule first asks for it.
 
-``RunEvidence`` is about all ranks together, ``RankEvidence`` about one. Rules take evidence and return findings; summary, page and
-API read the same object. Nothing in it changes, and a new window has new evidence.
+``RunEvidence`` describes all ranks together, ``RankEvidence`` one rank. Rules take evidence and return
+findings. Summary, page and API read the same object. Evidence does not change; a new window gets its own.
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ DEFAULT_LIMITS: Final = Limits()
 
 
 class RankEvidence:
-    """What one rank shows.
-
-    ``rows`` are what the rank reported, ``load`` is the use of its host by all ranks of the run there.
-    """
+    """The evidence of one rank: its reported ``rows``, and the ``load`` that all ranks put on its host."""
 
     def __init__(self, rows: RankWindow, load: HostLoad, limits: Limits) -> None:
         self.rows = rows
@@ -50,27 +47,27 @@ class RankEvidence:
 
     @property
     def host(self) -> str:
-        """Return the name of its host."""
+        """Return the name of the rank's host."""
         return self.rows.host
 
     @property
     def made_ns(self) -> int:
-        """Return when the newest envelope was made, ns UTC by its host's clock."""
+        """Return when the newest envelope was made, ns UTC by the host's clock."""
         return self.rows.made_ns
 
     @property
     def process(self) -> ProcessInfo:
-        """Return what the training process is."""
+        """Return the description of the training process."""
         return self.rows.process
 
     @property
     def span(self) -> SpanInfo | None:
-        """Return what the training thread does now."""
+        """Return the open span of the training thread."""
         return self.rows.span
 
     @property
     def passing_stacks(self) -> Mapping[str, list[StackDump]]:
-        """Return the stacks of what is over in a moment and comes again, by why they were taken, oldest first."""
+        """Return the stacks of short repeated phases, by the reason why they were taken, oldest first."""
         return self.rows.passing_stacks
 
     @property
@@ -86,43 +83,43 @@ class RankEvidence:
 
     @cached_property
     def paces(self) -> Sequence[Pace]:
-        """Return the pace of each training loader that delivered anything."""
+        """Return the pace of each training loader that delivered a batch."""
         return paces_of(self.rows)
 
     @cached_property
     def recent_paces(self) -> Sequence[Pace]:
-        """Return the paces of now: of loaders that are being iterated, with enough rows to judge."""
+        """Return the recent paces of the loaders that are being iterated, if they have enough rows."""
         return [now for pace in self.paces if (now := recent(pace, self.limits)) is not None]
 
     @cached_property
     def newest_pace(self) -> Pace | None:
-        """Return the pace of the loader that was asked last; None where none delivered anything."""
+        """Return the pace of the loader with the newest request; None if no loader delivered a batch."""
         return max(self.paces, key=lambda pace: int(pace.request_ns[-1]), default=None)
 
     def pace(self, loader: LoaderInfo, warm: int | None = None) -> Pace:
-        """Return the pace of any loader, also of one for evaluation; ``warm`` as in ``pace_of``."""
+        """Return the pace of any loader, including evaluation loaders; ``warm`` as in ``pace_of``."""
         return pace_of(self.rows, loader, warm)
 
     @cached_property
     def takes_from_several(self) -> bool:
-        """Whether the loop lately took batches from several training loaders, so that texts must name one."""
+        """Whether the loop recently took batches from several training loaders: messages must name one."""
         lately_ns = self.made_ns - int(self.limits.spike_recent_s * 1e9)
         return sum(int(pace.request_ns[-1]) >= lately_ns for pace in self.paces) > 1
 
     @cached_property
     def wait_ratio(self) -> float:
-        """Return the share (0 to 1) of the last half minute, and at least of the last steps, spent waiting for data."""
+        """Return the share (0 to 1) of the last half minute, or newest steps, spent waiting for data."""
         return wait_share(self.rows, self.limits)
 
     def boundaries(self, loader: LoaderInfo) -> list[Boundary]:
         """Return the epoch boundaries of a loader, oldest first."""
         return boundaries(self.rows, loader)
 
-    # ---- whether it moves
+    # ---- whether it makes progress
 
     @cached_property
     def stuck(self) -> Stuck | None:
-        """Return the span that stands still; None while the rank moves."""
+        """Return the span that makes no progress; None if there is none."""
         return stuck(self.rows, self.limits)
 
     def wait_limit_s(self, loader: int) -> float:
@@ -133,33 +130,33 @@ class RankEvidence:
 
     @cached_property
     def cpus(self) -> Cpus:
-        """Return the CPUs of the host and who uses them."""
+        """Return the CPUs of the host and their use."""
         return cpus_of(self.load, self.rows)
 
     def machine(self, loader: int) -> Machine:
-        """Return the load of the host and of the rank's processes, as means over ten seconds, for the workers of a loader."""
+        """Return the mean load of the host and the rank over ten seconds, for a loader's workers."""
         if loader not in self._machines:
             self._machines[loader] = machine_of(self.load, self.rows, loader)
         return self._machines[loader]
 
     @cached_property
     def slowness(self) -> float:
-        """Return how many times as long the same work takes here as on an idle host, from 1 on."""
+        """Return how many times as long work takes here as on an idle host, at least 1."""
         return slowness_of(self.load, self.rows)
 
     @cached_property
     def worker_slowness(self) -> float:
-        """Return the same for the run's workers; the pressure that they make themselves is left out."""
+        """Return the slowness for the run's workers, without the CPU pressure that they cause themselves."""
         return slowness_of(self.load, self.rows, self.cpus)
 
     @cached_property
     def interpreter_held(self) -> Held | None:
-        """Return how another thread keeps the training thread from running; None where none does."""
+        """Return how another thread blocks the training thread; None if none does."""
         return interpreter_held(self.rows)
 
 
 class RunEvidence:
-    """What the ranks of a run show together, and each of them in ``ranks``."""
+    """The evidence of all ranks of a run together, and of each rank in ``ranks``."""
 
     def __init__(
         self,
@@ -172,17 +169,17 @@ class RunEvidence:
         self.reported = reported  # the alerts of this attempt so far, newest first
 
     def seen_as(self, window: RunWindow) -> RunEvidence:
-        """Return the evidence in another view of the same window; this one if it is the same view."""
+        """Return the evidence of another view of the same window; this object if the view is the same."""
         return self if window is self.window else RunEvidence(window, self.limits, self.reported)
 
     def let_go(self) -> None:
-        """Drop the evidence of single ranks, which takes the most memory. Who asks for it again has it measured again."""
+        """Drop the evidence of single ranks, which takes the most memory. It is measured again on demand."""
         for name in ("ranks", "live_ranks"):
             self.__dict__.pop(name, None)
 
     @cached_property
     def ranks(self) -> Mapping[int, RankEvidence]:
-        """Return the evidence of each rank that is looked at, by its number."""
+        """Return the evidence of each rank in the window, by rank."""
         loads = self.loads
         return {
             number: RankEvidence(rows, loads[rows.host], self.limits)
@@ -191,58 +188,58 @@ class RunEvidence:
 
     @cached_property
     def live_ranks(self) -> Sequence[RankEvidence]:
-        """Return the ranks that still run."""
+        """Return the ranks whose processes run."""
         return [rank for rank in self.ranks.values() if rank.is_live]
 
     @cached_property
     def stuck(self) -> list[Stuck]:
-        """Return the spans that stand still, of all ranks."""
+        """Return the spans of all ranks that make no progress."""
         return [item for rank in self.ranks.values() if (item := rank.stuck) is not None]
 
     @cached_property
     def live_hosts(self) -> Sequence[tuple[HostWindow, list[RankWindow]]]:
-        """Return the hosts on which ranks still run, each with those."""
-        found = []
+        """Return the hosts on which ranks still run, each with these ranks."""
+        hosts = []
         for name, host in self.window.hosts.items():
             live = [rank for rank in self.window.ranks_by_host.get(name, ()) if rank.process.state == "live"]
             if live:
-                found.append((host, live))
-        return found
+                hosts.append((host, live))
+        return hosts
 
     @cached_property
     def loads(self) -> Mapping[str, HostLoad]:
-        """Return what the run's ranks use of each host, by its name."""
+        """Return the run's use of each host, by host name."""
         window = self.window
         return {name: HostLoad(window.hosts.get(name), ranks) for name, ranks in window.ranks_by_host.items()}
 
     @property
     def world_size(self) -> int:
-        """Return how many ranks the run has, including those of which nothing was heard."""
+        """Return the number of ranks in the run, including ranks that have not reported."""
         return self.window.world_size
 
     # ---- who waits for whom
 
     @cached_property
     def coupling(self) -> Coupling | None:
-        """Return who waits for whom now; None when the run has a single rank.
+        """Return which rank waits for which now; None for a single rank.
 
-        Compared are the ranks that live; when none does, all of them, as they were at the end.
+        Compares the live ranks. If none is alive, compares all ranks as they were at the end.
         """
         return None if self.world_size < 2 else self._live_comparison.over(self.limits)
 
     @cached_property
     def recent_coupling(self) -> Coupling | None:
-        """Return who waits for whom in the last ``RECENT_S``; None when the run has a single rank.
+        """Return which rank waits for which in the last ``RECENT_S``; None for a single rank.
 
-        Ranks that go in step do not all end in the same moment: while some have ended, it is still that of all who count.
+        Ranks in lockstep end at different moments. While only some have ended, these are compared as well.
         """
         if self.world_size < 2:
             return None
         ended = [number for number in counted(self.window) if not self.ranks[number].is_live]
         if ended:
-            found = self._comparison(ended).over(self._over_recent)
-            if found.in_step:
-                return found
+            coupling = self._comparison(ended).over(self._over_recent)
+            if coupling.in_step:
+                return coupling
         return self._live_comparison.over(self._over_recent)
 
     @cached_property
@@ -251,14 +248,14 @@ class RunEvidence:
 
     @cached_property
     def _over_recent(self) -> Limits:
-        """The ranks are compared over the same interval as each of them is measured."""
+        """The limits with the interval over which each rank is measured."""
         return replace(self.limits, recent_s=RECENT_S)
 
     def _comparison(self, also: Iterable[int]) -> Comparison:
-        """Return the steps of the ranks that live and of some others, or of all where none lives."""
+        """Return the comparison of the live ranks and those in ``also``; of all ranks if none are left."""
         everyone = list(self.window.ranks.values())
-        going = [rank for rank in everyone if rank.process.state == "live" or rank.rank in also] or everyone
-        return Comparison(going, max(self.limits, self._over_recent, key=lambda limits: limits.recent_s))
+        chosen = [rank for rank in everyone if rank.process.state == "live" or rank.rank in also] or everyone
+        return Comparison(chosen, max(self.limits, self._over_recent, key=lambda limits: limits.recent_s))
 
     # ---- where the time goes
 
@@ -268,9 +265,9 @@ class RunEvidence:
         return run_use(self.window, self.recent_coupling)
 
     def wait_ratios(self, ranks: Sequence[RankEvidence]) -> dict[int, float]:
-        """Return by rank the share (0 to 1) of the last half minute, and at least of the last steps, spent waiting for data.
+        """Return by rank the share (0 to 1) of the last half minute or newest steps spent waiting for data.
 
-        Most ranks do so many steps that this is the time that ``use`` measures anyway.
+        Most ranks make enough steps in ``RECENT_S``, so ``use`` has measured their time already.
         """
         rows = [rank.rows for rank in ranks]
         since_ns = {rank.rank: quiet_since_ns(rank, self.limits) for rank in rows}

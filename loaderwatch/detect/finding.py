@@ -1,4 +1,4 @@
-"""A finding, which is what a detector concluded, and its occurrence over time."""
+"""A finding, which is the conclusion of a detector, and its occurrence over time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Value: TypeAlias = float | int | str | Text | None
 
 
 def observed(name: str | Text, value: Value, unit: Unit, **params: Param) -> Evidence:
-    """Return a value with its label: a message, or the one whose id is ``evidence-`` and the name, with parameters."""
+    """Return a value with its label: the message ``name`` or ``evidence-NAME``, with its parameters."""
     text = name if isinstance(name, Text) else Text(f"evidence-{name}", params)
     label = say(text) if text.params else _label(text.id)
     if not isinstance(value, Text):
@@ -36,7 +36,7 @@ def observed(name: str | Text, value: Value, unit: Unit, **params: Param) -> Evi
 
 
 def known_evidence(*values: tuple[str | Text, Value, Unit]) -> list[Evidence]:
-    """Return evidence of those (name, value, unit) whose value is known: not None, NaN or infinite."""
+    """Return evidence of each (name, value, unit) with a known value: not None, NaN or infinite."""
     return [
         observed(name, value, unit)
         for name, value, unit in values
@@ -53,14 +53,14 @@ class Texts(msgspec.Struct, frozen=True):
 
 
 class Folded(Named, frozen=True, kw_only=True, dict=True):
-    """A finding that another one explains: it is shown under that one and raises no alert of its own."""
+    """A finding that another finding explains: shown below the other one, without an alert of its own."""
 
     rule: str = ""
     params: dict[str, Param] = msgspec.field(default_factory=dict)
     frame: Text | None = None
     texts: Texts = Texts()
     began_ns: int  # UTC
-    warned_s: float | None = None  # seconds as an alert before the finding above took over; None: it was none
+    warned_s: float | None = None  # how long it was an alert before the other took over; None: no alert
 
     @cached_property
     def title(self) -> str:
@@ -69,14 +69,14 @@ class Folded(Named, frozen=True, kw_only=True, dict=True):
 
 
 class Finding(Concluded, frozen=True, kw_only=True, dict=True):
-    """One conclusion of a detector over one window: the rule that fits, with the numbers and names that its message needs.
+    """One conclusion of a detector over one window: the rule, and the numbers and names for its message.
 
-    The sentences stand in the catalogues of ``loaderwatch.texts`` under the rule's id, as its parts ``title``, ``cause`` and ``advice``.
-    A ``frame`` is a title that several rules share. Each message in ``also`` adds an observation: its ``cause`` and ``advice`` follow
-    those of the rule. ``texts`` are the English sentences of a stored finding, for one without a rule or with a rule of another version.
+    The sentences are in the catalogues of ``loaderwatch.texts``: the rule's message has the parts ``title``,
+    ``cause`` and ``advice``. A ``frame`` is a title that several rules share. Each message in ``also`` is an
+    observation; its ``cause`` and ``advice`` follow those of the rule. English sentences of a stored finding
+    whose rule is missing or of another version are in ``texts``.
 
-    ``key`` says which findings of later windows are the same incident: the tracker merges those, and people
-    are alerted once.
+    ``key`` identifies the incident: the tracker merges later findings with the same key and alerts once.
     """
 
     aspect: str = ""  # which of several findings of this family and loader: "steady" or "spikes", the place of a GPU's idle time
@@ -84,14 +84,13 @@ class Finding(Concluded, frozen=True, kw_only=True, dict=True):
     ended_ns: int | None = None  # None while it goes on
     texts: Texts = Texts()
     stacks: list[StackDump] = msgspec.field(default_factory=list)
-    folded: list[Folded] = msgspec.field(
-        default_factory=list
-    )  # the findings that this one explains, see incidents/explained_findings.py
-    is_past: bool = False  # its rank may stand still since: it keeps an incident as it is, and opens none
+    # The findings that this one explains, see incidents/explained_findings.py.
+    folded: list[Folded] = msgspec.field(default_factory=list)
+    is_past: bool = False  # the rank may have stopped since: keeps an incident open, but opens none
 
     @cached_property
     def title(self) -> str:
-        """The verdict in English: one sentence with the number that matters."""
+        """The title in English: one sentence with the number that matters."""
         return title_of(self)
 
     @cached_property
@@ -106,8 +105,8 @@ class Finding(Concluded, frozen=True, kw_only=True, dict=True):
 
 
 def with_texts(finding: Finding) -> Finding:
-    """Return the finding with its sentences in English, for readers of another version, which may not know its rule."""
-    folded = [replace(each, texts=Texts(title=each.title)) for each in finding.folded]
+    """Return the finding with its English sentences, for readers of another version without this rule."""
+    folded = [replace(item, texts=Texts(title=item.title)) for item in finding.folded]
     return replace(finding, texts=texts_of(finding, SOURCE), folded=folded)
 
 
@@ -117,30 +116,30 @@ def title_of(finding: Finding | Folded, language: str = SOURCE) -> str:
 
 
 def texts_of(finding: Finding, language: str) -> Texts:
-    """Return the sentences of a finding in a language; those that came with it where this version cannot say them."""
+    """Return the sentences of a finding in a language; the stored ones if this version cannot say them."""
     parts = ("title", "cause", "advice")
     return Texts(*(say(text_of(finding, part), language, getattr(finding.texts, part)) for part in parts))
 
 
 def text_of(finding: Finding | Folded | answers.Finding, part: str) -> Text:
-    """Return the "title", "cause" or "advice" of a finding in no language yet, with what its further observations add.
+    """Return the "title", "cause" or "advice" of a finding as a message, including its further observations.
 
-    A finding that came from a store or a server may be of another version: where this version cannot say it, its English stays.
+    A stored or received finding may be of another version. If this one cannot say it, the English text stays.
     """
     kept: str = getattr(finding if isinstance(finding, answers.Finding) else finding.texts, part)
     if not finding.rule:
         return Text("as-written", {"text": kept})
     frame = finding.frame if part == "title" else None
-    said = frame or Text(finding.rule, finding.params, part)
+    sentence = frame or Text(finding.rule, finding.params, part)
     for text in () if isinstance(finding, Folded) else finding.also:
-        said = Text("one-after-another", {"first": said, "next": replace(text, part=part)})
-    return said if not kept or is_sayable(said) else Text("as-written", {"text": kept})
+        sentence = Text("one-after-another", {"first": sentence, "next": replace(text, part=part)})
+    return sentence if not kept or is_sayable(sentence) else Text("as-written", {"text": kept})
 
 
 def verdict(
     severity: VerdictSeverity, rule: str, finding_id: str | None = None, /, **params: Param
 ) -> Verdict:
-    """Return the verdict that a message says with its parts ``title`` and ``advice``."""
+    """Return the verdict with a message's parts ``title`` and ``advice``."""
     title, advice = (say(Text(rule, params, part)) for part in ("title", "advice"))
     return Verdict(
         severity=severity, title=title, advice=advice, finding_id=finding_id, rule=rule, params=params
@@ -148,12 +147,12 @@ def verdict(
 
 
 def warned_s(finding: Finding) -> float | None:
-    """Return how many seconds before people were warned of what has now come; None when they were not."""
-    return max((each.warned_s for each in finding.folded if each.warned_s is not None), default=None)
+    """Return how many seconds before this finding people were warned of it; None when they were not."""
+    return max((item.warned_s for item in finding.folded if item.warned_s is not None), default=None)
 
 
 class Occurrence(Protocol):
-    """A finding over its life: an incident, or the alert that people are told of."""
+    """A finding over its life: an incident, or the alert that people see."""
 
     @property
     def id(self) -> str: ...

@@ -1,4 +1,4 @@
-"""What an iterable dataset's workers deliver: each reads all of it, unless its code splits it."""
+"""What the workers of an iterable dataset deliver: each worker reads all of it, unless its code splits it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from loaderwatch.core.facts import LoaderInfo
 
 
 def copies(loader: LoaderInfo) -> int:
-    """Return how often each row is known to be delivered: once per worker of a stream whose code splits nothing, else 1."""
+    """Return how often each row is delivered: once per worker if the code splits nothing, else 1."""
     return max(1, loader.num_workers or 0) if loader.splits_by_worker is False else 1
 
 
 def split(loader: LoaderInfo) -> dict[str, Param]:
-    """Return the parameters of the message ``split-first``, a sentence for advice that raises a loader's workers."""
+    """Return the parameters of the message ``split-first``, which is added to advice for more workers."""
     splits = loader.splits_by_worker
     needed = "unknown" if splits is None else "missing"
     return {

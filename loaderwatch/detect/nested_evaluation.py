@@ -1,8 +1,7 @@
-"""Training and evaluation, told apart where one lies in a step of the other.
+"""Separates training from evaluation if one of them runs inside a step of the other.
 
-Frameworks evaluate before the training loop asks for its next batch (Lightning at the end of an epoch, a
-Trainer every ``eval_steps``): by the clock that is within a training step, but it is no part of the model's
-work in one.
+Frameworks evaluate before the training loop requests its next batch: Lightning at the end of an epoch, a
+Trainer every ``eval_steps``. By the clock this lies within a training step, but it is not the model's work.
 """
 
 from __future__ import annotations
@@ -20,15 +19,16 @@ from loaderwatch.core.records import UNKNOWN
 def steps_apart(
     loaders: Sequence[LoaderInfo], steps: Columns, epoch_begins: Columns, epoch_ends: Columns
 ) -> Columns:
-    """Return the table ``steps`` with training and evaluation told apart.
+    """Return the table ``steps`` with training and evaluation separated.
 
-    A training step that evaluates has no part of the evaluation's passes in ``nested_ns``, and its own work
-    in ``step_ns`` is at most that of a usual step of its loader: what lies beyond it is metrics, checkpoints
-    and whatever else comes with an evaluation. Where every step evaluates there is no usual one, and
-    ``step_ns`` stays as it was recorded. The last step of an evaluation that was left before its loader was
-    exhausted goes on, by the clock, until the next evaluation: it has no part of the training in between.
+    Passes of the evaluation are subtracted from ``nested_ns`` of the training step around them. The own work
+    of that step, ``step_ns``, is cut to a usual step of its loader: the rest is metrics, checkpoints and
+    other work for the evaluation. If every step evaluates there is no usual one, and ``step_ns`` stays.
 
-    The same object is returned where neither lies in a step of the other.
+    An evaluation that is left early has a last step that goes on, by the clock, until the next evaluation.
+    The training in between is subtracted from it.
+
+    The same object is returned if neither runs inside a step of the other.
     """
     evaluating = [info.loader for info in loaders if info.role != "train"]
     if not evaluating or len(evaluating) == len(loaders):
@@ -53,7 +53,7 @@ def steps_apart(
 def _inside(
     steps: Columns, rows: NDArray[np.bool_], began_ns: Ints, took_ns: Ints
 ) -> tuple[NDArray[np.bool_], Ints]:
-    """Return which steps hold any pieces, shape (steps,), and for each of these the pieces' nanoseconds."""
+    """Return which steps contain pieces, shape (steps,), and for each of these the pieces' nanoseconds."""
     rows = rows & (steps["step_ns"] != UNKNOWN)
     delivered_ns = steps["request_ns"] + known_ns(steps["wait_ns"])
     ended_ns = delivered_ns + known_ns(steps["step_ns"]) + known_ns(steps["nested_ns"])
@@ -64,14 +64,14 @@ def _inside(
 
 
 def _cap(step_ns: Ints, loaders: Ints, rows: NDArray[np.bool_], holds: NDArray[np.bool_]) -> None:
-    """Cut ``step_ns`` in place, so that no step that evaluates is longer than a usual one of its loader."""
+    """Cut ``step_ns`` in place: no step that evaluates is longer than a usual one of its loader."""
     known = rows & (step_ns != UNKNOWN)
     for number in set(loaders[holds].tolist()):
         own = known & (loaders == number)
         usual_ns = step_ns[own & ~holds]
         if usual_ns.size:
-            these = own & holds
-            step_ns[these] = np.minimum(step_ns[these], int(np.median(usual_ns)))
+            evaluating = own & holds
+            step_ns[evaluating] = np.minimum(step_ns[evaluating], int(np.median(usual_ns)))
 
 
 def passes_s(
@@ -82,7 +82,7 @@ def passes_s(
     since_ns: Ints,
     until_ns: Ints,
 ) -> NDArray[np.float64]:
-    """Return the seconds that passes over these loaders take in each interval (ns UTC), shape (intervals,)."""
+    """Return the seconds of passes over these loaders in each interval (ns UTC), shape (intervals,)."""
     rows = _of(steps["loader"], loaders) & (steps["off_main_thread"] != 1) & (steps["wait_ns"] != UNKNOWN)
     began_ns, took_ns = _pieces(loaders, steps, rows, epoch_begins, epoch_ends)
     sums_ns = np.concatenate(([0], np.cumsum(took_ns)))
@@ -118,7 +118,7 @@ def _pieces(
 
 
 def _of(numbers: Ints, loaders: Sequence[int]) -> NDArray[np.bool_]:
-    found = np.zeros(numbers.size, dtype=bool)
+    mask = np.zeros(numbers.size, dtype=bool)
     for loader in loaders:
-        found |= numbers == loader
-    return found
+        mask |= numbers == loader
+    return mask

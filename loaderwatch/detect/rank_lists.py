@@ -1,4 +1,4 @@
-"""Ranks as messages take them."""
+"""Ranks as parameters of messages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rows of many ranks as few arrays, so that what is measured of each rank costs one pass over all of them.
+"""Rows of many ranks in few arrays, so that a measure of every rank costs one pass over all ranks.
 
-With a thousand ranks most of the time of a look went into calling numpy for the few hundred rows of each. Ranks that train
-together have as many rows as each other in the same interval, or nearly: those that have the same number make up a group.
+With a thousand ranks most of the time went into calling numpy for the few hundred rows of each rank. Ranks
+that train together have about equally many rows in an interval. Those with equally many form a group.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ T = TypeVar("T")
 
 def columns_from(table: Columns, names: tuple[str, ...], first: int) -> list[Ints]:
     """Return columns of integers of a table from a row on, each of shape (rows,)."""
-    own = getattr(table, "columns_from", None)  # of a table that holds them in one array
+    own = getattr(table, "columns_from", None)  # a table that holds its columns in one array has this method
     return [table[name][first:] for name in names] if own is None else own(names, first)
 
 
 def grouped(keys: Mapping[T, tuple[int, Hashable]]) -> Iterator[list[T]]:
-    """Yield what has the same key, whose first part says how many rows each has: so many that ``VALUES_AT_ONCE`` are not exceeded."""
+    """Yield items with equal keys, at most ``VALUES_AT_ONCE`` values at once; ``key[0]`` is the row count."""
     groups: dict[tuple[int, Hashable], list[T]] = {}
-    for one, key in keys.items():
-        groups.setdefault(key, []).append(one)
+    for item, key in keys.items():
+        groups.setdefault(key, []).append(item)
     for (rows, _), members in groups.items():
         at_once = max(1, VALUES_AT_ONCE // max(1, rows))
         for first in range(0, len(members), at_once):
@@ -39,6 +39,6 @@ def grouped(keys: Mapping[T, tuple[int, Hashable]]) -> Iterator[list[T]]:
 
 
 def stacked(parts: Sequence[Sequence[Ints]]) -> list[Ints]:
-    """Return the columns of ranks that have as many rows each, each column of shape (ranks, rows)."""
+    """Return the columns of ranks with equally many rows, each column of shape (ranks, rows)."""
     shape = len(parts), parts[0][0].size
     return [np.concatenate(column).reshape(shape) for column in zip(*parts, strict=True)]

@@ -1,6 +1,6 @@
 """Samples that took longer than ``attach(sample_timeout=)`` allows: code ``sample-timeout``.
 
-Training went on without them, so nothing else tells: they stay on the page for as long as the run.
+Training went on without these samples, so no other rule reports them. They stay on the page during the run.
 """
 
 from __future__ import annotations
@@ -21,27 +21,25 @@ from loaderwatch.detect.window import RankWindow, RunWindow, distinct
 
 CODE = "sample-timeout"
 MANY_LATE_SAMPLES: Final = threshold(
-    10, "samples", "chosen: more than a broken file or two, so somebody has to look"
+    10, "samples", "chosen: more than a broken file or two; somebody must look"
 )
-MOST_LATE_SAMPLES_NAMED: Final = threshold(
-    5, "samples", "chosen: bounds the samples that a finding and its sentence name"
-)
+MOST_LATE_SAMPLES_NAMED: Final = threshold(5, "samples", "chosen: bounds the samples that a finding names")
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """One finding for each loader of a rank that reads some samples for too long."""
-    found: list[Finding] = []
+    """Return one finding for each loader of a rank with samples that took too long."""
+    findings: list[Finding] = []
     window = run.window
     for rank in window.ranks.values():
         rows = rank.table("sample_timeouts")
-        told = rows["outcome"] == Outcome.SKIPPED
-        if rank.process.state != "crashed":  # a crash tells of the others
-            told |= True
-        found += [
-            _finding(window, rank, number, told & (rows["loader"] == number))
-            for number in distinct(rows["loader"][told])
+        reported = rows["outcome"] == Outcome.SKIPPED
+        if rank.process.state != "crashed":  # the finding of a crash reports the others
+            reported |= True
+        findings += [
+            _finding(window, rank, number, reported & (rows["loader"] == number))
+            for number in distinct(rows["loader"][reported])
         ]
-    return found
+    return findings
 
 
 def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.bool_]) -> Finding:
@@ -50,8 +48,8 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
     skipped = int((rows["outcome"][own] == Outcome.SKIPPED).sum())
     loader = loader_of(rank, number)
     limit_s = float(rows["limit_ns"][own][-1]) / 1e9
-    indices = [int(index) for index in rows["index"][own] if index != UNKNOWN]
-    often = Counter(indices)
+    late_indices = [int(index) for index in rows["index"][own] if index != UNKNOWN]
+    times_by_index = Counter(late_indices)
     workers = sorted(set(rows["worker"][own].tolist()) - {-1})
     return Finding(
         key=f"{CODE}:rank{rank.rank}:loader{number}",
@@ -70,7 +68,7 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
             "skipped": skipped,
             "limit_s": limit_s,
             "timeout": f"{limit_s:g}",
-            "which": _named(often) if often else None,
+            "which": _named(times_by_index) if times_by_index else None,
             "reading": "loop" if not workers else "one" if len(workers) == 1 else "several",
             "readers": workers,
         },
@@ -83,12 +81,12 @@ def _finding(window: RunWindow, rank: RankWindow, number: int, own: NDArray[np.b
         host=rank.host,
         worker=workers[0] if len(workers) == 1 else None,
         pid=rank.process.pid,
-        sample_indices=list(often)[:MOST_LATE_SAMPLES_NAMED],
+        sample_indices=list(times_by_index)[:MOST_LATE_SAMPLES_NAMED],
     )
 
 
 def _named(often: Counter[int]) -> Param:
-    """Return the samples that were read most often, by index."""
+    """Return the indices of the late samples, the most frequent first."""
     named = [
         Text("sample-seen", {"sample": index, "times": times}) if times > 1 else index
         for index, times in often.most_common()

@@ -1,7 +1,6 @@
-"""Thresholds that more than one module uses. Others lie beside the rule that uses them.
+"""Thresholds that more than one module uses. Others stand beside the rule that uses them.
 
-``Limits`` say when a number becomes a finding, and are handed to every detector. The constants say what a
-number means.
+``Limits`` say when a number becomes a finding; all detectors get them. Constants say what a number means.
 """
 
 from __future__ import annotations
@@ -15,40 +14,34 @@ LATENCY_CPU_RATIO: Final = threshold(
     0.3, "ratio", "chosen: a worker that computes for less of its fetch waits for storage or network"
 )
 CROWDED_DELAY_RATIO: Final = threshold(
-    0.25, "ratio", "chosen: workers that are ready but have no CPU for a quarter of the time want more CPUs"
+    0.25, "ratio", "chosen: workers that are ready but have no CPU for a quarter of the time need more CPUs"
 )
 STARVED_PART: Final = threshold(
-    0.5, "ratio", "chosen: what was ready to run for half of a fetch, or of a step's extra time, lacked a CPU"
+    0.5, "ratio", "chosen: ready without a CPU for half of a fetch or of a step's extra time is starved"
 )
 COLLECTOR_PART: Final = threshold(
-    0.5, "ratio", "chosen: the garbage collector is the cause if it took half of a fetch or of a pause"
+    0.5, "ratio", "chosen: the garbage collector is the cause if it took half of a fetch or pause"
 )
-JITTER_SPIKES: Final = threshold(
-    3, "spikes", "chosen: so many different slow fetches are jitter rather than one bad sample"
-)
+JITTER_SPIKES: Final = threshold(3, "spikes", "chosen: so many different spikes are jitter, not a bad sample")
 WARNING_RATIO: Final = threshold(
     0.10, "ratio", "TraceML warns from 10 %, the PyTorch profiler's page warned from 5 %"
 )
 CRITICAL_RATIO: Final = threshold(
     0.30, "ratio", "TraceML calls 20 % critical, XProf high; one noisy neighbour on a host reaches that"
 )
-QUIET_RATIO: Final = threshold(
-    0.02,
-    "ratio",
-    "chosen: a fifth of WARNING_RATIO; no detector looks closer at less waiting",
-)
+QUIET_RATIO: Final = threshold(0.02, "ratio", "chosen: a fifth of WARNING_RATIO; less is not examined")
 BUSY_CPU_RATIO: Final = threshold(
     0.3, "ratio", "chosen: of one core; a process, or threads beside the loop, that use more are at work"
 )
 IDLE_CPU_RATIO: Final = threshold(0.05, "ratio", "chosen: of one core; a process that uses less stands still")
 NEWEST_EPOCHS: Final = threshold(
-    60, "epochs", "chosen: bounds a look at a loader that begins an epoch for every few batches"
+    60, "epochs", "chosen: limits the work for a loader that begins an epoch for every few batches"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits from which a number becomes a finding. Ratios are shares of the run's own time, 0 to 1."""
+    """The limits at which a number becomes a finding. Ratios are shares of the run's own time, 0 to 1."""
 
     input_warning_ratio: float = WARNING_RATIO
     input_critical_ratio: float = CRITICAL_RATIO
@@ -56,12 +49,10 @@ class Limits:
         0.5, "s", "chosen: less data wait within the recent window is not reported, whatever its share"
     )
     input_step_floor_s: float = threshold(
-        0.002, "s", "chosen, mean wait per batch: below it more workers would only add message passing"
+        0.002, "s", "chosen, mean wait per batch: below it more workers only add message passing"
     )
     recent_s: float = threshold(
-        15.0,
-        "s",
-        'chosen: how far back "now" reaches; it is stretched until it holds two rounds of all workers',
+        15.0, "s", 'chosen: how far back "now" reaches; extended until it holds two rounds of all workers'
     )
     spike_recent_s: float = threshold(
         30.0, "s", "chosen: twice recent_s for the share of spikes, which are rarer than steady waits"

@@ -1,4 +1,4 @@
-"""Answers in the language of their reader: findings, verdicts and advice are said again from their messages."""
+"""Answers in the reader's language: findings, verdicts and advice, rendered again from their messages."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from loaderwatch.texts import SOURCE, say
 
 T = TypeVar("T")
 
+# The sentences of each kind of answer that has a message. A field has the same name as the message's part.
 PARTS: Final[dict[type, tuple[str, ...]]] = {
     Finding: ("title", "cause", "advice"),
     Verdict: ("title", "advice"),
     Advice: ("what", "why", "change"),
 }
-"""The sentences of each kind of answer that has a message: the fields, which are the message's parts as well."""
 
 
 def in_language(answer: T, language: str) -> T:
     """Return an answer with its sentences in a language ("en" or "zh"); answers are made in English.
 
-    A field ``title`` is said from ``title_text`` where the answer has that, a list ``notes`` from ``note_texts``, and a list ``slowed_by``
-    from ``slowed_by_texts``. What comes from a server
-    of another version, whose messages are not known here, stays as it is.
+    ``title`` is rendered from ``title_text`` if the answer has it, the list ``notes`` from ``note_texts``,
+    and the list ``slowed_by`` from ``slowed_by_texts``. Unknown messages of another version stay.
     """
-    said: T = answer if language == SOURCE else _said(answer, language)
-    return said
+    translated: T = answer if language == SOURCE else _said(answer, language)
+    return translated
 
 
 def _said(value: Any, language: str) -> Any:
     if isinstance(value, msgspec.Struct):
         return _struct_said(value, language) if _speaks(type(value)) else value
     if isinstance(value, dict):
-        return {name: _said(each, language) for name, each in value.items()}
+        return {name: _said(item, language) for name, item in value.items()}
     if (
         isinstance(value, list | tuple)
         and value
@@ -45,13 +44,13 @@ def _said(value: Any, language: str) -> Any:
     ):
         if isinstance(value[0], msgspec.Struct) and not _speaks(type(value[0])):
             return value
-        return [_said(each, language) for each in value]
+        return [_said(item, language) for item in value]
     return value
 
 
 @lru_cache
 def _speaks(kind: type) -> bool:
-    """Whether answers of a kind have sentences, or hold answers that have."""
+    """Whether answers of a kind have sentences, or contain answers that have sentences."""
     return kind in PARTS or any(
         name.endswith(("_text", "_texts")) or any(map(_speaks, _structs_in(hint)))
         for name, hint in get_type_hints(kind).items()
@@ -67,18 +66,20 @@ def _structs_in(hint: Any) -> Iterator[type]:
 
 def _struct_said(value: msgspec.Struct, language: str) -> msgspec.Struct:
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
-    changed = {name: _said(each, language) for name, each in fields.items()}
+    changed = {name: _said(content, language) for name, content in fields.items()}
     if isinstance(value, Finding | Verdict | Advice):
         for part in PARTS[type(value)]:
             changed[part] = say(_part(value, part), language, fields[part])
-    for name, each in fields.items():
-        if name.endswith("_text") and each is not None:
-            of = name.removesuffix("_text")
-            changed[of] = say(each, language, fields[of])
-        elif name.endswith("_texts") and each:
+    for name, content in fields.items():
+        if name.endswith("_text") and content is not None:
+            field = name.removesuffix("_text")
+            changed[field] = say(content, language, fields[field])
+        elif name.endswith("_texts") and content:
             base = name.removesuffix("_texts")
-            of = base if base in fields else f"{base}s"
-            changed[of] = [say(text, language, kept) for text, kept in zip(each, fields[of], strict=False)]
+            field = base if base in fields else f"{base}s"
+            changed[field] = [
+                say(text, language, kept) for text, kept in zip(content, fields[field], strict=False)
+            ]
     return msgspec.structs.replace(value, **changed)
 
 

@@ -1,4 +1,4 @@
-"""The window, which is what detectors look at.
+"""The window: the recent past of a run that detectors look at.
 
 It is immutable. The server builds it live, and ``loaderwatch analyze`` builds it from files.
 """
@@ -24,7 +24,7 @@ from loaderwatch.detect.loader_history import Course
 from loaderwatch.detect.nested_evaluation import steps_apart
 
 WINDOW_S: Final = threshold(
-    120.0, "s", "chosen: the recent past that detectors look at, and from which limits of a hang are learned"
+    120.0, "s", "chosen: the recent past that detectors look at and learn the limits of a hang from"
 )
 
 
@@ -42,7 +42,7 @@ def seconds(values: NDArray[np.int64]) -> NDArray[np.float64]:
 def between_s(steps: Columns) -> NDArray[np.float64]:
     """Return the seconds from each delivery to the next request, shape (steps,); NaN where unknown.
 
-    They hold the loader's own step and what other loaders take of that time.
+    This includes the loader's own step and the time that other loaders take within it.
     """
     return seconds(steps["step_ns"]) + np.nan_to_num(seconds(steps["nested_ns"]))
 
@@ -50,21 +50,21 @@ def between_s(steps: Columns) -> NDArray[np.float64]:
 def first_at(times: NDArray[np.int64], ns: int) -> int:
     """Return the index of the first row at or after the time ``ns``, of rows ordered by time.
 
-    ``searchsorted`` is not used: it releases the interpreter's lock each time, and with the rows of a
-    thousand ranks waits for it a thousand times behind the threads that store and answer.
+    It avoids ``searchsorted``, which releases the interpreter's lock. With a thousand ranks it would wait a
+    thousand times for that lock, behind the threads that store data and answer requests.
     """
     return bisect_left(times.data, ns)
 
 
 def distinct(values: NDArray[np.int64]) -> list[int]:
-    """Return the values in order, each once. ``np.unique`` is not used: it releases that lock, too."""
+    """Return the values in order, each once. It avoids ``np.unique``, which also releases the lock."""
     return sorted(set(values.data))
 
 
 def one_of(values: NDArray[np.int64], numbers: Sequence[int]) -> NDArray[np.bool_]:
     """Return which values are among the numbers, in the shape of the values.
 
-    It does what ``np.isin`` does, in a tenth of the time for the one or two loaders of a rank.
+    For the one or two loaders of a rank it takes a tenth of the time of ``np.isin``.
     """
     result = np.zeros(values.size, dtype=bool)
     for number in numbers:
@@ -76,9 +76,8 @@ def one_of(values: NDArray[np.int64], numbers: Sequence[int]) -> NDArray[np.bool
 class RankWindow:
     """The recent past of one rank.
 
-    ``made_ns`` is when the newest envelope was made, in ns UTC by the clock of the rank's own host: the age
-    of an open span is ``made_ns - since_ns``, so a late server or network never looks like a training process
-    that is stuck.
+    ``made_ns``: when the newest envelope was made, ns UTC by the clock of the rank's own host. The age of an
+    open span is ``made_ns - since_ns``, so a late server or network never looks like a stuck process.
     """
 
     rank: int
@@ -86,15 +85,13 @@ class RankWindow:
     made_ns: int
     process: ProcessInfo
     span: SpanInfo | None
-    workers: list[SpanInfo]  # every live or dead-but-held DataLoader worker of this rank
+    workers: list[SpanInfo]  # every DataLoader worker of this rank that is live, or dead but still held
     tables: Mapping[str, Columns]  # every rank-keyed table of records.TABLES, rows of this rank only
-    history: Mapping[str, Columns] = field(
-        default_factory=dict
-    )  # of LEARNED_FROM the last ``WINDOW_S`` in which there were rows
+    # Of LEARNED_FROM: the last ``WINDOW_S`` that had rows.
+    history: Mapping[str, Columns] = field(default_factory=dict)
     stacks: list[StackDump] = field(default_factory=list)  # the newest of each process
-    passing_stacks: Mapping[str, list[StackDump]] = field(
-        default_factory=dict
-    )  # by why they were taken, of what is over in a moment and comes again, oldest first
+    # Stacks of short repeated phases, by the reason why they were taken, oldest first.
+    passing_stacks: Mapping[str, list[StackDump]] = field(default_factory=dict)
     last_workers: list[SpanInfo] = field(default_factory=list)  # as last reported; a crash leaves only these
     rebuilt: frozenset[tuple[int, int]] = frozenset()  # (loader, epoch) that a newly built loader began
     courses: Mapping[int, Course] = field(default_factory=dict)  # by training loader, rebuilt ones as one
@@ -104,21 +101,21 @@ class RankWindow:
         return self.tables.get(name) or empty_columns(name)
 
     def loader(self, number: int | None) -> LoaderInfo | None:
-        """Return how a loader of the rank is configured; None where the number names none."""
+        """Return how a loader of the rank is configured; None if no loader has the number."""
         return next((info for info in self.process.loaders if info.loader == number), None)
 
     def past(self, name: str) -> Columns:
-        """Return the rows that tell what is usual, however long none has come since."""
+        """Return the rows that show what is usual, however old they are."""
         return self.history.get(name) or self.table(name)
 
     @cached_property
     def clocked_steps(self) -> Columns:
-        """Return the table ``steps`` by the device's clock where it is known, else as the loop recorded it."""
+        """Return the table ``steps`` by the device's clock if known, else as the loop recorded it."""
         return by_device(self.table("steps"), self.table("gpu_waits"))
 
     @cached_property
     def steps(self) -> Columns:
-        """Return these steps as the model sees them: training steps without the evaluation in them."""
+        """Return ``clocked_steps`` as the model sees them: training steps without the evaluation inside."""
         return steps_apart(
             self.process.loaders,
             self.clocked_steps,
@@ -128,7 +125,7 @@ class RankWindow:
 
 
 class SummedRank(NamedTuple):
-    """A rank of a large run of which no rows are at hand, but sums of the last half minute (``server.window.recent_sums``)."""
+    """A rank of a large run without rows: sums of the last half minute (``server.window.recent_sums``)."""
 
     rank: int
     host: str
@@ -141,10 +138,10 @@ class SummedRank(NamedTuple):
     steps_per_s: float  # NaN before there was anything to count
     waited_s: float
     worked_s: float
-    forward_s: float  # the part of worked_s in the forward pass, and in the backward pass; 0 where no phases are known
-    backward_s: float
+    forward_s: float  # part of worked_s in the forward pass; 0 if no phases are known
+    backward_s: float  # part of worked_s in the backward pass; 0 if no phases are known
     by_device: bool
-    utilization_ratio: float  # NaN where it is not known
+    utilization_ratio: float  # NaN if unknown
 
     @property
     def wait_ratio(self) -> float:
@@ -162,21 +159,21 @@ class HostWindow:
     hosts: Columns  # rows of the table "hosts"
     gpus: list[GpuInfo] = field(default_factory=list)
     gpu_states: list[GpuState] = field(default_factory=list)
-    looked_ns: int | None = None  # when these were
+    looked_ns: int | None = None  # when ``gpu_states`` were read
 
     @property
     def usable_cpus(self) -> float:
         """Return the CPUs that training may use on the host: min(affinity, control group's quota).
 
-        Every sentence of a finding counts with this number. It is the one measured last, else the one that
-        the host reported of itself; all of its CPUs where no limit is known.
+        Every finding counts with this number. It is the newest measured one, else the one that the host
+        reported, else all CPUs of the host.
         """
         measured = self.hosts["usable_cpus"]
         measured = measured[np.isfinite(measured)]
         return float(measured[-1]) if measured.size else float(self.info.usable_cpus or self.info.cpus)
 
     def newest(self, column: str) -> float:
-        """Return the newest known value of a column of the table "hosts"; NaN where there is none."""
+        """Return the newest known value of a column of the table "hosts"; NaN if there is none."""
         values = self.hosts[column]
         values = values[np.isfinite(values)]
         return float(values[-1]) if values.size else math.nan
@@ -186,11 +183,11 @@ class HostWindow:
 class RunWindow:
     """The recent past of a run.
 
-    ``ranks`` are all of its ranks, or of a large run those that stand out and a sample of the others (``server.window.detailed_hosts``);
-    ``summed`` are the rest. Detectors look at ``ranks``.
-    ``now_ns`` is the newest ``made_ns``. ``span_s`` says how far back the tables reach: ``WINDOW_S`` when
-    live. The tables ``epoch_begins`` and ``epoch_ends`` are small and should reach over the whole run (the
-    newest few hundred epochs of a rank), because an epoch is often longer than any window.
+    ``ranks``: all ranks; in a large run those that stand out and a sample (``server.window.detailed_hosts``).
+    Detectors look at them. ``summed``: the other ranks. ``now_ns``: the newest ``made_ns``. ``span_s``: how
+    far back the tables reach, ``WINDOW_S`` when live. The tables ``epoch_begins`` and ``epoch_ends`` are
+    small and should cover the whole run (the newest few hundred epochs of a rank), because an epoch often
+    lasts longer than a window.
     """
 
     run_id: str
@@ -200,24 +197,24 @@ class RunWindow:
     started_ns: int
     ranks: Mapping[int, RankWindow]
     hosts: Mapping[str, HostWindow]
-    attempt: int = 1  # its number; nothing of an earlier attempt is in the window
+    attempt: int = 1  # number of the attempt; the window holds nothing of earlier attempts
     attempt_ns: int = 0  # when the attempt began, UTC; 0 for the first one
     summed: Mapping[int, SummedRank] = field(default_factory=dict)
 
     @cached_property
     def world_size(self) -> int:
-        """Return how many ranks the run has, including those of which nothing was heard."""
+        """Return the number of ranks of the run, including ranks that never reported."""
         known = len(self.ranks) + len(self.summed)
         return max([known, *(rank.process.world_size for rank in self.ranks.values())])
 
     def standing_for(self, ranks: Sequence[int]) -> list[int]:
-        """Return for which ranks some stand: for all of the run where they are all that are looked at, else for themselves."""
+        """Return all ranks of the run if ``ranks`` are all that have rows, else only ``ranks``."""
         return sorted([*ranks, *self.summed]) if len(ranks) == len(self.ranks) else list(ranks)
 
     @cached_property
     def ranks_by_host(self) -> Mapping[str, list[RankWindow]]:
-        """Return the ranks of each host by its name, in the order of ``ranks``."""
-        found: dict[str, list[RankWindow]] = {}
+        """Return the ranks of each host, by host name, in the order of ``ranks``."""
+        by_host: dict[str, list[RankWindow]] = {}
         for rank in self.ranks.values():
-            found.setdefault(rank.host, []).append(rank)
-        return found
+            by_host.setdefault(rank.host, []).append(rank)
+        return by_host

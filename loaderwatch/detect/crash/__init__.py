@@ -1,1 +1,1 @@
-"""A training process that died: what it left behind, and which rule explains it."""
+"""Why a training process died: what it left behind, and which rule explains its death."""

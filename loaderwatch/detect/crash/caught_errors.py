@@ -1,7 +1,6 @@
-"""Errors of a loader that the script catches to try again: S37 for workers that die, S22 for others; code ``caught-error``.
+"""Loader errors that the script catches to try again. Code ``caught-error``: S37 for dead workers, else S22.
 
-The process lives, batches come and passes begin, so nothing stands still; and yet training gets no further, or trains on the
-same first batches for ever.
+The process lives and passes begin, so it does not hang. But training stops, or repeats its first batches.
 """
 
 from __future__ import annotations
@@ -24,56 +23,49 @@ from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.window import RankWindow, RunWindow, distinct, one_of
 
 CODE: Final = "caught-error"
-IN_A_ROW: Final = threshold(
-    3, "passes", "chosen: so many passes that fail one after the other are no accident that the script bears"
-)
-LATELY_S: Final = threshold(
-    60.0, "s", "chosen: caught errors count as going on for so long after the last of them"
-)
+IN_A_ROW: Final = threshold(3, "passes", "chosen: so many failures in a row are not an accident")
+LATELY_S: Final = threshold(60.0, "s", "chosen: caught errors go on until so long after the last one")
 _DIED: Final = (EndedBy.WORKER_DIED, EndedBy.LEFT_AFTER_DEATH)
 _FAILED: Final = (EndedBy.ERROR, *_DIED)
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """At most one finding for each rank: of the loader whose newest passes failed one after the other, most often."""
-    found: list[Finding] = []
+    """Return at most one finding per rank, for the loader with the most failed passes in a row."""
+    findings: list[Finding] = []
     for rank in (live.rows for live in run.live_ranks):
         if _may_fail(rank):
             loaders = distinct(rank.table("epoch_ends")["loader"])
-            # One that is made anew for each try may have several numbers; one that fails beside others that do not has its own.
-            most = max(
-                (_failures(rank, numbers) for numbers in (loaders, *([one] for one in loaders))), key=len
-            )
-            found += [finding for finding in [_finding(run.window, rank, most)] if finding is not None]
-    return found
+            # A loader that is recreated for each try has several numbers: count all together, and each alone.
+            rows = max((_failures(rank, numbers) for numbers in (loaders, *([n] for n in loaders))), key=len)
+            findings += [finding for finding in [_finding(run.window, rank, rows)] if finding is not None]
+    return findings
 
 
 def _may_fail(rank: RankWindow) -> bool:
-    """Whether passes failed often enough to be looked at; cheap, as most of a thousand ranks are well."""
+    """Whether enough passes failed to look closer; cheap, because nearly all of a thousand ranks are fine."""
     ends = rank.table("epoch_ends")
     return bool(ends["ended_by"].size) and int(one_of(ends["ended_by"], _FAILED).sum()) >= IN_A_ROW
 
 
 def _failures(rank: RankWindow, loaders: Sequence[int]) -> NDArray[np.intp]:
-    """Return the rows of these loaders' ends that were failures, since a pass came to its end; none if they are over."""
+    """Return these loaders' failed passes since their last complete pass; none if the newest is old."""
     ends = rank.table("epoch_ends")
     rows = np.flatnonzero(np.isin(ends["loader"], loaders))
-    whole = np.flatnonzero(ends["ended_by"][rows] == EndedBy.EXHAUSTED)
-    rows = rows[whole[-1] + 1 :] if whole.size else rows
+    complete = np.flatnonzero(ends["ended_by"][rows] == EndedBy.EXHAUSTED)
+    rows = rows[complete[-1] + 1 :] if complete.size else rows
     rows = rows[np.isin(ends["ended_by"][rows], _FAILED)]
     over = rows.size and rank.made_ns - int(ends["request_ns"][rows[-1]]) > LATELY_S * 1e9
     return rows[:0] if over else rows
 
 
 def _standing(rank: RankWindow, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the newest of these failures between which hardly a step was made: no more than one for each of them."""
+    """Return the newest failures since which training has made at most one step per failure."""
     steps, failed_ns = rank.table("steps"), rank.table("epoch_ends")["request_ns"][rows]
-    made_ns = np.sort(steps["request_ns"][steps["off_main_thread"] != 1])
-    trained = made_ns.size - np.searchsorted(
-        made_ns, failed_ns, side="right"
-    )  # a script may fail thousands of times a second
-    stands = np.flatnonzero(trained <= np.arange(rows.size, 0, -1))
-    return rows[stands[0] :] if stands.size else rows[:0]
+    requested_ns = np.sort(steps["request_ns"][steps["off_main_thread"] != 1])
+    # np.searchsorted is fast enough for a script that fails thousands of times a second.
+    trained = requested_ns.size - np.searchsorted(requested_ns, failed_ns, side="right")
+    stuck_rows = np.flatnonzero(trained <= np.arange(rows.size, 0, -1))
+    return rows[stuck_rows[0] :] if stuck_rows.size else rows[:0]
 
 
 def _finding(window: RunWindow, rank: RankWindow, rows: NDArray[np.intp]) -> Finding | None:
@@ -81,7 +73,7 @@ def _finding(window: RunWindow, rank: RankWindow, rows: NDArray[np.intp]) -> Fin
     standing = _standing(rank, rows)
     stands = standing.size >= IN_A_ROW
     rows = standing if stands else rows
-    # Where single batches are left out, the pass goes on.
+    # A script may leave out single batches and go on with the same pass.
     if not stands and len(distinct(ends["epoch"][rows])) < IN_A_ROW:
         return None
     began_ns = int(ends["request_ns"][rows[0]])

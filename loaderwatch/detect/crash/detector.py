@@ -1,8 +1,8 @@
-"""A training process that died of its loader. Code ``crashed``.
+"""A training process that died because of its loader. Code ``crashed``.
 
-S37 is a killed worker, S39 shared memory, S40 descriptors, S42 a failed start-up. What the process died of is
-in its last words, which tools and people misread alike: "Killed" is memory nine times of ten, "Bus error" is
-/dev/shm (pytorch#5040), "received 0 items of ancdata" is descriptors (pytorch#973).
+S37 is a killed worker, S39 shared memory, S40 file descriptors, S42 a failed start-up. The last words name
+the cause, but people and tools misread them: "Killed" nearly always means memory, "Bus error" /dev/shm
+(pytorch#5040), and "received 0 items of ancdata" file descriptors (pytorch#973).
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE = "crashed"
 _SHM = re.compile(
-    r"insufficient shared memory|Bus error|unable to (?:write|resize|open|mmap|allocate) .*(?:shm|shared memory|torch_|bytes)"
+    r"insufficient shared memory|Bus error|"
+    r"unable to (?:write|resize|open|mmap|allocate) .*(?:shm|shared memory|torch_|bytes)"
     r"|No space left on device",
     re.IGNORECASE,
 )
@@ -54,12 +55,11 @@ _CUDA = re.compile(r"re-initialize CUDA|initialization error", re.IGNORECASE)
 _DAEMON = re.compile(r"daemonic processes", re.IGNORECASE)
 _GUARD = re.compile(r"bootstrapping phase|freeze_support", re.IGNORECASE)
 _CAUGHT = re.compile(r"Caught \w+ in DataLoader worker process \d+")
-_AGAIN = ("spawn", "forkserver")
-"""Start methods with which each worker imports the script again."""
+_AGAIN = ("spawn", "forkserver")  # start methods with which each worker imports the script again
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Find the rank that died first of a known cause: one finding at most, because the others followed it."""
+    """Explain the first death with a known cause. At most one finding: the other ranks followed it."""
     window = run.window
     dead = [rank for rank in window.ranks.values() if rank.process.state == "crashed"]
     for rank in sorted(dead, key=lambda rank: (rank.made_ns, rank.rank)):
@@ -70,17 +70,17 @@ def detect(run: RunEvidence) -> list[Finding]:
 
 
 def _reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
-    """Return why a process died. What it ran out of is a better reason than the sample at which it did."""
+    """Return why a process died. A resource that ran out is a better reason than the sample being read."""
     if stopped(rank.process):
-        return None  # workers that end with Ctrl-C tell nothing, and SIGTERM is no out-of-memory kill
+        return None  # Ctrl-C ends the workers too, and SIGTERM is not sent by the out-of-memory killer
     return _known_reason(rank, host) or failed_sample.of_its_fetch(rank)
 
 
 def _known_reason(rank: RankWindow, host: HostWindow | None) -> Explanation | None:
     text = rank.process.exit or ""
-    late = late_sample.of_its_error(rank, text)
-    if late is not None:
-        return late
+    late_reason = late_sample.of_its_error(rank, text)
+    if late_reason is not None:
+        return late_reason
     multi = [loader for loader in rank.process.loaders if loader.num_workers]
     no_room = full_disk.of_its_error(rank, host, text)
     if no_room is not None:
@@ -105,7 +105,7 @@ def _known_reason(rank: RankWindow, host: HostWindow | None) -> Explanation | No
         gone = _GONE.search(text)
         if gone is not None:
             return killed_worker(rank, host, int(gone["pid"].split(",")[0]), "Killed" if kills else "")
-        if multi and _CUT.match(text) and kills:  # while it handed over a batch
+        if multi and _CUT.match(text) and kills:  # the worker was killed while it handed over a batch
             return killed_worker(rank, host, None, "Killed")
     if _delivered(rank) or not multi:
         return None
@@ -118,9 +118,9 @@ def _delivered(rank: RankWindow) -> bool:
 
 
 def _start_up(rank: RankWindow, text: str, loader: LoaderInfo) -> Explanation | None:
-    """Explain S42: the process's workers could not be started; None where that is not what happened.
+    """Explain S42: the workers could not be started; None if something else happened.
 
-    An error that a running worker raised is the dataset's own, except for CUDA's.
+    An error that a running worker raised belongs to the dataset, except for CUDA's errors.
     """
     again = loader.start_method in _AGAIN
     starting = could_not_start(rank) and not _CAUGHT.search(text)
@@ -176,7 +176,7 @@ def _descriptors(rank: RankWindow) -> Explanation:
 
 
 def _full_worker(rank: RankWindow) -> Explanation | None:
-    """Explain S40 of a worker, whose last batch did not come through whole; None where none was near its limit."""
+    """Explain S40 of a worker whose last batch arrived incomplete; None if no worker was near its limit."""
     rows = rank.table("processes")
     for worker in np.unique(rows["worker"][rows["worker"] >= 0]).tolist():
         own = rows["worker"] == worker

@@ -1,4 +1,4 @@
-"""A training process that died of an error which a fetch raised: the sample, who read it, and the line."""
+"""A training process that died of an error in a fetch: which sample, which reader, which line."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import observed
 from loaderwatch.detect.window import RankWindow
 
-MOST_FAILED_SAMPLES_NAMED: Final = threshold(
-    8, "samples", "chosen: bounds the samples of a batch that the title and the evidence name"
-)
+MOST_FAILED_SAMPLES_NAMED: Final = threshold(8, "samples", "chosen: more names make a title unreadable")
 
 
 def of_its_fetch(rank: RankWindow) -> Explanation | None:
-    """Explain a death by an error that reading or collating samples raised; None where no fetch raised it."""
+    """Explain a death by an error from reading or collating samples; None if no fetch raised the error."""
     failed = rank.process.failed
     if failed is None:
         return None
@@ -32,7 +30,7 @@ def of_its_fetch(rank: RankWindow) -> Explanation | None:
         "error": failed.error.rstrip(".") if failed.error else None,
         "advice": _advice(failed),
     }
-    indices = [] if failed.counted else [each for each in failed.indices if isinstance(each, int)]
+    indices = [] if failed.counted else [index for index in failed.indices if isinstance(index, int)]
     loader = rank.loader(failed.loader)
     if loader is not None:
         params["loader"] = loader.name
@@ -53,7 +51,7 @@ def _line(at: Call) -> Text:
 
 
 def _named(failed: FailedSample) -> tuple[str, dict[str, Param]]:
-    """Return the rule, and the samples on which the error was raised as far as they are known."""
+    """Return the rule, and the samples that raised the error as far as they are known."""
     if failed.samples == 1:
         index = failed.indices[0] if failed.indices else None
         return "sample-raised-error", {"sample": index, "key": repr(index), "counted": failed.counted}
@@ -68,7 +66,7 @@ def _named(failed: FailedSample) -> tuple[str, dict[str, Param]]:
 
 
 def _advice(failed: FailedSample) -> str:
-    """Return what to change first: join samples, read a stream up to one, or read one or a batch alone."""
+    """Return the advice: "collate" alone, read a stream "up-to" the sample, or read the sample "alone"."""
     if failed.collating:
         return "collate"
     return "up-to" if failed.counted or not failed.indices else "alone"

@@ -1,4 +1,4 @@
-"""S37, a worker that a signal ended: which one, at which sample, and whether memory was the reason."""
+"""S37, a worker killed by a signal: which worker, at which sample, and whether memory was the reason."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.window import HostWindow, RankWindow
 
+# Signals that a person or a program sends. The other signals come from crashes of native code.
 _SENT: Final = ("terminated", "hangup", "interrupt", "quit", "user defined signal 1", "user defined signal 2")
-"""Signals that a person or a program sends; the others come from crashes of native code."""
 _RECENT_NS: Final = threshold(
-    15_000_000_000, "ns", "chosen: the host's memory so shortly before a death tells whether it was short"
+    15_000_000_000, "ns", "chosen: so shortly before a death, readings show whether memory was short"
 )
 _PLENTY_RATIO: Final = threshold(
-    0.2,
-    "ratio",
-    "chosen: with so much of memory and of the cgroup's limit free, a kill is hardly the kernel's",
+    0.2, "ratio", "chosen: with so much of memory and of the cgroup's limit free, the kernel hardly kills"
 )
 
 
@@ -34,8 +32,9 @@ def killed_worker(
 ) -> Explanation:
     """Explain S37: why a worker or the training process died.
 
-    ``by`` is the signal's name as PyTorch gives it, "" when it is not known. ``process`` tells which one died
-    when ``pid`` is None.
+    Args:
+        by: the signal's name as PyTorch gives it, "" when it is not known.
+        process: which process died, for a ``pid`` that is None.
     """
     signal = by.strip().rstrip(".")
     worker = worker_of(rank, pid) if pid is not None else None
@@ -73,7 +72,7 @@ def _vanished(host: HostWindow | None) -> tuple[float, str, dict[str, Param]]:
 
 
 def _killed(host: HostWindow | None) -> tuple[float, str, dict[str, Param]]:
-    """Explain a death by SIGKILL: return confidence, rule and its parameters."""
+    """Return confidence, rule and parameters for a death by SIGKILL."""
     kills, (plenty, memory) = oom_kills(host), _memory(host)
     if plenty and not kills:
         return 0.75, "killed-from-outside", memory
@@ -83,7 +82,7 @@ def _killed(host: HostWindow | None) -> tuple[float, str, dict[str, Param]]:
 
 
 def _memory(host: HostWindow | None) -> tuple[bool, dict[str, Param]]:
-    """Return whether there was plenty of memory in the last seconds, and the figures, which may be unknown."""
+    """Return whether plenty of memory was free in the last seconds, and the figures, which may be unknown."""
     figures: dict[str, Param] = dict.fromkeys(
         ("free_bytes", "host_bytes", "used_bytes", "limit_bytes", "limit_hits")
     )
@@ -94,18 +93,18 @@ def _memory(host: HostWindow | None) -> tuple[bool, dict[str, Param]]:
     free, total = (known(rows[name][recent]) for name in ("memory_available_bytes", "memory_total_bytes"))
     if not free.size or not total.size or total[-1] <= 0:
         return False, figures
-    least, all_of_it = float(free.min()), float(total[-1])
-    figures.update(free_bytes=least, host_bytes=all_of_it)
+    least_bytes, host_bytes = float(free.min()), float(total[-1])
+    figures.update(free_bytes=least_bytes, host_bytes=host_bytes)
     hits, limit, used = (
         known(rows[name]) for name in ("memory_limit_hits", "memory_limit_bytes", "memory_used_bytes")
     )
-    hit = max(0, int(hits[-1] - hits[0])) if hits.size else 0
+    new_hits = max(0, int(hits[-1] - hits[0])) if hits.size else 0
     if limit.size and used.size:
         figures.update(used_bytes=float(used.max()), limit_bytes=float(limit[-1]))
     if hits.size:
-        figures["limit_hits"] = hit
+        figures["limit_hits"] = new_hits
     near = limit.size > 0 and used.size > 0 and float(used.max()) > (1 - _PLENTY_RATIO) * float(limit[-1])
-    return least > _PLENTY_RATIO * all_of_it and not hit and not near, figures
+    return least_bytes > _PLENTY_RATIO * host_bytes and not new_hits and not near, figures
 
 
 def oom_kills(host: HostWindow | None) -> int:

@@ -9,8 +9,8 @@ from loaderwatch.detect.crash.death_traces import sample_at_death, worker_of
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.window import RankWindow
 
+# The C library's name for the signals that the timer sends to a worker. Nobody else uses them on workers.
 TIMER_SIGNAL: Final = "Real-time signal"
-"""How the C library names the signals by which such a worker is ended; nobody else ends workers with those."""
 _ERROR: Final = re.compile(r"uncaught SampleTimeout\b")
 _WORDS: Final = re.compile(
     r".*SampleTimeout: (?P<what>.+? than .+?)\. (?P<rest>.*?)(?: Look at| Give that|$)", re.DOTALL
@@ -18,7 +18,7 @@ _WORDS: Final = re.compile(
 
 
 def of_its_error(rank: RankWindow, text: str) -> Explanation | None:
-    """Explain a death by SampleTimeout, from the last words; None where it was another error."""
+    """Explain a death by SampleTimeout from the last words; None if the error was another one."""
     if not _ERROR.match(text):
         return None
     words = _WORDS.match(text)
@@ -38,7 +38,7 @@ def of_its_error(rank: RankWindow, text: str) -> Explanation | None:
 
 
 def of_its_signal(rank: RankWindow, pid: int) -> Explanation:
-    """Explain the death of a worker that the timer's signal ended while the training loop was elsewhere."""
+    """Explain a worker killed by the timer's signal while the training loop was elsewhere."""
     worker = worker_of(rank, pid)
     index = sample_at_death(worker)
     return Explanation(

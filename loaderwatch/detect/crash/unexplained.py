@@ -1,7 +1,7 @@
-"""A training process that died, and no rule knows why. Code ``crashed``.
+"""A training process died and no rule knows why. Code ``crashed``.
 
-The finding says what the process was doing, from its last open span and samples. Who stops a job wants no
-message: SIGTERM, SIGINT, SIGHUP, SIGQUIT, an exit code and Ctrl-C are how jobs are stopped.
+The finding says what the process was doing, from its last open span and samples. Jobs that somebody stops are
+not reported: SIGTERM, SIGINT, SIGHUP, SIGQUIT, an exit code and Ctrl-C are the usual ways.
 """
 
 from __future__ import annotations
@@ -35,32 +35,28 @@ from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 
 CODE: Final = "crashed"
 _EXIT_CODE: Final = re.compile(r"exit code ")
-_CONFIDENCE: Final = threshold(
-    0.3, "ratio", "chosen low: a detector that learns the reason later knows better"
-)
+_CONFIDENCE: Final = threshold(0.3, "ratio", "chosen low: a detector that finds the reason overrules it")
 _MEMORY_SHORT: Final = threshold(
-    0.05, "ratio", "chosen: with less of the host's memory left, the kernel's killer is the first suspect"
+    0.05, "ratio", "chosen: with less of the host's memory free, suspect the out-of-memory killer first"
 )
-_EXIT_LENGTH: Final = threshold(
-    160, "characters", "chosen: a process' last words are cut to this length, so that a title stays readable"
-)
+_EXIT_LENGTH: Final = threshold(160, "characters", "chosen: last words are cut so that titles stay readable")
 
 _EXIT_ALONE: Final = re.compile(r"exit code (?P<code>-?\d+)")
+# Phases of a step that the message can name.
 _DOING: Final = ("iter", "wait", "step", "h2d", "forward", "backward", "optimizer", "teardown")
-"""Phases of a step that have words of their own."""
+# Phases that the message names if an error ended the epoch there; the loop's body needs no words.
 _ERROR_IN: Final = ("iter", "wait")
-"""Where an error that ended its epoch was raised; one in the loop's body needs no words."""
 
+# Signals that the kernel or the C library sends to a process for a fault in its own code.
 _FAULTS: Final = tuple(
     getattr(signal, name)
     for name in ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGSYS")
     if hasattr(signal, name)
 )
-"""Signals that the kernel or the C library sends to a process for a fault of its own code."""
 
 
 class Ended(Protocol):
-    """The end of a process: what it said itself, and what the kernel knows."""
+    """How a process ended: its own last words and the kernel's exit code."""
 
     @property
     def state(self) -> str: ...
@@ -73,16 +69,16 @@ class Ended(Protocol):
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return the finding for a run in which a process died; none if nobody need be alerted, or people know.
+    """Return the finding for a run in which a process died; none if no alert is needed.
 
-    People know when another rule names the reason, or when the run hung until its end and they were alerted.
+    No alert is needed if another rule names the reason, or if the run hung until its end and that was reported.
     """
     window = run.window
     dead = [rank for rank in window.ranks.values() if died(rank.process)]
     if not dead or detector.detect(run):
         return []
     occurrences = run.reported()
-    first = min(dead, key=lambda rank: (last_sign_ns(rank), rank.rank))  # as the verdict has it
+    first = min(dead, key=lambda rank: (last_sign_ns(rank), rank.rank))  # the same order as in the verdict
     key = f"{CODE}:rank{first.rank}"
     told = [each.finding for each in occurrences if each.finding.code == CODE]
     if any((finding.key, finding.pid) != (key, first.process.pid) for finding in told):
@@ -113,16 +109,16 @@ def detect(run: RunEvidence) -> list[Finding]:
 def crash_verdict(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict:
     """Return the verdict of a run in which a process died.
 
-    It is the detectors' word if they know why, else when and where the process died. A run that hung until it
-    died was most likely killed for that, so its verdict is the hang.
+    If a detector knows the reason, its alert is the verdict. A run that hung until it died was most likely
+    killed for that, so the hang is the verdict. Otherwise the verdict says when and where the process died.
     """
     judged = _judged(window, occurrences)
     return verdict("critical", judged.id, None, **judged.params) if isinstance(judged, Text) else judged
 
 
 def _judged(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict | Text:
-    """Return the verdict; where nobody knows why the process died, the words for its death alone."""
-    known = next((each for each in occurrences if each.finding.code == CODE), None)
+    """Return the verdict; if the reason is unknown, only the message about the death."""
+    known = next((item for item in occurrences if item.finding.code == CODE), None)
     if known is not None:
         before_s = warned_s(known.finding)
         warned = None if before_s is None else Text("death-was-warned-of", {"before_s": before_s})
@@ -133,10 +129,11 @@ def _judged(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict | T
     )
     if not ended:
         return Text("some-process-crashed")
-    # A launcher stops the other ranks once one has ended, with an exit code too. They may have stood still for longer than that one.
-    unasked = [rank for rank in ended if not stopped(rank.process)]
-    first = next((rank for rank in unasked if died(rank.process)), (unasked or ended)[0])
-    hang = next((each for each in occurrences if _lasted_until_death(each, first)), None)
+    # A launcher stops the other ranks once one has died, and they end with an exit code.
+    # These others may have stood still for longer than the rank that died first.
+    not_stopped = [rank for rank in ended if not stopped(rank.process)]
+    first = next((rank for rank in not_stopped if died(rank.process)), (not_stopped or ended)[0])
+    hang = next((item for item in occurrences if _lasted_until_death(item, first)), None)
     if hang is not None:
         return _alert_and(hang, Text("ended-in-hang", {**_who(first, window), "clock": _clock(first)}))
     request = _request(ended)
@@ -149,21 +146,21 @@ def _judged(window: RunWindow, occurrences: Sequence[Occurrence]) -> Verdict | T
 def _request(ended: Sequence[RankWindow]) -> Verdict | None:
     """Return the verdict of a run that somebody stopped; None if a process ended in another way.
 
-    Ctrl-C goes to all processes of a terminal, so it speaks for ranks that vanished without a word. SIGTERM does not: launchers
-    send it after another rank has died.
+    Ctrl-C goes to all processes of a terminal, so it also explains ranks that vanished silently. SIGTERM does
+    not: launchers send it after another rank has died.
     """
-    asked = [rank for rank in ended if stopped(rank.process)]
-    by_hand = [rank for rank in asked if stopped(rank.process) == CTRL_C]
+    stopped_ranks = [rank for rank in ended if stopped(rank.process)]
+    by_hand = [rank for rank in stopped_ranks if stopped(rank.process) == CTRL_C]
     silent = [rank for rank in ended if not ending(rank.process)] if by_hand else []
-    if not asked or len(asked) + len(silent) < len(ended):
+    if not stopped_ranks or len(stopped_ranks) + len(silent) < len(ended):
         return None
-    first = (by_hand or asked)[0]
+    first = (by_hand or stopped_ranks)[0]
     by = stopped(first.process)
     return verdict("info", "run-was-stopped", by=by, where=_where(first), by_hand=bool(by_hand))
 
 
 def _alert_and(alert: Occurrence, more: Text | None) -> Verdict:
-    """Return the verdict with an alert's words, and a sentence more after its title."""
+    """Return the verdict with an alert's words, and one more sentence after its title."""
     title, advice = text_of(alert.finding, "title"), text_of(alert.finding, "advice")
     if more is not None:
         title = Text("one-after-another", {"first": title, "next": more})
@@ -171,10 +168,9 @@ def _alert_and(alert: Occurrence, more: Text | None) -> Verdict:
 
 
 def died(process: ProcessInfo) -> bool:
-    """Whether the process died of something that it could not handle.
+    """Whether the process died of a fault that it could not handle.
 
-    One that vanished without a word, and of which the kernel tells nothing, counts: it was most likely
-    killed.
+    A process that vanished silently and without an exit code counts: it was most likely killed.
     """
     if process.state != "crashed" or stopped(process):
         return False
@@ -184,22 +180,18 @@ def died(process: ProcessInfo) -> bool:
 
 
 def ending(process: Ended) -> str | None:
-    """Return how the process ended, in a word or two: what it said itself, else what the kernel knows.
-
-    None when nobody knows.
-    """
+    """Return how the process ended: its own words, else the kernel's exit code or signal; None if unknown."""
     if process.exit or not process.exit_code or process.state == "live":
         return process.exit
     return f"exit code {process.exit_code}" if process.exit_code > 0 else signal_name(-process.exit_code)
 
 
 def _lasted_until_death(hang: Occurrence, dead: RankWindow) -> bool:
-    """Whether people were told of a hang that this process never got out of.
+    """Whether a hang was reported and this process stood still in it until its death.
 
-    The process stood still in that hang if its last phase had begun before people were told, and lasted for most of the time
-    until then. The last sign of a process is up to a second older than its death, and a busy server looks at a run seldom: so a
-    hang may seem to open after the death, or to close before it. A process that died in the middle of its work, and so made the
-    others hang, did not stand still.
+    The process stood still in the hang if its last phase began before the alert and lasted at least half of
+    the hang. A last sign of life is up to a second older than the death, and a busy server looks seldom. So a
+    hang may seem to open after the death, or to close before it. A process that died at work did not hang.
     """
     if hang.finding.code != "hung" or hang.finding.severity == "info":
         return False
@@ -227,27 +219,27 @@ def _clock(rank: RankWindow) -> str:
 
 
 def _words(rank: RankWindow, window: RunWindow, ended: Sequence[RankWindow]) -> dict[str, Param]:
-    """Return what the title and the cause say of a process that died: who, how, when and where."""
+    """Return the parameters of title and cause for a process that died: who, how, when and where."""
     how = ending(rank.process)
     return {
         **_who(rank, window),
         "how": _last_words(how),
         "clock": _clock(rank),
         "where": _where(rank),
-        "others": sum(not stopped(one.process) for one in ended) - (not stopped(rank.process)),
+        "others": sum(not stopped(other.process) for other in ended) - (not stopped(rank.process)),
         "last_words": rank.process.exit[:300] if rank.process.exit else None,
         "ended_by": _exit_code(how) if how else None,
     }
 
 
 def _last_words(how: str | None) -> Text | str | None:
-    """Return one line on how the process ended, as its agent wrote it down, else as the kernel knows."""
+    """Return one line on how the process ended: the agent's words, else the kernel's."""
     lines = (how or "").strip().splitlines()
     return _exit_code(_shortened(lines[-1].strip())) if lines else None
 
 
 def _exit_code(how: str) -> Text | str:
-    """Return an exit code as a message, and other ends as they are."""
+    """Return an exit code as a message, and any other ending unchanged."""
     alone = _EXIT_ALONE.fullmatch(how)
     return how if alone is None else Text("exit-code", {"exit_code": int(alone["code"])})
 
@@ -258,7 +250,7 @@ def _shortened(text: str) -> str:
 
 
 def _where(rank: RankWindow) -> Text | None:
-    """Return where in its script a process died; None where that is not known."""
+    """Return where in its script a process died; None if unknown."""
     span = rank.span
     if span is None:
         return None
@@ -279,10 +271,7 @@ def _doing(span: SpanInfo) -> dict[str, Param]:
 
 
 def _outside(rank: RankWindow, span: SpanInfo) -> Text:
-    """Return where a process outside all loops died.
-
-    An error inside a loop has ended that loop's epoch before.
-    """
+    """Return where a process outside all loops died. An error inside a loop ends that loop's epoch first."""
     step: dict[str, Param] = {"step": _steps(span)}
     left = left_epoch(rank)
     if left is not None:
@@ -291,35 +280,33 @@ def _outside(rank: RankWindow, span: SpanInfo) -> Text:
         doing = left.phase if left.phase in _ERROR_IN else None
         return Text("place-in-left-epoch", {**step, "epoch": left.epoch, "doing": doing, "awaited": None})
     ends = rank.table("epoch_ends")
-    of_training = [
+    training_rows = [
         row
         for row, number in enumerate(ends["loader"].tolist())
         if (loader := loader_of(rank, number)) is None or loader.role == "train"
     ]
-    if not of_training:
+    if not training_rows:
         return Text("place-outside-loops", step) if span.steps else Text("place-before-first-epoch")
-    last = of_training[-1]
+    last = training_rows[-1]
     exhausted = bool(ends["ended_by"][last] == EndedBy.EXHAUSTED)
     return Text("place-after-epoch", {**step, "exhausted": exhausted, "epoch": int(ends["epoch"][last])})
 
 
 def _steps(span: SpanInfo) -> int:
-    """Return the process's training steps; for an agent that sent none, the batches of the current loader."""
+    """Return the training steps of the process; if its agent sent none, the batches of the current loader."""
     return span.steps or span.step or 0
 
 
 def _advice(rank: RankWindow, host: HostWindow | None) -> tuple[str, dict[str, Param]]:
-    """Return the rule that fits a death of unknown cause, with the parameters of its advice."""
+    """Return the rule for a death of unknown cause, with the parameters of its advice."""
     params: dict[str, Param] = {"gone": 0, "gone_workers": None}
-    gone = [worker for worker in rank.workers if not worker.alive]
-    living = [worker for worker in rank.workers if worker.alive]
-    if gone and living:  # workers that died together with their training process say nothing
+    gone = [w for w in rank.workers if not w.alive]
+    living = [w for w in rank.workers if w.alive]
+    if gone and living:  # workers that died together with the training process are no evidence
         params["gone"] = len(gone)
-        params["gone_workers"] = [
-            Text("worker-with-pid", {"worker": worker.worker, "pid": worker.pid}) for worker in gone
-        ]
+        params["gone_workers"] = [Text("worker-with-pid", {"worker": w.worker, "pid": w.pid}) for w in gone]
     error = uncaught(rank.process)
-    if error is not None:  # the process itself said why it died; kernel log and memory tell no more
+    if error is not None:  # the process named its error; kernel log and memory add nothing
         return "uncaught-error", {**params, "error": _shortened(error)}
     code = rank.process.exit_code
     if _EXIT_CODE.match(ending(rank.process) or ""):
@@ -332,9 +319,9 @@ def _advice(rank: RankWindow, host: HostWindow | None) -> tuple[str, dict[str, P
 
 
 def _memory(rank: RankWindow, host: HostWindow | None) -> dict[str, Param]:
-    """Return whether memory was short, and the figures; they are unknown when nothing is known.
+    """Return whether memory was short, with the figures as far as they are known.
 
-    Only SIGKILL can come from the kernel's out-of-memory killer.
+    Only SIGKILL can come from the kernel's out-of-memory killer, so other deaths are not checked.
     """
     free = total = None
     if host is not None:

@@ -1,1 +1,1 @@
-"""What the end of one epoch and the beginning of the next cost, and why."""
+"""What it costs to end one epoch and begin the next, and why."""

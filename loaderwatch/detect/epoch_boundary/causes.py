@@ -1,4 +1,4 @@
-"""Which part of an epoch boundary costs the time, and what to do about it."""
+"""Which part of an epoch boundary takes the time, and what to do about it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,10 @@ from loaderwatch.detect.measures.statistics import mean
 JOIN_TIMEOUT_S: Final = threshold(
     5.0, "s", "PyTorch: a DataLoader joins each worker for 5 s, one after the other (pytorch#39570)"
 )
-FEW_BATCHES: Final = threshold(
-    2, "batches", "chosen: an iterator that is left after so few batches was made for nearly every step"
-)
-MANY_REBUILDS: Final = threshold(
-    5, "epochs", "chosen: so many epochs that are left after a batch or two are a habit of the loop"
-)
+FEW_BATCHES: Final = threshold(2, "batches", "chosen: an epoch of so few batches wastes its iterator")
+MANY_REBUILDS: Final = threshold(5, "epochs", "chosen: so many epochs left after a batch or two are a habit")
 USED_PART: Final = threshold(
-    0.5, "ratio", "chosen: of the drawn samples; a loop that leaves its epochs early takes no more of them"
+    0.5, "ratio", "chosen: of the drawn samples; a loop that leaves its epochs early uses at most this share"
 )
 
 
@@ -58,9 +54,9 @@ def parts_of(paid: Sequence[Boundary]) -> Parts:
 
 
 def rebuilt(loader: LoaderInfo, found: Sequence[Boundary]) -> list[Boundary]:
-    """Return the newest boundaries whose epoch before gave one or two batches of many: S32.
+    """Return the newest boundaries whose previous epoch gave only one or two of many batches: S32.
 
-    The list is empty unless nearly all of the newest boundaries are such.
+    Return none unless nearly all of the newest boundaries are such.
     """
     newest = list(found)[-50:]
     dropped = [b for b in newest if dropped_early(loader, b)]
@@ -68,7 +64,7 @@ def rebuilt(loader: LoaderInfo, found: Sequence[Boundary]) -> list[Boundary]:
 
 
 def dropped_early(loader: LoaderInfo, boundary: Boundary) -> bool:
-    """Whether the epoch before the boundary gave only one or two of many batches, and was left early."""
+    """Whether the previous epoch gave only one or two of many batches and was left early."""
     many_exist = loader.batches is None or loader.batches > 2 * FEW_BATCHES
     given = boundary.batches_before
     return (
@@ -95,16 +91,15 @@ def explain_rebuilt(loader: LoaderInfo, paid: Sequence[Boundary]) -> Explanation
             "each_s": parts.total_s,
             "ahead": ahead if loader.num_workers else None,
         },
-        # All the time between two iterators but the loop's own work: forking and ending workers costs more
-        # than the parts show.
+        # All time between two iterators but the loop's own work: forking costs more than the parts show.
         saved_s=max(parts.total_s, spacing_s - gap_s),
     )
 
 
 def explain(loader: LoaderInfo, paid: Sequence[Boundary], usual_fetch_s: float) -> Explanation:
-    """Explain what the boundaries cost by the part that costs most, as the scenario of that part.
+    """Explain the cost of the boundaries by the scenario of their most expensive part.
 
-    ``usual_fetch_s`` is the median time of a fetch in seconds; NaN if it is not known.
+    ``usual_fetch_s``: median time of a fetch in seconds; NaN if unknown.
     """
     parts = parts_of(paid)
     newest = paid[-1]
@@ -132,25 +127,25 @@ def _drains(paid: Sequence[Boundary]) -> bool:
 
 
 def _filling(paid: Sequence[Boundary], parts: Parts, usual_fetch_s: float) -> bool:
-    """Whether the workers were busy with the first batch themselves, far longer than with a usual one."""
+    """Whether the workers took much longer for the first batch than for a usual one."""
     first_s = _first_fetch_s(paid)
     return first_s >= 0.6 * parts.first_s and not first_s < 3 * usual_fetch_s
 
 
 def _first_fetch_s(paid: Sequence[Boundary]) -> float:
-    """Return the mean seconds of the first fetch of an epoch; NaN where none is known."""
+    """Return the mean seconds of the first fetch of an epoch; NaN if unknown."""
     return mean(np.array([b.first_fetch_s for b in paid]))
 
 
 def _drawn_later_s(loader: LoaderInfo, paid: Sequence[Boundary], parts: Parts) -> float:
-    """Return how long the sampler draws within the first wait: without workers iter(loader) does not ask it for anything yet."""
+    """Return the seconds of drawing in the first wait: without workers ``iter(loader)`` does not draw yet."""
     drawing_s = parts.first_s - _first_fetch_s(paid)
     return drawing_s if loader.num_workers == 0 and not loader.iterable_dataset and drawing_s > 0 else 0.0
 
 
 def _sampler(loader: LoaderInfo, paid: Sequence[Boundary], drawing_s: float) -> Explanation:
-    given = [b.batches_before for b in paid if b.batches_before is not None]
-    used = max(given, default=0) * (loader.batch_size or 0)
+    batches_given = [b.batches_before for b in paid if b.batches_before is not None]
+    used = max(batches_given, default=0) * (loader.batch_size or 0)
     few = 0 < used <= USED_PART * (loader.dataset_length or 0)
     return Explanation(
         scenario="S15",
@@ -221,7 +216,7 @@ def _workers_started(
 ) -> Explanation:
     refill_s = min(parts.first_s, usual_fetch_s) if math.isfinite(usual_fetch_s) else 0.0
     persistent = loader.persistent_workers is True
-    anew = persistent or 2 * sum(b.rebuilt for b in paid) > len(paid)
+    recreated = persistent or 2 * sum(b.rebuilt for b in paid) > len(paid)
     params: dict[str, Param] = {
         "workers": paid[-1].workers or loader.num_workers or 0,
         "method": loader.start_method or None,
@@ -231,12 +226,12 @@ def _workers_started(
         "first_s": parts.first_s,
         "teardown_s": parts.teardown_s,
     }
-    if anew:
+    if recreated:
         params["persistent"] = persistent
     return Explanation(
         scenario="S28",
         confidence=0.9,
-        rule="dataloader-made-each-epoch" if anew else "workers-restarted-each-epoch",
+        rule="dataloader-made-each-epoch" if recreated else "workers-restarted-each-epoch",
         params=params,
         saved_s=max(0.0, parts.total_s - refill_s),
     )

@@ -1,7 +1,7 @@
 """Epoch boundaries: the cost of starting, resetting and ending an epoch's iterator.
 
-Code ``epoch-boundary``: S15 sampler, S28 workers started anew, S30 reset drain, S31 teardown, S32 rebuilt for
-every step, S33 slow first batch.
+Code ``epoch-boundary``: S15 sampler, S28 workers restarted, S30 read-ahead drained at a reset, S31 teardown,
+S32 iterator rebuilt for every step, S33 slow first batch.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ from loaderwatch.detect.window import RankWindow, RunWindow, seconds
 
 CODE = "epoch-boundary"
 BOUNDARY_FLOOR_S: Final = threshold(0.2, "s", "chosen: an epoch boundary that costs less is not reported")
-REBUILD_FLOOR_S: Final = threshold(
-    0.005, "s", "chosen: as BOUNDARY_FLOOR_S, for a loader that is rebuilt for every step, so very often"
-)
+REBUILD_FLOOR_S: Final = threshold(0.005, "s", "chosen: as BOUNDARY_FLOOR_S, if every step rebuilds")
 FEW_EPOCHS: Final = threshold(
     2, "boundaries", "chosen: one may be slow by accident; two are needed unless one costs ONE_COSTS_S"
 )
@@ -51,7 +49,7 @@ class Toll:
     loader: LoaderInfo
     paid: list[Boundary]  # the boundaries that count
     cause: Explanation
-    share: float  # of the time between the first of them and now, 0 to 1
+    share: float  # of the time from the boundary before the first one until now, 0 to 1
     cost_s: float  # mean of one boundary, seconds
     epoch_s: float  # seconds from the first batch of one epoch to the first batch of the next
     lost_s: float  # in all boundaries that count, seconds
@@ -59,15 +57,15 @@ class Toll:
 
     @property
     def epoch_share(self) -> float:
-        """Return the share of an epoch that a boundary takes, 0 to 1; the gain is a share of an epoch, too.
+        """Return the share of an epoch that a boundary takes, 0 to 1, as the gain is a share of an epoch too.
 
-        ``share`` is of a time that holds the first epoch as well, whose start no advice saves.
+        ``share`` also covers the first epoch, whose start no advice can save.
         """
         return min(1.0, self.cost_s / self.epoch_s) if self.epoch_s > 0 else self.share
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Find each loader whose epoch boundaries cost too much: one finding for all its ranks."""
+    """Find each loader whose epoch boundaries cost too much: one finding per loader, for all its ranks."""
     tolls: dict[int, list[Toll]] = {}
     for rank in run.live_ranks:
         for loader in rank.process.loaders:
@@ -82,44 +80,44 @@ def _toll(rank: RankEvidence, loader: LoaderInfo) -> Toll | None:
         return None
     if not _worth_a_look(rank.rows, loader):
         return None
-    found = rank.boundaries(loader)
-    if len(found) < 2:
+    found_boundaries = rank.boundaries(loader)
+    if len(found_boundaries) < 2:
         return None
-    quick = rebuilt(loader, found)
+    quick = rebuilt(loader, found_boundaries)
     if quick:
-        return _judge(rank, loader, quick, explain_rebuilt(loader, quick), found, REBUILD_FLOOR_S)
+        return _judge(rank, loader, quick, explain_rebuilt(loader, quick), found_boundaries, REBUILD_FLOOR_S)
     limit_s = rank.wait_limit_s(loader.loader)
-    regular = [b for b in found if not _hung(b, found, limit_s, rank.limits)]
+    regular = [b for b in found_boundaries if not _hung(b, found_boundaries, limit_s, rank.limits)]
     paid = [b for b in regular if b.epoch > 0][-20:]
     if not paid or all(dropped_early(loader, b) for b in paid):
-        return None  # too few yet to tell S32 from a look at one batch
+        return None  # too few to tell S32 from a script that only looks at one batch
     alone = len(paid) < FEW_EPOCHS
     if alone and paid[0].cost_s < ONE_COSTS_S:
         return None
     cause = explain(loader, paid, _usual_fetch_s(rank.rows, loader))
-    if cause.scenario == "S15":  # the first epoch pays that as well
+    if cause.scenario == "S15":  # the first epoch pays for the sampler as well
         paid = regular[-20:]
-    return _judge(rank, loader, paid, cause, found, BOUNDARY_FLOOR_S)
+    return _judge(rank, loader, paid, cause, found_boundaries, BOUNDARY_FLOOR_S)
 
 
 def _hung(boundary: Boundary, found: Sequence[Boundary], limit_s: float, limits: Limits) -> bool:
-    """Whether the first batch came so late that it was reported as a hang, and stands out from the others.
+    """Whether the first batch came so late that it was reported as a hang, and much later than usual.
 
-    Such a boundary says nothing about the other boundaries.
+    Such a boundary says nothing about the others.
     """
     usual_s = median(np.array([other.cost_s for other in found if other is not boundary]))
     return boundary.first_wait_s >= max(limit_s, limits.hang_factor * usual_s)
 
 
 def _worth_a_look(rank: RankWindow, loader: LoaderInfo) -> bool:
-    """Whether the newest epoch beginnings and ends took a notable share of the time since: a cheap test."""
+    """Whether the newest epoch starts and ends took a notable share of the time since then; a cheap test."""
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
     rows = np.flatnonzero(begins["loader"] == loader.loader)[-NEWEST_EPOCHS:]
     if rows.size < 2:
         return False
     since_ns = int(begins["request_ns"][rows[0]])
-    late = (ends["loader"] == loader.loader) & (ends["request_ns"] >= since_ns)
-    spent = [begins["iter_ns"][rows], begins["first_wait_ns"][rows], ends["teardown_ns"][late]]
+    ended = (ends["loader"] == loader.loader) & (ends["request_ns"] >= since_ns)
+    spent = [begins["iter_ns"][rows], begins["first_wait_ns"][rows], ends["teardown_ns"][ended]]
     cost_ns = sum(float(values[values > 0].sum()) for values in spent)
     return cost_ns >= 0.5 * WARNING_RATIO * max(1, rank.made_ns - since_ns)
 
@@ -134,12 +132,12 @@ def _judge(
 ) -> Toll | None:
     lost_s = sum(b.cost_s for b in paid)
     cost_s = lost_s / len(paid)
-    before = [b.request_ns for b in found if b.request_ns < paid[0].request_ns]
-    began_ns = max(before) if before else paid[0].request_ns
+    earlier_ns = [b.request_ns for b in found if b.request_ns < paid[0].request_ns]
+    began_ns = max(earlier_ns) if earlier_ns else paid[0].request_ns
     elapsed_s = (rank.made_ns - began_ns) / 1e9
-    # From first batch to first batch there are whole epochs, each with the boundary at its end.
-    since = [b.ended_ns for b in found if b.request_ns >= began_ns]
-    epoch_s = (since[-1] - since[0]) / 1e9 / max(1, len(since) - 1)
+    # Between two first batches lies a whole epoch with the boundary at its end.
+    first_batches_ns = [b.ended_ns for b in found if b.request_ns >= began_ns]
+    epoch_s = (first_batches_ns[-1] - first_batches_ns[0]) / 1e9 / max(1, len(first_batches_ns) - 1)
     over = (rank.made_ns - found[-1].request_ns) / 1e9 > 10.0 + 2.5 * epoch_s + found[-1].cost_s
     share = lost_s / max(elapsed_s, lost_s, 1e-9)
     if over or cost_s < floor_s or share < WARNING_RATIO:
@@ -167,7 +165,7 @@ def _finding(window: RunWindow, tolls: Sequence[Toll]) -> Finding:
     world = max(len(window.ranks), worst.rank.process.world_size)
     ranks = window.standing_for(sorted(toll.rank.rank for toll in tolls))
     parts, cause = parts_of(worst.paid), worst.cause
-    saved_s = min(cause.saved_s, worst.cost_s)  # what the device hid is not lost, so it cannot be saved
+    saved_s = min(cause.saved_s, worst.cost_s)  # time that the device hid was not lost and cannot be saved
     per_iterator = cause.scenario == "S32"
     frame = Text(
         "time-lost-at-epoch-boundaries",

@@ -1,8 +1,8 @@
-"""A resumed run that reads and throws away what it has seen already: S34, code ``fast-forward``.
+"""A resumed run that reads batches again and throws them away: S34, code ``fast-forward``.
 
-The finding is a remark with an ETA. ``skip_first_batches`` and the like iterate the loader without training
-(transformers#11284: 28 hours). Nothing is wrong with the loader then, and nothing hangs; people only think
-so. While it lasts, and while too few batches have come to know it, no rule judges the loader's speed.
+The finding is a remark with an ETA. ``skip_first_batches`` and similar functions iterate the loader without
+training (transformers#11284: 28 hours). The loader is fine and nothing hangs, but people think so. Meanwhile,
+and while too few batches have come to decide, no rule judges the loader's speed.
 """
 
 from __future__ import annotations
@@ -23,60 +23,50 @@ from loaderwatch.detect.window import RankWindow, seconds
 
 CODE = "fast-forward"
 EMPTY_STEP_S: Final = threshold(
-    0.0003, "s", "chosen, for an idle host: a body that trains takes longer, if only to launch its kernels"
+    0.0003, "s", "chosen, for an idle host: a loop body that trains takes longer, if only to launch kernels"
 )
 IDLE_BODY_S: Final = threshold(
     12e-6, "s", "on a full host an empty body took 7 to 10 µs; the mean of eight small pictures 110 µs"
 )
 UNMAPPED_S: Final = threshold(
-    15e-6, "s", "on a full host giving a worker's batch back took 50 µs; this is for an idle one"
+    15e-6, "s", "for an idle host; on a full host freeing a worker's batch took 50 µs"
 )
 SKIPPING_BODY_S: Final = threshold(
-    150e-6, "s", "for a body that leaves out rounds and may print: on a full host a printed line took 80 µs"
+    150e-6, "s", "for a body that skips rounds and may print: on a full host a printed line took 80 µs"
 )
 FREED_BYTES_PER_S: Final = threshold(
-    30e9, "bytes per s", "assumed, not measured: to free a batch takes about 0.1 µs a page"
+    30e9, "bytes per s", "assumed, not measured: about 0.1 µs per freed page"
 )
-EMPTY_RATIO: Final = threshold(
-    0.02, "ratio", "chosen: a body that takes less than this share of the newest ones does nothing either"
-)
+EMPTY_RATIO: Final = threshold(0.02, "ratio", "chosen: a body below this share of the newest does nothing")
 FEW_SKIPPED_BATCHES: Final = threshold(
-    10, "batches", "with 30 an input-bound alert came first where batches are slow; ten are chosen"
+    10, "batches", "chosen; with 30 an input-bound alert came first where batches are slow"
 )
-TRAINING_GPU_RATIO: Final = threshold(
-    0.1, "ratio", "chosen: a device of this utilization may train with what the loop hands on"
-)
-LEAST_FAST_FORWARD_S: Final = threshold(
-    2.0, "s", "chosen: batches that are skipped for less time are not worth a remark"
-)
+TRAINING_GPU_RATIO: Final = threshold(0.1, "ratio", "chosen: a device with this utilization may be training")
+LEAST_FAST_FORWARD_S: Final = threshold(2.0, "s", "chosen: a shorter fast-forward is not worth a remark")
 STEPS_AHEAD: Final = threshold(
     16, "steps", "chosen: half of so many must train; a single long body only waited for a CPU"
 )
 ALIKE_FACTOR: Final = threshold(
-    2.0, "factor", "chosen: times the most batches between two steps later on; fewer make up one step"
+    2.0, "factor", "chosen: times the most batches between two later steps; fewer batches make up one step"
 )
-TURNS: Final = threshold(
-    4, "steps", "chosen: after so many equal counts of batches between steps, the loop accumulates"
-)
-TURNS_RATIO: Final = threshold(
-    0.75, "ratio", "chosen: of the counts of batches between steps that are equal; hiccups are not"
-)
+TURNS: Final = threshold(4, "steps", "chosen: so many equal batch counts between steps are accumulation")
+TURNS_RATIO: Final = threshold(0.75, "ratio", "chosen: of equal batch counts between steps; hiccups differ")
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Find each loader that is being fast-forwarded, or was until a moment ago: one finding for each."""
-    found: dict[int, Finding] = {}
+    """Find each loader that is being fast-forwarded, or was a moment ago: one finding per loader."""
+    findings: dict[int, Finding] = {}
     for rank in run.live_ranks:
         for loader in rank.process.loaders:
-            if loader.role == "train" and loader.loader not in found:
+            if loader.role == "train" and loader.loader not in findings:
                 finding = _finding(rank, loader)
                 if finding is not None:
-                    found[loader.loader] = finding
-    return list(found.values())
+                    findings[loader.loader] = finding
+    return list(findings.values())
 
 
 def only_reads(evidence: RankEvidence, loader: LoaderInfo) -> bool:
-    """Whether nothing was done with any batch, and it is no fast-forward yet: too few batches have come, or the loop's body is empty."""
+    """Whether no batch is used, but it is no fast-forward yet: few batches came, or the body is empty."""
     rank, slowness = evidence.rows, evidence.slowness
     steps = rank.table("steps")
     rows = np.flatnonzero((steps["loader"] == loader.loader) & (steps["off_main_thread"] != 1))
@@ -84,7 +74,7 @@ def only_reads(evidence: RankEvidence, loader: LoaderInfo) -> bool:
         return False
     if _trains(rank, rows, np.inf).any():
         return False
-    if _body(rank) == "nothing":  # unless what the loop goes over trains, as a generator of the script may
+    if _body(rank) == "nothing":  # an empty body still trains if the loop iterates a generator that trains
         return _is_idle(rank, rows, EMPTY_STEP_S * slowness) and not _pass_ended(
             rank, loader, rows, rows.size
         )
@@ -103,11 +93,11 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
     newest_s = median(seconds(steps["step_ns"][rows[-STEPS_AHEAD:]]))
     empty_s = max(EMPTY_STEP_S * slowness, EMPTY_RATIO * newest_s)
     if _first(rank, _trains(rank, rows[: FEW_SKIPPED_BATCHES + STEPS_AHEAD], empty_s)) < FEW_SKIPPED_BATCHES:
-        return None  # it trained nearly from the beginning, as nearly all do
+        return None  # it trained nearly from the beginning, as nearly all runs do
     trains = _trains(rank, rows, empty_s)
     first = _first(rank, trains)
     if first < ALIKE_FACTOR * _longest_between(trains[first:]):
-        return None  # the loop puts a batch together from so many, again and again
+        return None  # the loop makes each training step from so many batches
     skipped = rows[:first]
     trains_later = first < rows.size
     if not _is_idle(
@@ -122,7 +112,7 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
         limits.recent_s, limits.spike_recent_s
     )
     if _pass_ended(rank, loader, rows, first) or (not trains_later and _body(rank) == "nothing"):
-        return None  # it read the data for something else, as to fill a cache
+        return None  # the loop read the data for another purpose, such as filling a cache
     if taken_s < LEAST_FAST_FORWARD_S or over or _feeds_another(rank, loader, began_ns, until_ns):
         return None
     wait_s = seconds(steps["wait_ns"][skipped])
@@ -130,8 +120,8 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
         return None
     per_s = skipped.size / taken_s
     done = int(steps["batch"][skipped[-1]]) + 1
-    left = loader.batches - done if loader.batches is not None and loader.batches > done else None
-    eta_s = left / per_s if left is not None and ended_ns is None else None
+    left_batches = loader.batches - done if loader.batches is not None and loader.batches > done else None
+    eta_s = left_batches / per_s if left_batches is not None and ended_ns is None else None
     return Finding(
         key=f"{CODE}:{loader.loader}",
         loader=loader.loader,
@@ -162,9 +152,9 @@ def _finding(evidence: RankEvidence, loader: LoaderInfo) -> Finding | None:
 
 
 def _trained_at_once(rank: RankWindow, loader: LoaderInfo) -> bool:
-    """Whether all of the first steps surely train; cheap, as nearly all ranks do nothing else.
+    """Whether the first steps surely train; a cheap test, because nearly all ranks train at once.
 
-    It is what ``_first`` finds of them: they are this loader's own, and none is empty beside the longest of the newest.
+    It must agree with ``_first``: all steps are this loader's, and none is much shorter than the newest.
     """
     steps = rank.table("steps")
     first, newest = slice(FEW_SKIPPED_BATCHES + STEPS_AHEAD), slice(-STEPS_AHEAD, None)
@@ -184,11 +174,12 @@ def _trained_at_once(rank: RankWindow, loader: LoaderInfo) -> bool:
 
 
 def _trains(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> NDArray[np.bool_]:
-    """Return which of these steps train, shape (rows,). Where no optimizer tells: those that take longer than ``empty_s`` seconds."""
+    """Return which of these steps train, shape (rows,); without optimizer those longer than ``empty_s``."""
     steps = rank.table("steps")
     if rank.process.has_optimizer:
         trains = np.asarray(steps["optimizer_steps"][rows] > 0)
-        for phase in ("forward_ns", "backward_ns"):  # the optimizer may step only after many of them
+        # With accumulation the optimizer steps only after many batches.
+        for phase in ("forward_ns", "backward_ns"):
             trains |= steps[phase][rows] > 0
         return trains
     trains = seconds(steps["step_ns"][rows]) > empty_s
@@ -198,7 +189,7 @@ def _trains(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> NDArray
 
 
 def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns: int) -> bool:
-    """Whether a loop over another watched loader, which is made of this one's batches, trained meanwhile."""
+    """Whether a loop over another loader, which is built from this loader's batches, trained meanwhile."""
     steps = rank.table("steps")
     meanwhile = (steps["request_ns"] >= began_ns) & (steps["request_ns"] <= until_ns)
     trains = (steps["loader"] != loader.loader) & (seconds(steps["step_ns"]) > EMPTY_STEP_S)
@@ -206,7 +197,7 @@ def _feeds_another(rank: RankWindow, loader: LoaderInfo, began_ns: int, until_ns
 
 
 def _is_idle(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> bool:
-    """Whether nothing is done with these batches: as a rule the loop's body takes less than ``empty_s``, and nobody else computes."""
+    """Whether these batches are unused: the median body is below ``empty_s``, and nothing else computes."""
     if median(seconds(rank.table("steps")["step_ns"][rows])) > empty_s:
         return False
     since_ns = int(rank.table("steps")["request_ns"][rows[0]])
@@ -220,7 +211,7 @@ def _is_idle(rank: RankWindow, rows: NDArray[np.intp], empty_s: float) -> bool:
 
 
 def _body_s(rank: RankWindow, loader: LoaderInfo) -> float:
-    """Return the seconds that a body takes at most on an idle host if it does nothing with its batch."""
+    """Return how many seconds a body that does not use its batch takes at most on an idle host."""
     fetches = rank.table("fetches")
     size = median(np.maximum(0, fetches["bytes"][fetches["loader"] == loader.loader]).astype(np.float64))
     body_s = SKIPPING_BODY_S if _body(rank) == "skips" else IDLE_BODY_S
@@ -229,7 +220,7 @@ def _body_s(rank: RankWindow, loader: LoaderInfo) -> float:
 
 
 def _pass_ended(rank: RankWindow, loader: LoaderInfo, rows: NDArray[np.intp], first: int) -> bool:
-    """Whether the pass of the batches before row ``first`` ended, or was left, without training: a resume trains on in the same pass."""
+    """Whether the pass over the first batches ended without training. A resume trains in the same pass."""
     epochs, ends = rank.table("steps")["epoch"][rows], rank.table("epoch_ends")
     if first < rows.size:
         return bool(epochs[first] != epochs[first - 1])
@@ -237,35 +228,35 @@ def _pass_ended(rank: RankWindow, loader: LoaderInfo, rows: NDArray[np.intp], fi
 
 
 def _body(rank: RankWindow) -> str | None:
-    """Return what the source says of the loop over the batches: it skips, or it does nothing; None where it says neither."""
+    """Return what the source says of the loop body: "skips" or "nothing"; None if neither."""
     return next((call.body for call in rank.process.calls if call.body), None)
 
 
 def _first(rank: RankWindow, trains: NDArray[np.bool_]) -> int:
-    """Return the index of the first step that trains; the size if none.
+    """Return the index of the first step that trains; the size if none does.
 
-    An optimizer's step is one whatever follows. Where none is known, others follow: nearly each, or each after as many batches.
+    An optimizer's step always counts. Without one, nearly every step or every n-th must train after it.
     """
-    found = np.flatnonzero(trains)
+    training_rows = np.flatnonzero(trains)
     if rank.process.has_optimizer:
-        return int(found[0]) if found.size else int(trains.size)
-    apart = np.diff(found)
+        return int(training_rows[0]) if training_rows.size else int(trains.size)
+    apart = np.diff(training_rows)
     if apart.size >= TURNS:
         usual = float(np.median(apart))
         in_turn = apart == usual
         if usual > 1 and in_turn.mean() >= TURNS_RATIO:
-            return int(found[np.argmax(in_turn)])
+            return int(training_rows[np.argmax(in_turn)])
     return _first_lasting(trains)
 
 
 def _longest_between(trains: NDArray[np.bool_]) -> int:
-    """Return the most batches without training between two that train; 0 where fewer than two do."""
-    found = np.flatnonzero(trains)
-    return int(np.diff(found).max()) - 1 if found.size > 1 else 0
+    """Return the most batches between two training steps; 0 if fewer than two steps train."""
+    training_rows = np.flatnonzero(trains)
+    return int(np.diff(training_rows).max()) - 1 if training_rows.size > 1 else 0
 
 
 def _first_lasting(trains: NDArray[np.bool_]) -> int:
-    """Return the index of the first step that trains and is followed by others that do; the size if none."""
+    """Return the index of the first training step that others follow; the size if there is none."""
     total = np.concatenate(([0], np.cumsum(trains)))
     ends = np.minimum(np.arange(trains.size) + STEPS_AHEAD, trains.size)
     lasting = trains & (total[ends] - total[:-1] >= STEPS_AHEAD // 2)
@@ -273,6 +264,6 @@ def _first_lasting(trains: NDArray[np.bool_]) -> int:
 
 
 def _still(rank: RankWindow, loader: LoaderInfo) -> bool:
-    """Whether the fast-forward goes on now: the process waits for this loader's next batch."""
+    """Whether the fast-forward still goes on: the process waits for this loader's next batch."""
     span = rank.span
     return span is not None and span.loader == loader.loader and span.phase == "wait"

@@ -1,7 +1,7 @@
-"""Workers of an iterable dataset without anything left to read: S23, code ``input-bound``.
+"""Workers of an iterable dataset that have nothing left to read: S23, code ``input-bound``.
 
-A map-style dataset is dealt out batch by batch, an iterable one in shards: a worker whose shards are short
-ends early and then helps nobody (datasets#8669, webdataset#188). Too few workers then read what is left.
+A map-style dataset is distributed batch by batch, an iterable one in shards. A worker with few shards ends
+early and cannot help the others (datasets#8669, webdataset#188). Too few workers then read the rest.
 """
 
 from __future__ import annotations
@@ -23,25 +23,21 @@ from loaderwatch.detect.shared_thresholds import QUIET_RATIO, Limits
 from loaderwatch.detect.window import RankWindow
 
 CODE = "input-bound"
-MISSED_ROUNDS: Final = threshold(
-    3.0, "rounds", "chosen: a worker that has missed so many rounds of all workers reads no more"
-)
-LEAST_IDLE_S: Final = threshold(
-    2.0, "s", "chosen: as MISSED_ROUNDS, where rounds are short: a worker must have been idle for so long"
-)
+MISSED_ROUNDS: Final = threshold(3.0, "rounds", "chosen: a worker that missed so many rounds reads no more")
+LEAST_IDLE_S: Final = threshold(2.0, "s", "chosen: where rounds are short, a worker must be idle for so long")
 
 
 @dataclass(frozen=True)
 class _Shares:
-    """The batches of this epoch by the worker that delivered them, and the workers that read no more."""
+    """The batches of this epoch by worker, and the workers that read no more."""
 
     batches: dict[int, int]
     exhausted: list[int]
-    idle_s: float  # seconds, of the exhausted worker that ended last
+    idle_s: float  # seconds, of the exhausted worker that stopped last
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Find each loader that too few workers still read: one finding, of the rank that loses most."""
+    """Find each loader that too few workers still read: one finding each, for the rank that loses most."""
     worst: dict[int, Finding] = {}
     for rank in run.live_ranks:
         if not any(loader.iterable_dataset for loader in rank.process.loaders):
@@ -119,7 +115,7 @@ def _finding(rank: RankWindow, now: Pace, limits: Limits) -> Finding | None:
 
 
 def _shares(rank: RankWindow, now: Pace, workers: int) -> _Shares | None:
-    """Return each worker's batches and the exhausted workers; None while all workers read, or none does."""
+    """Return each worker's batches and the exhausted workers; None if all workers read, or none does."""
     patience_s = max(LEAST_IDLE_S, MISSED_ROUNDS * workers * now.iteration_s)
     begins = rank.table("epoch_begins")
     own = np.flatnonzero(begins["loader"] == now.loader.loader)
@@ -144,9 +140,9 @@ def _shares(rank: RankWindow, now: Pace, workers: int) -> _Shares | None:
         last = fetches.ended_ns[epoch & (fetches.worker == number)]
         idle_s = (rank.made_ns - max(int(last.max(initial=0)), since_ns)) / 1e9
         span = alive.get(number)
-        # Batches lie ready of one that waits until the loop has taken those before them.
+        # A worker whose batches lie ready waits until the loop has taken the batches before them.
         taken = int((own_steps["request_ns"] > rank.made_ns - int(idle_s * 1e9)).sum())
-        # Without persistent workers a worker that has read everything ends at once.
+        # Without persistent workers a worker ends as soon as it has read everything.
         if idle_s >= patience_s and taken > ahead and (span is None or span.phase == WORKER_IDLE):
             idle[number] = idle_s
     exhausted = sorted(idle)

@@ -1,1 +1,1 @@
-"""Evaluation, told apart from training and judged by its own share of the run."""
+"""Evaluation: distinguished from training, and judged by its own share of the run."""

@@ -1,6 +1,7 @@
-"""Evaluation that waits for its data, or that takes much of the run: S55, code ``slow-evaluation``.
+"""Evaluation that waits for data or takes much of the run: S55, code ``slow-evaluation``.
 
-It is judged apart from training, by its share of the run. What it computes may be meant: of that a remark is all that is said.
+Evaluation is judged apart from training, by its share of the run. If it takes long because it computes, that
+may be intended, so it is only a remark.
 """
 
 from __future__ import annotations
@@ -31,43 +32,37 @@ EVALUATION_REMARK_RATIO: Final = threshold(
     0.03, "ratio", "chosen: of the run; evaluation that waits less for data is not worth a remark"
 )
 EVALUATION_WARNING_RATIO: Final = threshold(
-    0.25, "ratio", "chosen: of the run; evaluation is meant to take some time, its last percent wakes nobody"
+    0.25, "ratio", "chosen: of the run; evaluation may take some time, so little waiting wakes nobody"
 )
 EVALUATION_CRITICAL_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of the run; evaluation then waits for longer than all the rest takes"
+    0.5, "ratio", "chosen: of the run; evaluation then waits for longer than everything else takes"
 )
-EVALUATION_FLOOR_S: Final = threshold(
-    1.0, "s", "chosen: less data wait in all passes together is not reported"
-)
+EVALUATION_FLOOR_S: Final = threshold(1.0, "s", "chosen: less data wait in all passes is not reported")
 ALONE_PASS_S: Final = threshold(
-    30.0, "s", "chosen: a single pass that waits for so long may be an alert; otherwise two are needed"
+    30.0, "s", "chosen: a single pass that waits so long may alert; otherwise two are needed"
 )
 FEW_EVALUATION_BATCHES: Final = threshold(
-    6, "batches", "chosen: beyond those read ahead, so many batches show the steady state of a pass"
+    6, "batches", "chosen: so many batches beyond those read ahead show the steady state of a pass"
 )
 MUCH_EVALUATION_RATIO: Final = threshold(
-    0.4, "ratio", "chosen: of the run; a validation that took 70 % of its run had been called healthy"
+    0.4, "ratio", "chosen: of the run; a run that spent 70 % in validation had been called healthy"
 )
-MUCH_EVALUATION_S: Final = threshold(
-    20.0, "s", "chosen: less evaluation in all is not worth a remark, whatever its share"
-)
-START_PART: Final = threshold(
-    0.5, "ratio", "chosen: the start of the workers is the cause if it takes half of the waiting"
-)
+MUCH_EVALUATION_S: Final = threshold(20.0, "s", "chosen: a shorter total evaluation is not worth a remark")
+START_PART: Final = threshold(0.5, "ratio", "chosen: starting workers is the cause if it is half the wait")
 
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """The passes over one evaluation loader in the whole run, and what they cost one rank, in seconds."""
+    """The passes over one evaluation loader in the whole run, and their cost to one rank in seconds."""
 
     rank: RankEvidence
     loader: LoaderInfo
     passes: int
-    began_ns: int  # the first pass, UTC
+    began_ns: int  # of the first pass, UTC
     evaluating_s: float
-    elapsed_s: float  # age of the run, since its first batch was asked for
+    elapsed_s: float  # since the run requested its first batch
     wait_ratio: float  # share of evaluation that waits for data, in the passes of the window
-    start_ratio: float  # share of that waiting in ``iter(loader)`` and for first batches
+    start_ratio: float  # share of that waiting that is in ``iter(loader)`` and for first batches
 
     @property
     def lost_s(self) -> float:
@@ -92,11 +87,11 @@ def detect(run: RunEvidence) -> list[Finding]:
             other = worst.get(loader.loader)
             if other is None or (other.lost_s, other.evaluating_s) < (passes.lost_s, passes.evaluating_s):
                 worst[loader.loader] = passes
-    found = (
+    findings = (
         (_finding(known, passes) if _worth_a_word(passes, limits) else None) or _remark(known, passes)
         for _, passes in sorted(worst.items())
     )
-    return [finding for finding in found if finding is not None]
+    return [finding for finding in findings if finding is not None]
 
 
 def passes_of(evidence: RankEvidence, loader: LoaderInfo) -> Passes | None:
@@ -116,8 +111,8 @@ def passes_of(evidence: RankEvidence, loader: LoaderInfo) -> Passes | None:
     teardown_s = _sum_s(ends["teardown_ns"][ended & one_of(ends["epoch"], seen)])
     first_s = _sum_s(steps["wait_ns"][rows & (steps["batch"] == 0)])
     waited_s = iter_s + _sum_s(steps["wait_ns"][rows]) + teardown_s
-    here_s = waited_s + _sum_s(steps["step_ns"][rows])
-    # Passes before the window count with the time that a batch takes now; one left early may be unknown.
+    seen_s = waited_s + _sum_s(steps["step_ns"][rows])
+    # Passes before the window count with the present time per batch. One that was left early may be unknown.
     batches = dict(zip(ends["epoch"][ended].tolist(), ends["batches"][ended].tolist(), strict=True))
     for epoch, batch in zip(steps["epoch"][rows].tolist(), steps["batch"][rows].tolist(), strict=True):
         batches[epoch] = max(batches.get(epoch, 0), batch + 1)
@@ -127,9 +122,9 @@ def passes_of(evidence: RankEvidence, loader: LoaderInfo) -> Passes | None:
         loader=loader,
         passes=sum(number > 0 for number in batches.values()),
         began_ns=int(began[begun][0]),
-        evaluating_s=here_s * sum(batches.values()) / int(rows.sum()),
+        evaluating_s=seen_s * sum(batches.values()) / int(rows.sum()),
         elapsed_s=(rank.made_ns - int(began.min())) / 1e9,
-        wait_ratio=min(1.0, ratio(waited_s, here_s)),
+        wait_ratio=min(1.0, ratio(waited_s, seen_s)),
         start_ratio=min(1.0, ratio(iter_s + first_s, waited_s)),
     )
 
@@ -147,10 +142,7 @@ def _takes_much(passes: Passes) -> bool:
 
 
 def _severity(passes: Passes) -> Severity:
-    """Return the severity of evaluation that waits.
-
-    Evaluation is rare in most runs: only what costs much of one alerts, and never a single short pass.
-    """
+    """Return the severity. Evaluation is rare: only a large share of the run alerts, not one short pass."""
     proven = passes.passes >= 2 or passes.lost_s >= ALONE_PASS_S
     if not proven or passes.share < EVALUATION_WARNING_RATIO:
         return "info"
@@ -205,7 +197,7 @@ def _finding(ranks: int, passes: Passes) -> Finding | None:
 
 
 def _remark(ranks: int, passes: Passes) -> Finding | None:
-    """Return a remark on evaluation that takes much of the run by what it computes; None where it does not."""
+    """Return a remark on evaluation that spends much of the run computing; None if it does not."""
     if not _takes_much(passes):
         return None
     rank, loader = passes.rank, passes.loader
@@ -242,16 +234,16 @@ def _remark(ranks: int, passes: Passes) -> Finding | None:
 
 
 def _cause(passes: Passes) -> Explanation | None:
-    """Explain why evaluation waits, or return None when no cause fits.
+    """Explain why evaluation waits: its workers restart in each pass, or it has a cause of training loaders.
 
-    Its workers start anew in each pass, or it has a cause that keeps a training loader waiting as well.
+    None when no cause fits.
     """
     rank, loader = passes.rank, passes.loader
     if loader.num_workers and passes.start_ratio >= START_PART:
-        return None if loader.persistent_workers else _restarts(passes)  # those that stay start once
+        return None if loader.persistent_workers else _restarts(passes)  # persistent workers start only once
     pace = rank.pace(loader)
     if pace.wait_s.size < FEW_EVALUATION_BATCHES:
-        pace = rank.pace(loader, warm=0)  # short passes have little else
+        pace = rank.pace(loader, warm=0)  # short passes consist of their first batches
     if not math.isfinite(pace.mean_step_s):
         return None
     return explain(Symptoms(rank, pace))

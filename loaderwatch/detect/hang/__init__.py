@@ -1,1 +1,1 @@
-"""A run that stands still: where each rank stands, who waits for whom, and why nothing comes."""
+"""A run that hangs: where each rank stands, which rank waits for which, and why nothing moves."""

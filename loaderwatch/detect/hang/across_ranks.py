@@ -1,4 +1,4 @@
-"""What every finding of ranks that wait for each other has: who stands where, since when, and until the collective is given up."""
+"""The finding about ranks that wait for each other: where they stand, since when, and for how much longer."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ def finding_of(
 ) -> Finding:
     """Return a finding about ``odd``, with the stacks of all these positions; it has lasted for ``age_s``.
 
-    Where the ranks stand is added, unless the title says it: then it is a parameter of ``frame``, or of a rule without a frame.
+    The finding says where the ranks stand, unless its title does (a parameter of ``frame`` or of the rule).
     """
-    each = list({position.number: position for position in positions}.values())
-    found, left = places_of(each, odd.number), patience(positions)
+    distinct = list({position.number: position for position in positions}.values())
+    places, left = places_of(distinct, odd.number), patience(positions)
     known = dict(params or {})
     in_title = list((known if frame is None else frame.params).values())
     seen: list[Text | None] = [*also]
-    if stands := whereabouts(found):
-        told = stands in in_title or (len(found) == 1 and found[0].position.called_at in in_title)
-        seen += [None if told else Text("ranks-stand-there", {"stands": stands}), without_line(each)]
+    if stands := whereabouts(places):
+        titled = stands in in_title or (len(places) == 1 and places[0].position.called_at in in_title)
+        seen += [None if titled else Text("ranks-stand-there", {"stands": stands}), without_line(distinct)]
     seen.append(left.text if left else None)
     return Finding(
         key=f"{CODE}:collective",
@@ -64,18 +64,18 @@ def finding_of(
             observed("no-progress-for", age_s, "s"),
             *([observed("until-the-collective-is-given-up", max(0.0, left.left_s), "s")] if left else []),
             *(item for item in evidence if item.value is not None),
-            *place_evidence(found),
+            *place_evidence(places),
         ],
         rank=odd.number,
         host=odd.rank.host,
         pid=odd.rank.process.pid,
         lost_s=age_s,
-        stacks=[place.dump for place in found[:8] if place.dump is not None],
+        stacks=[place.dump for place in places[:8] if place.dump is not None],
     )
 
 
 def waits_for(waiting: Sequence[Position], gone: Sequence[Position], one: Position) -> dict[str, Param]:
-    """Return the parameters that say which ranks wait for which others, and where ``one`` of them does."""
+    """Return the parameters that say which ranks wait for which, and where ``one`` of them waits."""
     return {
         "waits": len(waiting),
         "waiting": sorted(position.number for position in waiting),

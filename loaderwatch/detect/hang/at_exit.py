@@ -1,7 +1,7 @@
-"""A process whose script is over and that does not end: S53; of a worker that does not end, S22 S35 S36.
+"""A process that does not end after its script: S53; if a worker does not end, S22, S35 or S36.
 
-Python waits at its end for all threads that are no daemons, ``multiprocessing`` for all children, and functions registered with
-``atexit`` for whatever they like. Nobody stays there on purpose, so whoever does nothing for the limit is stuck.
+At its end Python waits for all non-daemon threads, ``multiprocessing`` for all children, and ``atexit``
+functions for anything. Nobody stays there on purpose. So a process that does nothing for the limit is stuck.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ CODE: Final = "hung"
 class _Awaited:
     """What a process waits for at its end."""
 
-    waits: str  # what it is, for the title; "library" and "function" if only its own line is known
-    works: bool | None  # whether that gets on; None: not known
+    waits: str  # its name in the title; "library" and "function" if only the process's own line is known
+    works: bool | None  # whether it makes progress; None if unknown
     rule: str
     params: dict[str, Param]  # of the rule
     title: dict[str, Param] = field(default_factory=dict)
@@ -58,13 +58,13 @@ class _Awaited:
 
 
 def finding(item: Stuck) -> Finding:
-    """Explain it."""
+    """Explain a process that does not end."""
     rank, span, dump = item.rank, item.span, dump_now(item.rank)
     frames = main_frames(dump)
     awaited = _awaited(item, frames, dump)
     worker = awaited.worker
     index = worker.sample_index if worker is not None else None
-    stacks = [one for one in (awaited.dump, dump) if one is not None]
+    stacks = [stack for stack in (awaited.dump, dump) if stack is not None]
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
         code=CODE,
@@ -106,7 +106,10 @@ def _since_ns(item: Stuck) -> int:
 
 
 def _severity(item: Stuck, awaited: _Awaited) -> Severity:
-    """Critical where nothing moves that could end it; a warning at ten times the limit where something does, and where nobody knows."""
+    """Return the severity: critical if nothing moves that could end the wait, a warning if that is unknown.
+
+    If something moves, it is a warning from ten times the limit on. A server never alerts.
+    """
     rank, span = item.rank, item.span
     if serves(item):
         return "info"
@@ -133,7 +136,7 @@ def _awaited(item: Stuck, frames: Sequence[Frame], dump: StackDump | None) -> _A
     if waits_for_thread(frames) and where is None:
         lines = [place.text for place in thread_places(dump.text)] if dump is not None else []
         works = threads_work(rank, span.pid, _since_ns(item))
-        # Which of several threads are no daemons is not known.
+        # Which of several threads are non-daemon is unknown.
         waits = "threads" if len(lines) > 1 else "thread"
         return _Awaited(waits, works, "thread-outlives-script", {}, {"lines": lines or None})
     reason = blocked(span)
@@ -144,11 +147,9 @@ def _awaited(item: Stuck, frames: Sequence[Frame], dump: StackDump | None) -> _A
 
 
 def _worker_left(rank: RankWindow) -> SpanInfo | None:
-    """Return the worker that has not ended: one that is busy before one that is idle, the longest first."""
+    """Return a worker that has not ended: busy ones before idle ones, then the one that has stood longest."""
     alive = [worker for worker in rank.workers if worker.alive]
-    return min(
-        alive, key=lambda one: (one.phase == WORKER_IDLE, one.sample_since_ns or one.since_ns), default=None
-    )
+    return min(alive, key=lambda w: (w.phase == WORKER_IDLE, w.sample_since_ns or w.since_ns), default=None)
 
 
 def _for_worker(item: Stuck, worker: SpanInfo) -> _Awaited:

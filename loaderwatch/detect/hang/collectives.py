@@ -1,6 +1,6 @@
-"""Hangs across ranks, in which everybody waits for somebody: S44 S45 S46 S47, and S52 S53 of one rank.
+"""Hangs across ranks, where ranks wait for each other: S44 S45 S46 S47, and S52 S53 of one rank.
 
-A lone process that stands still is S26.
+A lone process that hangs is S26.
 """
 
 from __future__ import annotations
@@ -29,26 +29,24 @@ from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO, Limits
 from loaderwatch.detect.window import RunWindow
 
 STAYS_NS: Final = threshold(
-    10_000_000_000,
-    "ns",
-    "chosen: a rank that has not moved since its stack is so old stays in its collective",
+    10_000_000_000, "ns", "chosen: a rank that has not moved since a stack this old stays in its collective"
 )
 STACKS_COME_S: Final = threshold(
-    10.0, "s", "chosen: stacks, without which collectives look alike, are asked for as a span grows old"
+    10.0, "s", "chosen: collectives look alike without stacks, which are requested as a span grows old"
 )
+# DistributedDataParallel's error on a rank that used other layers than in the step before.
 UNUSED: Final = re.compile(r"finished reduction")
-"""Words of DistributedDataParallel's error on a rank that used other layers than in the step before."""
 
 
 def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Finding]:
-    """Find why ranks are stuck outside their loaders: one finding at most. ``found`` are the stuck ranks."""
+    """Find why ranks are stuck outside their loaders: at most one finding. ``found`` are the stuck ranks."""
     found = [item for item in found if not is_excused(window, item)]
     world = window.world_size
     if world == 1:
         return [alone(found[0])] if found else []
     positions = positions_of(window, found, limits)
     if any(position.place == "moving" for position in positions):
-        return []  # somebody works, the others wait for it: slow, not hung
+        return []  # a rank works and the others wait for it: slow, not hung
     if _stacks_come(found, positions):
         return []
     stuck = [position for position in positions if position.place == "stuck"]
@@ -72,16 +70,16 @@ def detect(window: RunWindow, found: list[Stuck], limits: Limits) -> list[Findin
 
 
 def _stacks_come(found: list[Stuck], positions: list[Position]) -> bool:
-    """Whether to wait for the stack of a rank that is outside its loops: it may be at work there, or have left for good."""
+    """Whether to wait for the stack of a rank outside its loops: it may work there, or have left."""
     if not found or min(item.age_s - item.limit_s for item in found) > STACKS_COME_S:
         return False
     return any(position.place == "outside" and not position.is_seen for position in positions)
 
 
 def _stays(position: Position, limits: Limits) -> bool:
-    """Whether the rank sits in its collective since its stack was taken, and for long.
+    """Whether the rank has stayed in its collective since its stack was taken, long ago.
 
-    Outside a watched loop, a loop of the script's own may go on.
+    Outside a watched loop, a loop of the script itself may still make progress.
     """
     if position.collective is None or position.dump is None or position.age_s < limits.hang_floor_s:
         return False
@@ -91,7 +89,7 @@ def _stays(position: Position, limits: Limits) -> bool:
 
 
 def _without_collective(found: list[Stuck], stuck: list[Position]) -> list[Finding]:
-    """Return the finding when all ranks stand still and no stack shows a collective: perhaps it is meant."""
+    """Return the finding when all ranks stand still and no stack shows a collective; it may be intended."""
     if not all(position.is_seen for position in stuck):
         late = min(item.age_s - item.limit_s for item in found) > STACKS_COME_S
         return [_desync(stuck)] if late else []
@@ -100,8 +98,8 @@ def _without_collective(found: list[Stuck], stuck: list[Position]) -> list[Findi
 
 
 def _in_buffer_sync(positions: list[Position]) -> bool:
-    found = {position.collective for position in positions if position.dump is not None}
-    return "buffer sync" in found and len(found) > 1
+    collectives = {position.collective for position in positions if position.dump is not None}
+    return "buffer sync" in collectives and len(collectives) > 1
 
 
 def _differ(positions: list[Position]) -> bool:
@@ -109,12 +107,12 @@ def _differ(positions: list[Position]) -> bool:
 
 
 def _desync(positions: list[Position]) -> Finding:
-    """Explain S46, an exchange of buffers against something else, or S45, other collectives that differ."""
+    """Explain S46, a buffer exchange against another collective, or S45, other collectives that differ."""
     stands = places_of(positions)
     odd = stands[0].position
-    # The same collective from two lines is two, and none of them is complete. A line that is not known tells of no difference.
-    alike = all(one.stands == stands[0].stands for one in stands)
-    differ = len(stands) > 1 and (not alike or all(one.at for one in stands))
+    # One collective called from two lines is two, and neither completes. An unknown line proves nothing.
+    alike = all(place.stands == stands[0].stands for place in stands)
+    differ = len(stands) > 1 and (not alike or all(place.at for place in stands))
     age_s = max(position.age_s for position in positions)
     places = Text("ranks-in-different-places", {"places": whereabouts(stands), "age_s": age_s})
     if _in_buffer_sync(positions):
@@ -158,7 +156,7 @@ def _everybody(positions: list[Position]) -> dict[str, Param]:
 
 
 def _one_sided(positions: list[Position]) -> Finding | None:
-    """Explain an S45 in which all ranks send, or all receive: each waits for a partner who does the same; None if they do not."""
+    """Explain S45 in which all ranks send, or all receive, so nobody has a partner; None if they do not."""
     stands = {position.collective for position in positions}
     if stands not in ({"send"}, {"recv"}) or len(positions) < 2:
         return None
@@ -186,7 +184,7 @@ def _buffer_option(position: Position) -> str:
 
 
 def _crashed(stuck: list[Position], positions: list[Position]) -> Finding | None:
-    # Whom the launcher stopped followed another rank.
+    # A rank that the launcher stopped followed another rank, so it comes last.
     dead = sorted(
         (position for position in positions if position.place == "crashed"),
         key=lambda position: stopped(position.rank.process) is not None,
@@ -207,7 +205,7 @@ def _crashed(stuck: list[Position], positions: list[Position]) -> Finding | None
 
 
 def _ended(stuck: list[Position], outside: list[Position]) -> Finding | None:
-    """Explain a wait in a collective for ranks that have ended without an error, or return None."""
+    """Explain a wait in a collective for ranks that ended without an error; None if it is not that."""
     gone = [position for position in outside if position.place == "ended"]
     if not gone or len(gone) < len(outside) or any(position.spot != stuck[0].spot for position in stuck):
         return None
@@ -225,9 +223,9 @@ def _ended(stuck: list[Position], outside: list[Position]) -> Finding | None:
 
 
 def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding | None:
-    """Explain S47, S52 or S53, or return None: one rank is outside any collective, at work or stuck.
+    """Explain S47, S52 or S53: ranks wait in a collective for one rank that works or is stuck elsewhere.
 
-    The others wait in a collective meanwhile.
+    None if it is not that.
     """
     waiting = [position for position in [*stuck, *outside] if position.collective]
     away = [position for position in [*stuck, *outside] if position.collective is None and position.is_seen]
@@ -243,8 +241,8 @@ def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding |
         and still_stands_there(odd.rank, odd.dump, since_ns)
     )
     stands = span is not None and still and (saves or odd.has_left)
-    tells = span is not None and (odd.is_held or (stands and span.wchan))
-    reason = blocked(span) if span is not None and tells else None
+    knows_cause = span is not None and (odd.is_held or (stands and span.wchan))
+    reason = blocked(span) if span is not None and knows_cause else None
     polls = not stands and cpu_ratio(odd.rank, odd.rank.process.pid, since_ns) < IDLE_CPU_RATIO
     rule, params = _works_alone(odd, waiting, polls=polls)
     if stands and saves:
@@ -274,7 +272,7 @@ def _busy_elsewhere(stuck: list[Position], outside: list[Position]) -> Finding |
 
 
 def _works_alone(odd: Position, waiting: list[Position], *, polls: bool) -> tuple[str, dict[str, Param]]:
-    """Return the rule on a rank at work, by the place that it is at work in, with its parameters."""
+    """Return the rule for a rank at work, by the place where it works, with the rule's parameters."""
     why = pattern_of([odd], waiting)
     return why.works if why and why.works else "others-wait-for-long-work", {"polls": polls}
 
@@ -282,14 +280,14 @@ def _works_alone(odd: Position, waiting: list[Position], *, polls: bool) -> tupl
 def _with_gpu(finding: Finding, stuck: list[Position]) -> Finding:
     for position in stuck:
         span = position.rank.span
-        said = spins_in_collective(position.rank, span.since_ns) if span else None
-        if said is not None:
-            return msgspec.structs.replace(finding, also=[*finding.also, said])
+        message = spins_in_collective(position.rank, span.since_ns) if span else None
+        if message is not None:
+            return msgspec.structs.replace(finding, also=[*finding.also, message])
     return finding
 
 
 def _with_limit(finding: Finding, found: list[Stuck]) -> Finding:
-    """Add the limit of the rank that was the first to pass its own."""
+    """Add the limit of the rank that passed its own limit first."""
     first = max(found, key=lambda item: item.age_s - item.limit_s)
     age, *others = finding.evidence
     limit = observed("limit-learned-for-this-phase", first.limit_s, "s")

@@ -1,8 +1,7 @@
 """Hung: nothing moves any more. Code ``hung``: S22 S35 S36 S37 S41 in the loader, S44 to S47 across ranks.
 
-Hung and slow are different answers: hung needs an open span beyond its learned limit *and* that no counter
-moved. What people lack then are four facts, and every finding names those it has: rank, worker, sample index,
-stack.
+Hung and slow are different. Hung means an open span beyond its learned limit *and* no counter that moved.
+People then need four facts, and every finding names those that are known: rank, worker, sample index, stack.
 """
 
 from __future__ import annotations
@@ -53,24 +52,24 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
 VANISHED_NS: Final = threshold(
-    3_000_000_000, "ns", "chosen: a worker that is missing from three readings, one a second, has ended"
+    3_000_000_000, "ns", "chosen: a worker missing from three readings, one a second, has ended"
 )
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Find what hangs: the loader stuck longest, else the ranks together, else a process outside its loops.
+    """Find what hangs: the longest stuck loader, else the ranks together, else a process outside its loops.
 
-    At most one finding is returned.
+    Return at most one finding.
     """
     window, limits = run.window, run.limits
     found = [item for item in run.stuck if not in_debugger(frames_now(item.rank))]
     outside: list[Stuck] = []
     inside: list[Stuck] = []
     for item in found:
-        left = at_end(item.rank, item.span) or (
+        has_left = at_end(item.rank, item.span) or (
             item.span.phase == "outside" and not outside_loops.is_to_train_on(item)
         )
-        (outside if left else inside).append(item)
+        (outside if has_left else inside).append(item)
     if outside and outside_loops.wait_for_each_other(window, outside):
         inside, outside = [*inside, *outside], []
     in_loader = [item for item in inside if item.span.phase in LOADER_PHASES]
@@ -95,7 +94,7 @@ def _loader_finding(
     if retries:
         reason = without_end(sleeps=retries.sleeps)
     elif worker is None and waits_for_thread(own) and not waits_on_queue(own):
-        reason = thread_silent(main)  # the dataset reads through a thread, as through an event loop
+        reason = thread_silent(main)  # the dataset reads through a thread, for example an event loop
     else:
         reason = reason_of(rank, span, worker, own)
     kills = oom_kills(window.hosts.get(rank.host)) if reason.scenario == "S37" else 0
@@ -106,7 +105,7 @@ def _loader_finding(
     if item.reading and item.age_s < factor * item.limit_s:
         severity = "info"
     stands = places(run)
-    left = patience([position for place in stands for position in place.positions])
+    time_left = patience([position for place in stands for position in place.positions])
     stacks = [stack for stack in (dump, main) if stack is not None]
     return Finding(
         key=f"{CODE}:rank{rank.rank}",
@@ -121,7 +120,7 @@ def _loader_finding(
         also=[
             *_cause(item, worker, where, others, len(in_loader), retries, stands),
             *([Text("memory-kills-lately", {"kills": kills})] if kills else []),
-            *([left.text] if left else []),
+            *([time_left.text] if time_left else []),
         ],
         evidence=[
             *_evidence(item, worker, index, where),
@@ -139,54 +138,53 @@ def _loader_finding(
 
 
 def _culprit(rank: RankWindow, span: SpanInfo) -> SpanInfo | None:
-    """Return the worker to blame: the awaited one, else one that is dead or stopped, else the busiest.
+    """Return the worker to blame: the awaited one, else a dead or stopped one, else the one busy for longest.
 
-    The busiest is the one that has been busy longest. None when all are idle or none is known.
+    None when all are idle or none is known.
     """
-    own = workers_of(rank, span)
-    for worker in own:
+    workers = workers_of(rank, span)
+    for worker in workers:
         if worker.worker == span.awaited_worker and (worker.phase != WORKER_IDLE or _is_out(worker)):
             return worker
-    out = [w for w in own if _is_out(w)] or _vanished(rank, span)
+    out = [w for w in workers if _is_out(w)] or _vanished(rank, span)
     if out:
         return out[0]
-    busy = [w for w in own if w.phase != WORKER_IDLE]
+    busy = [w for w in workers if w.phase != WORKER_IDLE]
     return min(busy, key=lambda w: w.sample_since_ns or w.since_ns, default=None)
 
 
 def _vanished(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
-    """Return the workers that were seen earlier but are heard of no more: they died. The awaited comes first.
+    """Return the workers that were seen earlier but have vanished: they died. The awaited worker comes first.
 
-    Another one than the awaited counts only if it was last seen when the hang began: its half message blocks
-    the queue they share. Workers of earlier epochs, and those whose part of a stream was read, went away
-    before.
+    A worker that is not awaited counts only if it was last seen when the hang began: its half-written message
+    then blocks the shared queue. Workers of earlier epochs, or with their stream read, ended before.
     """
     rows = rank.table("processes")
     own = rows["loader"] == (-1 if span.loader is None else span.loader)
     here = {worker.worker for worker in rank.workers if worker.loader in (None, span.loader)}
-    found = []
+    vanished = []
     for number in np.unique(rows["worker"][own & (rows["worker"] >= 0)]).tolist():
-        last = int(np.flatnonzero(own & (rows["worker"] == number))[-1])
-        seen_ns = int(rows["t_ns"][last])
+        newest = int(np.flatnonzero(own & (rows["worker"] == number))[-1])
+        seen_ns = int(rows["t_ns"][newest])
         if number in here or rank.made_ns - seen_ns < VANISHED_NS:
             continue
         if number == span.awaited_worker or abs(seen_ns - span.since_ns) < VANISHED_NS:
-            found.append(
+            vanished.append(
                 SpanInfo(
                     rank=rank.rank,
                     worker=number,
-                    pid=int(rows["pid"][last]),
+                    pid=int(rows["pid"][newest]),
                     phase="fetch",
                     since_ns=seen_ns,
                     loader=span.loader,
                     alive=False,
                 )
             )
-    return sorted(found, key=lambda worker: worker.worker != span.awaited_worker)
+    return sorted(vanished, key=lambda worker: worker.worker != span.awaited_worker)
 
 
 def _is_out(worker: SpanInfo) -> bool:
-    """Whether a worker is dead or stopped: whatever it was doing, it does no more."""
+    """Whether a worker is dead or stopped, whatever its phase says."""
     return not worker.alive or worker.os_state in ("T", "t")
 
 

@@ -1,4 +1,4 @@
-"""Who is slow on purpose: a process that is long in one place and not hung. Every excuse has an end, but for a person's."""
+"""Processes that are slow on purpose and not hung. Every excuse but waiting for a person has a limit."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from loaderwatch.detect.shared_thresholds import BUSY_CPU_RATIO, IDLE_CPU_RATIO
 from loaderwatch.detect.window import RunWindow
 
 AT_WORK_FACTOR: Final = threshold(
-    10.0, "factor", "chosen: times its limit; until then who may be at work, or reads, is believed to be"
+    10.0, "factor", "chosen: times the limit; a process that may be at work or reads is believed so long"
 )
 CHILDREN_CPUS: Final = threshold(
-    0.5, "CPUs", "chosen: if a host, without the streamer, uses less, no compiler of a process is at work"
+    0.5, "CPUs", "chosen: if a host without the streamer uses less, no compiler process is at work"
 )
 CHILDREN_ROWS: Final = threshold(10, "rows", "chosen: ten seconds of a host, which is read once a second")
 _EVENTS: Final = (
@@ -56,11 +56,11 @@ _SERVERS: Final = ("/socketserver.py", "/asyncio/base_events.py", "/uvicorn/", "
 
 
 def is_excused(window: RunWindow, item: Stuck) -> bool:
-    """Whether a process is slow on purpose: it builds kernels, saves, asks a person, runs a program, or simply computes."""
+    """Whether a process is slow on purpose: it compiles, saves, asks a person, runs a program or computes."""
     rank, span = item.rank, item.span
     frames = frames_now(rank)
     if asks_a_person(item, frames):
-        return True  # who may come back tomorrow
+        return True  # the person may come back tomorrow
     if waits_in_kernel(rank, span):
         return False
     if saving(frames):
@@ -68,7 +68,7 @@ def is_excused(window: RunWindow, item: Stuck) -> bool:
     if item.age_s >= AT_WORK_FACTOR * item.limit_s:
         return False
     if runs_program(frames) and window.world_size > 1:
-        return True  # alone it is a remark, which wakes nobody
+        return True  # a lone process gets a remark instead, which wakes nobody
     if compiling(frames):
         return _compiles(window, item)
     if searches(item, frames):
@@ -76,16 +76,16 @@ def is_excused(window: RunWindow, item: Stuck) -> bool:
     name = collective(frames)
     if name not in (None, "backward"):
         return False
-    # Waiting for the GPU burns a CPU as well, so CPU time proves nothing where a kernel spins.
+    # Waiting for the GPU also uses a CPU, so CPU time proves nothing while a kernel spins.
     if rank.process.cuda and spins_in_collective(rank, span.since_ns) is not None:
         return False
     return _recent_cpu(item) > (BUSY_CPU_RATIO if name else IDLE_CPU_RATIO) or item.reading
 
 
 def searches(item: Stuck, frames: Sequence[Frame]) -> bool:
-    """Whether the process is at work in a step of its optimizer: nobody evaluates, saves or waits in one.
+    """Whether the process works in its optimizer's step, where nobody evaluates, saves or waits.
 
-    A search along a line, or for a closure's minimum, finds no end where the loss is no number.
+    A line search, or a search for a closure's minimum, never ends if the loss is not a number.
     """
     optimizes = item.span.phase == "optimizer" and in_optimizer(frames)
     return optimizes and collective(frames) is None and _recent_cpu(item) > BUSY_CPU_RATIO
@@ -97,13 +97,13 @@ def silent_s(item: Stuck) -> float:
 
 
 def _save_gets_on(item: Stuck, frames: Sequence[Frame]) -> bool:
-    """Whether a process that saves has written within its limit (a slow save is N22), or within ten times that is at work."""
+    """Whether a save wrote within its limit (a slow save is N22), or within ten times it if it is at work."""
     silent = silent_s(item)
     return silent < item.limit_s or (silent < AT_WORK_FACTOR * item.limit_s and save_works(item, frames))
 
 
 def save_works(item: Stuck, frames: Sequence[Frame]) -> bool:
-    """Whether a process that saves computes what it is about to write, or sends it: bytes of a connection are counted nowhere."""
+    """Whether a saving process computes or sends data. Bytes sent over a connection are not counted."""
     since_ns = recent_ns(item.rank, item.span, int(item.limit_s * 1e9))
     if _on_connection(frames):
         return not stands_still(item.rank, item.span.pid, since_ns)
@@ -111,11 +111,11 @@ def save_works(item: Stuck, frames: Sequence[Frame]) -> bool:
 
 
 def _compiles(window: RunWindow, item: Stuck) -> bool:
-    """Whether the process computes, or somebody on its host does: a compiler's workers are processes of their own.
+    """Whether the process or another one on its host computes: compiler workers are separate processes.
 
-    A pool of compilers that waits for itself uses no CPU anywhere. Where the children are not known, all of the host counts.
+    A pool of compilers that waits for itself uses no CPU. If the children are unknown, the whole host counts.
     """
-    if not _recent_cpu(item) < IDLE_CPU_RATIO:  # NaN where it is not known
+    if not _recent_cpu(item) < IDLE_CPU_RATIO:  # also if unknown (NaN)
         return True
     works = children_work(item.rank, item.span.pid, item.span.since_ns + int(item.age_s * 5e8))
     if works is not None:
@@ -123,22 +123,22 @@ def _compiles(window: RunWindow, item: Stuck) -> bool:
     host = window.hosts.get(item.rank.host)
     if host is None:
         return True
-    rows = {name: host.hosts[name][-CHILDREN_ROWS:] for name in ("cpu_ratio", "streamer_cpu_ratio")}
-    own = [0.0 if value != value else float(value) for value in rows["streamer_cpu_ratio"]]
-    used = [float(ratio) * host.info.cpus for ratio in rows["cpu_ratio"]]
-    busy = [cpus - ours for cpus, ours in zip(used, own, strict=True) if cpus == cpus]
+    recent = {name: host.hosts[name][-CHILDREN_ROWS:] for name in ("cpu_ratio", "streamer_cpu_ratio")}
+    streamer_cpus = [0.0 if value != value else float(value) for value in recent["streamer_cpu_ratio"]]
+    used_cpus = [float(ratio) * host.info.cpus for ratio in recent["cpu_ratio"]]
+    busy = [used - ours for used, ours in zip(used_cpus, streamer_cpus, strict=True) if used == used]
     return not busy or sum(busy) / len(busy) > CHILDREN_CPUS
 
 
 def _recent_cpu(item: Stuck) -> float:
-    """Return the CPU use in the second half of the span, in cores; NaN where it is not known."""
+    """Return the CPU use in the second half of the span, in cores; NaN if unknown."""
     return cpu_ratio(item.rank, item.span.pid, item.span.since_ns + int(item.age_s * 5e8))
 
 
 def asks_a_person(item: Stuck, frames: Sequence[Frame]) -> bool:
     """Whether the process waits in ``input()`` at a terminal.
 
-    Newer kernels name the same function for that and for a read from a network connection.
+    Newer kernels use the same function for that and for reading from a network connection.
     """
     wchan = item.span.wchan or ""
     if wchan in TERMINAL:
@@ -151,7 +151,7 @@ def _on_connection(frames: Sequence[Frame]) -> bool:
 
 
 def serves(item: Stuck) -> bool:
-    """Whether a process waits for whoever may come: in an event loop, in a server, or for a thread that is one."""
+    """Whether a process waits for requests: in an event loop, in a server, or for a thread that is one."""
     dump = dump_now(item.rank)
     frames = main_frames(dump)
     if any(mark in (item.span.wchan or "") for mark in _EVENTS) or _within(_SERVERS, frames):
@@ -164,9 +164,9 @@ def serves(item: Stuck) -> bool:
 
 
 def _listens(frames: Sequence[Frame]) -> bool:
-    """Whether a thread waits for whoever connects, or for any of several connections."""
-    found = [(PurePath(frame.file).name, frame.function) for frame in frames[:2]]
-    return ("socket.py", "accept") in found or ("selectors.py", "select") in found
+    """Whether a thread waits for a connection, or for data from several connections."""
+    innermost = [(PurePath(frame.file).name, frame.function) for frame in frames[:2]]
+    return ("socket.py", "accept") in innermost or ("selectors.py", "select") in innermost
 
 
 def _within(marks: Sequence[str], frames: Sequence[Frame]) -> bool:

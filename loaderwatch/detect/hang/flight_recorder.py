@@ -1,4 +1,4 @@
-"""The ranks' flight recorders, compared: the first collective that some ranks came to and others did not."""
+"""Compares the ranks' flight recorders: the first collective that some ranks reached and others did not."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ _LINE: Final = re.compile(r"(?P<file>.+):(?P<line>\d+) in (?P<function>.+)")
 
 @dataclass(frozen=True)
 class Divergence:
-    """The collective at which the ranks part.
+    """The collective at which the ranks diverge.
 
-    ``did`` says what each group of ranks did there, the smallest group first; None says that they did not
-    come.
+    ``did``: what each group of ranks did there, smallest group first; None for ranks that did not reach it.
     """
 
     group: str
@@ -31,7 +30,7 @@ class Divergence:
 
     @property
     def text(self) -> Text:
-        """Return what says which collective it is and what the odd ranks did instead."""
+        """Return the message that names the collective and what the odd ranks did instead."""
         odd, ranks = self.did[0]
         others, waiting = self.did[1]
         if others is None:
@@ -74,36 +73,36 @@ def _stated(entry: FlightEntry) -> Text:
 
 
 def recorded(finding: Finding, window: RunWindow) -> Finding:
-    """Return the finding of a hang with what the flight recorders of its ranks say of it.
+    """Return the finding of a hang, extended by what its ranks' flight recorders show.
 
-    Where NCCL is used and no recorder writes, its advice says how to switch them on.
+    If NCCL is used without a flight recorder, the advice says how to switch the recorder on.
     """
-    found = divergence(window)
-    if found is None:
+    diverged = divergence(window)
+    if diverged is None:
         processes = [rank.process for rank in window.ranks.values()]
         blind = any("nccl" in (process.backend or "") and not process.flight_dump for process in processes)
         also = [*finding.also, Text("flight-recorder-is-off")] if blind else finding.also
         return msgspec.structs.replace(finding, also=also)
     return msgspec.structs.replace(
-        finding, also=[*finding.also, found.text], evidence=[*finding.evidence, *found.evidence]
+        finding, also=[*finding.also, diverged.text], evidence=[*finding.evidence, *diverged.evidence]
     )
 
 
 def divergence(window: RunWindow) -> Divergence | None:
-    """Return the first collective in which the ranks part; None if they do not, or fewer than two dumped."""
+    """Return the first collective at which ranks diverge; None if there is none, or fewer than two dumped."""
     dumps: dict[str, dict[int, dict[int, FlightEntry]]] = {}  # group, rank, number
     for rank in window.ranks.values():
         for group in rank.process.flight:
             dumps.setdefault(group.group, {})[rank.rank] = {entry.number: entry for entry in group.entries}
     for name, ranks in sorted(dumps.items()):
-        found = _first(name, ranks) if len(ranks) > 1 else None
-        if found is not None:
-            return found
+        first = _first(name, ranks) if len(ranks) > 1 else None
+        if first is not None:
+            return first
     return None
 
 
 def _first(group: str, ranks: dict[int, dict[int, FlightEntry]]) -> Divergence | None:
-    # Collectives that some rank no longer remembers cannot be compared.
+    # Collectives that a rank's recorder has already dropped cannot be compared.
     begin = max(min(entries) for entries in ranks.values())
     end = max(max(entries) for entries in ranks.values())
     for number in range(begin, end + 1):

@@ -1,4 +1,4 @@
-"""Ranks that have left an epoch, for which others wait: S44, which have more batches, and S45, which began another epoch."""
+"""Ranks that left an epoch while others wait: S44, others have more batches; S45, others began an epoch."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from loaderwatch.detect.measures.stacks import in_loop_of
 
 
 def left_behind(stuck: list[Position], outside: list[Position], *, same_epoch: bool) -> Finding | None:
-    """Explain S44 or S45, or return None: some ranks have left the epoch, and others still have batches or have begun another.
+    """Explain S44 or S45: some ranks left the epoch; others still have batches, or have begun another epoch.
 
-    Those wait for a partner that will not come.
+    The others wait for a partner that will not come. None if it is not that.
     """
     gone = [
         position
@@ -21,16 +21,16 @@ def left_behind(stuck: list[Position], outside: list[Position], *, same_epoch: b
         if position.has_left and (same_epoch or not _comes_back(position))
     ]
     waits = [position for position in stuck if not position.has_left]
-    for left in gone:
+    for left_rank in gone:
         for waiting in waits:
-            if _more_batches(left, waiting, same_epoch=same_epoch):
-                as_many = not same_epoch and _had_as_many(left, waiting)
-                return (_went_on if as_many else _unequal)(left, waiting, waits, gone)
+            if _more_batches(left_rank, waiting, same_epoch=same_epoch):
+                as_many = not same_epoch and _had_as_many(left_rank, waiting)
+                return (_went_on if as_many else _unequal)(left_rank, waiting, waits, gone)
     return None
 
 
 def _comes_back(left: Position) -> bool:
-    """Whether the rank is between two epochs, in code of its own: the other may have begun the next one before."""
+    """Whether the rank is between two epochs, in its own code: others may have begun the next one first."""
     in_own_code = left.place != "ended" and left.collective is None and left.is_seen
     return in_own_code and (left.is_held or in_loop_of(left.frames, left.rank.process.calls) is not False)
 
@@ -45,7 +45,7 @@ def _more_batches(left: Position, waiting: Position, *, same_epoch: bool) -> boo
 
 
 def _had_as_many(left: Position, waiting: Position) -> bool:
-    """Whether both had the same number of batches until the one left, and the other began a later epoch alone."""
+    """Whether both had the same number of batches until one left and the other began a later epoch alone."""
     spans = left.rank.span, waiting.rank.span
     if spans[0] is None or spans[1] is None or (left.epoch or 0) >= (waiting.epoch or 0):
         return False
@@ -107,7 +107,7 @@ def _unequal(left: Position, waiting: Position, stuck: list[Position], outside: 
 def _both(
     left: Position, waiting: Position, stuck: list[Position], outside: list[Position]
 ) -> dict[str, Param]:
-    """Return who waits where and in which epoch, and who has left and where."""
+    """Return who waits where in which epoch, and who left and where."""
     return {
         **waits_for(stuck, outside, waiting),
         "epoch": waiting.epoch,

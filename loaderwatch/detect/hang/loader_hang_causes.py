@@ -1,4 +1,4 @@
-"""Why a loader does not deliver, from the state of the process it waits for: S22 S35 S36 S37 S41."""
+"""Why a loader delivers nothing, from the state of the awaited process: S22 S35 S36 S37 S41."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, main_frames, thread_places, waits_on_queue
 from loaderwatch.detect.window import RankWindow
 
-_WAITERS: Final = threshold(
-    8, "frames", "chosen: one of the innermost frames tells what kind of thread is awaited"
-)
+_WAITERS: Final = threshold(8, "frames", "chosen: one of the innermost shows what kind of thread is awaited")
+# Parts of the names of kernel functions in which a process waits for a file system or a disk.
 _STORAGE: Final = (
-    *("nfs", "rpc_", "fuse", "request_wait_answer", "cifs", "smb", "ceph", "p9_", "ptlrpc", "ll_", "cl_", "osc_", "mdc_"),
-    *("io_schedule", "wait_on_page", "folio_", "lock_page", "bit_wait", "wait_on_bit", "wait_on_buffer", "bio_", "blk_"),
-    *("rq_qos", "balance_dirty", "jbd2", "ext4", "xfs", "btrfs", "writeback", "wb_wait", "d_alloc_parallel", "rwsem_"),
-)  # fmt: skip
-"""Parts of the names of kernel functions in which a process waits for a file system or a disk."""
+    *("nfs", "rpc_", "fuse", "request_wait_answer", "cifs", "smb", "ceph", "p9_", "ptlrpc", "ll_", "cl_"),
+    *("osc_", "mdc_", "io_schedule", "wait_on_page", "folio_", "lock_page", "bit_wait", "wait_on_bit"),
+    *("wait_on_buffer", "bio_", "blk_", "rq_qos", "balance_dirty", "jbd2", "ext4", "xfs", "btrfs"),
+    *("writeback", "wb_wait", "d_alloc_parallel", "rwsem_"),
+)
 
 
 def reason_of(
     rank: RankWindow, span: SpanInfo, worker: SpanInfo | None, frames: Sequence[Frame]
 ) -> Explanation:
-    """Explain why a loader does not deliver, by the state of the worker that should (None: nobody is known).
+    """Explain why a loader delivers nothing, by the state of its worker; None: no worker is known.
 
-    ``frames`` are the stack of that worker, else of the training process.
+    ``frames``: the stack of that worker, else of the training process.
     """
     if worker is None:
         idle = [w for w in workers_of(rank, span) if w.phase == WORKER_IDLE]
@@ -55,26 +54,26 @@ def reason_of(
 
 
 def producer_gone(loaders: Sequence[LoaderInfo]) -> Explanation:
-    """Explain a wait on a queue of this process that stays empty.
+    """Explain a wait for a queue of this process that stays empty.
 
-    ``loaders``: the rank's; one of them may have been read by a thread that has ended with an error, or before its pass did.
+    ``loaders``: the rank's. A thread that read one may have ended with an error or before its pass did.
     """
-    ended = next((one for one in loaders if one.reader_error is not None), None)
+    ended = next((loader for loader in loaders if loader.reader_error is not None), None)
     if ended is not None and not ended.reader_error:
         return _reason("S41", 0.9, "reader-thread-left", reader=ended.reader, loader=ended.name)
     if ended is not None:
         error = ended.reader_error
         return _reason("S41", 0.95, "reader-thread-died", reader=ended.reader, loader=ended.name, error=error)
-    readers = [one for one in loaders if one.reader is not None]
-    reader, loader = (readers[0].reader, readers[0].name) if len(readers) == 1 else (None, None)
-    return _reason("S41", 0.8, "queue-never-filled", reader=reader, loader=loader)
+    read = [loader for loader in loaders if loader.reader is not None]
+    reader, name = (read[0].reader, read[0].name) if len(read) == 1 else (None, None)
+    return _reason("S41", 0.8, "queue-never-filled", reader=reader, loader=name)
 
 
 def thread_silent(dump: StackDump | None) -> Explanation:
-    """Explain a wait for another thread of this process, or for what a pool is to do, which gives no sign.
+    """Explain a wait for another thread of this process, or for a pool's result, that never comes.
 
-    A process pool of ``multiprocessing`` starts a worker anew that was killed, and forgets what that one was at. Threads of an
-    executor that wait for tasks of the same executor keep each other from beginning them.
+    A process pool of ``multiprocessing`` restarts a killed worker and forgets its task. Threads of an
+    executor that wait for tasks of the same executor keep these tasks from starting.
     """
     modules = [PurePath(frame.file).parts[-2:] for frame in main_frames(dump)[:_WAITERS]]
     if ("multiprocessing", "pool.py") in modules:
@@ -86,14 +85,14 @@ def thread_silent(dump: StackDump | None) -> Explanation:
 
 
 def without_end(*, sleeps: bool = False) -> Explanation:
-    """Explain S22: a process that computes for ever, or tries the same for ever and ``sleeps`` in between."""
+    """Explain S22: a process computes forever, or repeats the same forever and ``sleeps`` in between."""
     return _reason("S22", 0.85, "retries-without-end" if sleeps else "computes-without-end")
 
 
 def blocked(process: SpanInfo, *, asked: bool = True) -> Explanation:
-    """Explain why a process does not get on, by its state and the kernel function that it waits in.
+    """Explain why a process makes no progress, by its state and the kernel function in which it waits.
 
-    ``asked`` means, of a worker, that the loop waits for it.
+    ``asked``: for a worker, whether the loop waits for it.
     """
     state, wchan = process.os_state, process.wchan or ""
     worker = process.worker if process.worker >= 0 else None

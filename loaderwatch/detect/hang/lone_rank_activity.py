@@ -1,4 +1,4 @@
-"""What a rank does alone while others wait for it, by its stack: one table."""
+"""What a rank does alone while others wait for it, by its stack: one table of patterns."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Final, TypeAlias
 from loaderwatch.detect.hang.rank_positions import Position
 from loaderwatch.detect.measures.stacks import in_forward, in_loop_of, saving
 
+# Whether a row fits a rank, by its position and by the words in the names of what only this rank does.
 Fits: TypeAlias = "Callable[[Position, Set[str]], bool]"
-"""Whether a row fits a rank, by its position and by the words in the names of what only it does."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One row: a kind of place, and which rules say why the others wait and what to change.
+    """One row: a kind of place, and the rules that say why the others wait and what to change.
 
-    ``rule`` is for a rank that came to a collective there alone, ``works`` for one that is at work there, outside any collective;
-    "" where that is nothing of its own.
+    ``rule``: for a rank that came to a collective there alone. ``works``: for a rank at work there, outside
+    any collective; "" if there is no such rule.
     """
 
     fits: Fits
@@ -32,15 +32,15 @@ _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 
 
 def _named(*words: str) -> Fits:
-    """Return whether one of these words is in a name, as "save" is in ``save_model`` and ``SaveModel``."""
+    """Return a test for one of these words in a name, as "save" in ``save_model`` and ``SaveModel``."""
     wanted = frozenset(words)
     return lambda position, found: not wanted.isdisjoint(found)
 
 
 def _words(position: Position, others: Sequence[Position]) -> Set[str]:
-    """Return the words in the names of the user's functions and modules on a stack that no rank elsewhere has on its own.
+    """Return the words in the names of the user's functions and modules that only this place has on a stack.
 
-    The script itself is no such module: its name says what all ranks do.
+    The script itself is left out: its name says what all ranks do.
     """
     elsewhere = {
         (frame.file, frame.function)
@@ -64,13 +64,13 @@ def _in_forward(position: Position, words: Set[str]) -> bool:
 
 
 def _may_have_stopped(position: Position, words: Set[str]) -> bool:
-    """Whether the rank has left its training loader, and no stack says that it comes back to it."""
-    left = position.place in ("outside", "ended") or position.has_left
-    return left and in_loop_of(position.frames, position.rank.process.calls) is not True
+    """Whether the rank has left its training loader, and no stack shows that it comes back."""
+    has_left = position.place in ("outside", "ended") or position.has_left
+    return has_left and in_loop_of(position.frames, position.rank.process.calls) is not True
 
 
 def _has_stopped(position: Position, words: Set[str]) -> bool:
-    """Whether the rank has left the loop over its epochs, by its stack."""
+    """Whether the rank's stack shows that it left the loop over its epochs."""
     comes_back = in_loop_of(position.frames, position.rank.process.calls)
     return comes_back is False and _may_have_stopped(position, words)
 
@@ -80,7 +80,7 @@ def _in_own_code(position: Position, words: Set[str]) -> bool:
 
 
 def _meets(position: Position) -> bool:
-    """Whether the rank is in a collective that is no part of a usual step."""
+    """Whether the rank is in a collective that is not part of a usual step."""
     return position.collective not in (None, "buffer sync", "backward")
 
 
@@ -104,6 +104,7 @@ def _saves(position: Position, words: Set[str]) -> bool:
 
 EARLY_STOP: Final = Pattern(_may_have_stopped, "rank-left-the-loop")
 BRANCH_OF_MODEL: Final = Pattern(_in_forward, "model-branches-differ")
+# The first row that fits counts: first what is certain, then names on the stack, then the place of the rank.
 PATTERNS: Final = (
     Pattern(_ends_its_group, "rank-destroys-its-group"),
     replace(EARLY_STOP, fits=_has_stopped),
@@ -116,16 +117,13 @@ PATTERNS: Final = (
     EARLY_STOP,
     Pattern(_in_own_code, "collective-by-one-rank"),
 )
-"""The first row that fits holds: what is certain, then the names on the stack, then where it stands."""
 
 
 def pattern_of(positions: Sequence[Position], others: Sequence[Position] = ()) -> Pattern | None:
-    """Return the first row that fits one of these positions, or None; ``others`` are further ranks of the run.
+    """Return the first row that fits one of these positions, or None; ``others``: further ranks of the run.
 
-    Ranks in a backward pass do what all do, so the rest is looked at.
+    Ranks in a backward pass do what all ranks do, so they are left out.
     """
-    every = [*positions, *others]
-    apart = [
-        (position, _words(position, every)) for position in positions if position.collective != "backward"
-    ]
-    return next((row for row in PATTERNS for position, words in apart if row.fits(position, words)), None)
+    everyone = [*positions, *others]
+    apart = [(p, _words(p, everyone)) for p in positions if p.collective != "backward"]
+    return next((row for row in PATTERNS for p, words in apart if row.fits(p, words)), None)

@@ -1,4 +1,4 @@
-"""A process that stands still outside any loader, with no partner to blame: S26 S52 S53."""
+"""A process that stands still outside any loader, without a partner to blame: S26 S52 S53."""
 
 from __future__ import annotations
 
@@ -57,47 +57,47 @@ from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 CODE = "hung"
+# Parts of names of kernel functions in which a process waits for one connection, one pipe or one file lock.
 _POINTED: Final = (*SOCKET_FUNCTIONS, *PIPE_FUNCTIONS, "wait_for_partner", "lock_inode", "flock")
-"""Parts of the names of kernel functions in which a process waits for one thing: a connection, a pipe, a lock on a file."""
 
 
 def outside(window: RunWindow, found: Sequence[Stuck]) -> list[Finding]:
-    """Return a remark if every process stands still outside its loops, and a stack says where; else none.
+    """Return a remark if every process stands still outside its loops and its place is known; else none.
 
-    ``found`` are the processes that are stuck there. A script that has trained may serve, wait for a person, or have
-    nothing left to do: then the remark never alerts.
+    ``found`` are the processes stuck there. A script that has trained may serve requests, wait for a person,
+    or have nothing left to do. Where that is possible, the remark never alerts.
     """
     live = [rank for rank in window.ranks.values() if rank.process.state == "live"]
     stands = [item for item in found if _is_seen(item) and is_still(item) and not is_excused(window, item)]
     if not stands or len(stands) < len(live):
         return []
-    # One that is in no collective comes first: the others may wait for it in theirs.
+    # A process in no collective comes first: the others may wait for it in theirs.
     apart = [item for item in stands if collective(frames_now(item.rank)) is None]
-    # And one whose script goes on before those whose scripts are over, which wait for it in what they take down.
+    # A process whose script still runs comes before ended scripts, which may wait for it at their end.
     odd = max(apart or stands, key=lambda item: (not at_end(item.rank, item.span), item.age_s))
-    # It is told once each rank has passed its own limit: the last one's is the one that held.
+    # It is reported once each rank has passed its own limit, so the largest limit counts.
     finding = alone(replace(odd, limit_s=max(item.limit_s for item in stands)))
     if len(apart) < len(stands) and finding.severity == "warning":
-        # They wait for each other, which is told as one alert once no process has moved for a while.
+        # The ranks wait for each other. That alerts as one finding once no process has moved for a while.
         finding = msgspec.structs.replace(finding, severity="info")
     over = [item for item in stands if item is not odd and at_end(item.rank, item.span)]
     return [_with_others(finding, over) if over else finding]
 
 
 def _with_others(finding: Finding, over: Sequence[Stuck]) -> Finding:
-    """Return the finding about a rank with those whose scripts are over and that do not end either."""
+    """Return the finding about a rank, extended by ranks that do not end after their scripts."""
     severe = any(alone(item).severity == "critical" for item in over)
-    told = finding.severity == "warning" and severe
+    critical = finding.severity == "warning" and severe
     ranks = sorted(item.rank.rank for item in over)
     too = Text("others-do-not-end", {"number": len(over), "ranks": ranks})
-    severity = "critical" if told else finding.severity
+    severity = "critical" if critical else finding.severity
     return msgspec.structs.replace(finding, severity=severity, also=[*finding.also, too])
 
 
 def is_to_train_on(item: Stuck) -> bool:
-    """Whether a process is not where it may stay, as far as is known.
+    """Whether a process has no reason to stay where it is, as far as is known.
 
-    It is in a loop that comes to its loader again, it saves, or it is in a wait that nobody begins on purpose.
+    It is in a loop that comes back to its loader, it saves, or it is in a wait that nobody begins on purpose.
     """
     return (
         waits_in_kernel(item.rank, item.span)
@@ -107,14 +107,14 @@ def is_to_train_on(item: Stuck) -> bool:
 
 
 def wait_for_each_other(window: RunWindow, found: Sequence[Stuck]) -> bool:
-    """Whether ranks before their first loop or after their last wait for one that does nothing either.
+    """Whether ranks before their first loop, or after their last one, wait for a rank that does nothing.
 
-    They wait for no person then, and nothing works that they could wait for: some are in a collective, as in
-    ``init_process_group`` or the last barrier, and no process of the run moves.
+    Some are in a collective, such as ``init_process_group`` or the last barrier, so they wait for no person.
+    No process of the run moves, so nothing that they could wait for is at work.
     """
     if not any(collective(frames_now(item.rank)) for item in found):
         return False
-    quiet_ns = min(QUIET_NS, int(max(item.limit_s for item in found) * 1e9))  # who asks for less gets less
+    quiet_ns = min(QUIET_NS, int(max(item.limit_s for item in found) * 1e9))  # a smaller limit counts
     return all(
         _does_nothing(rank, quiet_ns) for rank in window.ranks.values() if rank.process.state == "live"
     )
@@ -130,22 +130,22 @@ def _does_nothing(rank: RankWindow, quiet_ns: int) -> bool:
 
 
 def is_still(item: Stuck) -> bool:
-    """Whether a process has not moved for as long as that can be told."""
+    """Whether a process has not moved for as long as its readings show."""
     return stands_still(item.rank, item.span.pid, recent_ns(item.rank, item.span)) or waits_for_lost_reader(
         item.rank
     )
 
 
 def _is_seen(item: Stuck) -> bool:
-    """Whether it is known where the process stands: its stack says so, or it is where no stack can be taken."""
+    """Whether the place of the process is known: from its stack, or because no stack can be taken there."""
     return bool(frames_now(item.rank)) or waits_in_kernel(item.rank, item.span)
 
 
 def alone(item: Stuck) -> Finding:
-    """Explain a process that stands still in its own code, with no loader and no partner to blame: S26, S52, S53.
+    """Explain a process that stands still in its own code, with no loader or partner to blame: S26 S52 S53.
 
-    It alerts at once where it does not move at all, although it was to train on; else when it has taken long. A step that
-    sleeps is a throttle as a rule (N09), and a child may be at work.
+    It alerts at once if the process does not move although it should train on, else only after a long time. A
+    step that sleeps is usually a throttle (N09), and a child process may be at work.
     """
     rank, span, dump = item.rank, item.span, dump_now(item.rank)
     frames = main_frames(dump)
@@ -157,7 +157,7 @@ def alone(item: Stuck) -> Finding:
     read = without_loader or any(loader.reader is not None for loader in rank.process.loaders)
     waits = orphaned or (waits_on_queue(frames) and read)
     stands = _stands(item)
-    if stands and span.os_state == "R":  # woken for a moment, as to write its stack
+    if stands and span.os_state == "R":  # woken for a moment, for example to write its stack
         span = msgspec.structs.replace(span, os_state=None, wchan=None)
     reason = blocked(span)
     on_thread = orphaned or waits_on_queue(frames) or waits_for_thread(frames)
@@ -198,7 +198,7 @@ def alone(item: Stuck) -> Finding:
 
 
 def _stands(item: Stuck) -> bool:
-    """Whether the process does not move at all, and stands where its stack says."""
+    """Whether the process does not move at all and still stands where its stack shows."""
     if waits_in_kernel(item.rank, item.span) or waits_for_lost_reader(item.rank):
         return True
     since_ns = recent_ns(item.rank, item.span)
@@ -214,8 +214,10 @@ def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
     if searches(item, frames):
         return "critical"
     asleep = sleeps(rank, span)
-    in_vain = not waits_for_child(frames) or children_work(rank, span.pid, recent_ns(rank, span)) is False
-    stands = _stands(item) and in_vain
+    no_child_works = (
+        not waits_for_child(frames) or children_work(rank, span.pid, recent_ns(rank, span)) is False
+    )
+    stands = _stands(item) and no_child_works
     if is_to_train_on(item):
         on_purpose = asleep and span.phase != "outside" and not waits_for_lost_reader(item.rank)
         return "critical" if stands and not on_purpose else "warning" if late else "info"
@@ -227,7 +229,7 @@ def _severity(item: Stuck, frames: Sequence[Frame]) -> Severity:
 
 
 def _was_silent_when_seen(item: Stuck) -> bool:
-    """Whether the process had written nothing for its limit when its stack was taken: one that polls may be elsewhere since."""
+    """Whether nothing was written for the limit when the stack was taken; later the process may move on."""
     dump = dump_now(item.rank)
     wrote = item.rank.made_ns - int(silent_s(item) * 1e9)
     return dump is not None and dump.taken_ns - wrote >= item.limit_s * 1e9
@@ -236,7 +238,7 @@ def _was_silent_when_seen(item: Stuck) -> bool:
 def _is_stuck_at_the_end(item: Stuck, frames: Sequence[Frame]) -> bool:
     """Whether a process that has trained stands where nobody stays on purpose.
 
-    That is a wait for one thing, or any place at all where the other ranks stand still as well.
+    That is a wait for one thing, or any place at all if other ranks stand still as well.
     """
     if item.span.phase != "outside":
         return False
@@ -297,8 +299,8 @@ def _cause(item: Stuck, frames: Sequence[Frame], *, on_queue: bool) -> list[Text
 
 
 def _lost_children(item: Stuck) -> int:
-    """Return how many processes that it started are gone, where it waits for something that may be theirs to give."""
-    wchan = item.span.wchan  # not known of a process that has just been ended
+    """Return how many child processes have ended while the process waits for something that they may owe."""
+    wchan = item.span.wchan  # None for a process that was just ended
     waits = wchan is None or waits_in(PIPE_FUNCTIONS, wchan) or waits_in(SOCKET_FUNCTIONS, wchan)
     return children_ended(item.rank, item.span.pid) if waits and is_still(item) else 0
 
@@ -310,14 +312,14 @@ def _works(item: Stuck) -> bool:
 
 
 def _has_not_begun(rank: RankWindow) -> bool:
-    """Whether the process has a training loader and never asked it for a batch."""
+    """Whether the process has a training loader and never requested a batch from it."""
     span = rank.span
     trains = any(loader.role == "train" for loader in rank.process.loaders)
     return trains and span is not None and not span.batches and not rank.table("epoch_begins")["rank"].size
 
 
 def _outside_means(rank: RankWindow, goes_on: bool) -> str:
-    """Return where outside its loops the process is, as the message ``outside-its-loops`` takes it."""
+    """Return where outside its loops the process is, as a parameter of the message ``outside-its-loops``."""
     if _has_not_begun(rank):
         return "before-first-batch"
     if rank.process.trains_without_loader:
@@ -328,7 +330,7 @@ def _outside_means(rank: RankWindow, goes_on: bool) -> str:
 def _advice(
     item: Stuck, reason: Explanation, *, saves: bool, waits: bool, known: bool
 ) -> tuple[str, dict[str, Param], list[Text]]:
-    """Return the rule that says what to do, with its parameters, and what is to be said after it."""
+    """Return the rule with the advice, the rule's parameters, and remarks to add after it."""
     pid: dict[str, Param] = {"pid": item.span.pid}
     if waits:
         return reason.rule, reason.params, []

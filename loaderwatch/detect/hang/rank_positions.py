@@ -1,4 +1,4 @@
-"""The places of ranks in a standstill: ranks with the same stack are one group, the outlier first."""
+"""The places of ranks in a standstill: ranks with the same stack form one group, the outlier first."""
 
 from __future__ import annotations
 
@@ -35,19 +35,17 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 STANDS_AFTER_S: Final = threshold(5.0, "s", "the streamer takes the stack of a span that is this old")
 NCCL_TIMEOUT_S: Final = threshold(600.0, "s", "PyTorch: the default of init_process_group with NCCL")
 GLOO_TIMEOUT_S: Final = threshold(1800.0, "s", "PyTorch: the default of init_process_group with gloo")
+# Timeouts by backend, for runs whose own timeout is unknown.
 DEFAULT_TIMEOUT_S: Final = {"nccl": NCCL_TIMEOUT_S, "gloo": GLOO_TIMEOUT_S}
-"""By backend, where the run's own timeout is not known."""
-MOST_PLACES: Final = threshold(
-    4, "places", "chosen: bounds the places that one sentence names; the rest is a number"
-)
+MOST_PLACES: Final = threshold(4, "places", "chosen: one sentence names so many places and counts the others")
 STALE_NS: Final = threshold(
-    10_000_000_000, "ns", "chosen: a host that has not been heard of for so long says nothing about its ranks"
+    10_000_000_000, "ns", "chosen: a host that has been silent for so long says nothing about its ranks"
 )
 
 
 PositionKind: TypeAlias = Literal["stuck", "outside", "moving", "ended", "crashed", "unknown"]
+# The fields of a Place without its positions: positions with equal fields are in one place.
 _Spot: TypeAlias = tuple[PlaceState, str | None, Text, Text | None]
-"""The fields of a Place without its positions: positions that have them in common are in one place."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +69,13 @@ class Position:
 
     @property
     def planned(self) -> int | None:
-        """Return the batches that the rank's training loader has in an epoch; None where it does not say."""
+        """Return the batches of the rank's training loader in an epoch; None if it has no length."""
         sizes = [loader.batches for loader in self.rank.process.loaders if loader.role == "train"]
         return sizes[0] if sizes else None
 
     @property
     def is_seen(self) -> bool:
-        """Whether it is known where the rank stands: its stack says so, or it is where no stack can be taken."""
+        """Whether the rank's place is known: from its stack, or because no stack can be taken there."""
         return self.dump is not None or self.is_held
 
     @property
@@ -90,7 +88,7 @@ class Position:
 
     @property
     def line(self) -> Frame | None:
-        """Return the line of the user's code at which the rank stands; None where it is in a collective, or no line is known."""
+        """Return the user's line at which the rank stands; None if it is in a collective or unknown."""
         return None if self.collective or self.place == "ended" else user_frame(self.frames)
 
     @property
@@ -109,7 +107,7 @@ class Position:
 
     @property
     def called_at(self) -> Text:
-        """Return where the rank stands, a collective with the user's line that called it."""
+        """Return where the rank stands; for a collective, with the user's line that called it."""
         at = user_frame(self.frames) if self.collective else None
         if self.collective is None or at is None:
             return self.spot
@@ -118,7 +116,7 @@ class Position:
 
 
 def _in_text(name: str) -> str:
-    """Return the name of a collective as messages choose by it, which know no variant with a space."""
+    """Return the name of a collective as a variant key of messages, which cannot contain spaces."""
     return name.replace(" ", "-")
 
 
@@ -147,15 +145,15 @@ def _position(window: RunWindow, rank: RankWindow, item: Stuck | None, limits: L
     elif span.phase in ("outside", "teardown"):
         used = cpu_ratio(rank, span.pid, rank.made_ns - 5_000_000_000)
         working = used > BUSY_CPU_RATIO or runs_program(frames)
-        patience = working and name is None and age_s < limits.first_factor * limits.hang_floor_s
-        place = "moving" if patience else "outside"
+        has_time = working and name is None and age_s < limits.first_factor * limits.hang_floor_s
+        place = "moving" if has_time else "outside"
     else:
         place = "moving"
     return Position(rank, place, frames, dump, is_held, name, age_s, epoch, batches)
 
 
 def _in_epoch(rank: RankWindow) -> tuple[int | None, int | None]:
-    """Return the epoch of the training loader and the batches delivered in it; None where not known.
+    """Return the epoch of the training loader and the batches delivered in it; None where unknown.
 
     They are those of the open span, else of the epoch that ended last.
     """
@@ -172,12 +170,12 @@ def _in_epoch(rank: RankWindow) -> tuple[int | None, int | None]:
 
 @dataclass(frozen=True)
 class Place:
-    """A place where some ranks stand. ``positions`` are ordered by rank; ``position`` has stood there longest."""
+    """A place where some ranks stand. ``positions`` are ordered by rank."""
 
     state: PlaceState
     collective: str | None
     stands: Text  # "backward", "train.py:31 in prepare", "next(train_loader)"
-    at: Text | None  # the line of the user's code, where that is not what ``stands`` says
+    at: Text | None  # the line of the user's code, unless ``stands`` names it
     positions: tuple[Position, ...]
 
     @property
@@ -194,7 +192,7 @@ class Place:
     def dump(self) -> StackDump | None:
         """Return a stack of one of the ranks, which are alike; None if there is none.
 
-        Of a rank that waits for a worker, it is the worker's stack.
+        For a rank that waits for a worker, it is the worker's stack.
         """
         dumps = [
             dump
@@ -212,7 +210,7 @@ class Place:
 
     @property
     def spot(self) -> Text:
-        """Return the place with its line of code."""
+        """Return the place for a sentence, with its line of code."""
         first = self.positions[0]
         span = first.rank.span
         if span is None or span.phase not in LOADER_PHASES:
@@ -226,8 +224,7 @@ class Place:
 def places_of(positions: Sequence[Position], odd: int | None = None) -> list[Place]:
     """Return the positions grouped by collective and line of code.
 
-    The group of the rank ``odd`` comes first, then one that crashed, then the smallest, and of these one in
-    no collective before one in some.
+    The rank ``odd`` comes first, then crashed ranks, then small groups, of equal ones those in no collective.
     """
     groups: list[tuple[_Spot, list[Position]]] = []
     for position in sorted(positions, key=lambda position: position.number):
@@ -237,9 +234,9 @@ def places_of(positions: Sequence[Position], odd: int | None = None) -> list[Pla
             groups.append((spot, [position]))
         else:
             group.append(position)
-    found = [Place(*spot, tuple(group)) for spot, group in groups]
+    grouped = [Place(*spot, tuple(group)) for spot, group in groups]
     return sorted(
-        found,
+        grouped,
         key=lambda place: (
             odd not in place.ranks,
             place.state != "crashed",
@@ -275,7 +272,7 @@ def _label(place: str, **params: Param) -> Text:
 
 
 def _worker_dump(position: Position) -> StackDump | None:
-    """Return the stack of the worker for whose batch a rank waits; None if none has been taken."""
+    """Return the stack of the worker for whose batch a rank waits; None if no stack was taken."""
     span = position.rank.span
     if span is None or span.phase not in LOADER_PHASES or span.awaited_worker is None:
         return None
@@ -284,32 +281,32 @@ def _worker_dump(position: Position) -> StackDump | None:
 
 
 def places(run: RunEvidence) -> list[Place]:
-    """Return where all ranks stand now; no places while no rank is stuck, or when there is only one."""
-    window, found = run.window, run.stuck
-    found = [item for item in found if item.span.phase != "outside"]
-    if not found or len(window.ranks) < 2:
+    """Return where all ranks stand now; none if no rank is stuck, or there is only one rank."""
+    window, stuck = run.window, run.stuck
+    stuck = [item for item in stuck if item.span.phase != "outside"]
+    if not stuck or len(window.ranks) < 2:
         return []
-    odd = next((item.rank.rank for item in found if item.span.phase in LOADER_PHASES), None)
-    return places_of(positions_of(window, found, run.limits), odd)
+    odd = next((item.rank.rank for item in stuck if item.span.phase in LOADER_PHASES), None)
+    return places_of(positions_of(window, stuck, run.limits), odd)
 
 
 def without_stack(window: RunWindow) -> list[int]:
-    """Return the ranks that have stood still for a while and whose stack was not taken since."""
-    found = []
+    """Return the ranks that have stood still for a while and whose stack has not been taken since."""
+    unseen = []
     for rank in window.ranks.values():
         span = rank.span
         if span is None or rank.process.state != "live" or not span.alive:
             continue
         old = rank.made_ns - span.since_ns >= STANDS_AFTER_S * 1e9
         if old and dump_now(rank) is None:
-            found.append(rank.rank)
-    return found
+            unseen.append(rank.rank)
+    return unseen
 
 
 def somebody_waits(window: RunWindow) -> bool:
-    """Whether a rank of several has been in a span for so long that its streamer took its stack, unasked.
+    """Whether one of several ranks has been in a span for so long that its streamer took its stack unasked.
 
-    Where the others stand is then worth knowing, before anything counts as hung.
+    Then it is worth knowing where the others stand, before anything counts as hung.
     """
     for rank in window.ranks.values() if len(window.ranks) > 1 else ():
         span = rank.span
@@ -341,7 +338,7 @@ def _ranks(ranks: Sequence[int]) -> dict[str, Param]:
 
 
 def whereabouts(found: Sequence[Place]) -> Text | None:
-    """Return who stands where; None where nobody stands.
+    """Return which ranks stand where; None if none stands.
 
     In English: "rank 0 in `barrier` at index.py:48 in build and rank 1 in `backward` at train.py:90 in main".
     """
@@ -351,11 +348,11 @@ def whereabouts(found: Sequence[Place]) -> Text | None:
         clauses = [*clauses[: MOST_PLACES - 1], more]
     if not clauses:
         return None
-    *before, said = clauses
-    for place in reversed(before):
-        last = place is before[-1]
-        said = Text("last-place" if last else "next-place", {"place": place, "after": said})
-    return said
+    *earlier, sentence = clauses
+    for place in reversed(earlier):
+        last = place is earlier[-1]
+        sentence = Text("last-place" if last else "next-place", {"place": place, "after": sentence})
+    return sentence
 
 
 def _stand(place: Place) -> Text:
@@ -364,14 +361,14 @@ def _stand(place: Place) -> Text:
 
 
 def without_line(positions: Sequence[Position]) -> Text | None:
-    """Return what to say of ranks whose line is not known, as no stack of them was taken; None if there are none."""
-    found = [one.number for one in positions if one.place in ("stuck", "outside") and one.dump is None]
-    return Text("ranks-without-stack", _ranks(found)) if found else None
+    """Return the message about ranks without a stack, whose line is unknown; None if there are none."""
+    unseen = [p.number for p in positions if p.place in ("stuck", "outside") and p.dump is None]
+    return Text("ranks-without-stack", _ranks(unseen)) if unseen else None
 
 
 @dataclass(frozen=True)
 class Patience:
-    """The time until the first collective is given up, and with it the job."""
+    """The time until the first collective is given up, and the job with it."""
 
     left_s: float
     timeout_s: float
@@ -379,7 +376,7 @@ class Patience:
 
     @property
     def text(self) -> Text:
-        """Return what to say of when the collective is given up."""
+        """Return the message about when the collective is given up."""
         when: dict[str, Param] = {"left_s": self.left_s, "timeout_s": self.timeout_s}
         return Text("collective-will-end", {**when, "over": self.left_s <= 0, "known": self.known})
 
@@ -387,9 +384,9 @@ class Patience:
 def patience(positions: Sequence[Position]) -> Patience | None:
     """Return when the first collective is given up; None if no rank waits in one or no timeout is known.
 
-    A rank has entered its collective when its span began or later, so it may be a little more.
+    A rank enters its collective when its span begins or later, so the real time may be a little longer.
     """
-    found: list[Patience] = []
+    patiences: list[Patience] = []
     for position in positions:
         process = position.rank.process
         default_s = next(
@@ -398,5 +395,5 @@ def patience(positions: Sequence[Position]) -> Patience | None:
         timeout_s = process.collective_timeout_s or default_s
         if position.collective is not None and timeout_s is not None:
             known = process.collective_timeout_s is not None
-            found.append(Patience(timeout_s - position.age_s, timeout_s, known))
-    return min(found, key=lambda one: one.left_s, default=None)
+            patiences.append(Patience(timeout_s - position.age_s, timeout_s, known))
+    return min(patiences, key=lambda item: item.left_s, default=None)

@@ -1,7 +1,8 @@
-"""Whether a process that is stuck in one sample, and reads, tries the same again and again (S22): its bytes are no progress then.
+"""Whether a process that reads for long in one sample only repeats a failed try (S22): no progress then.
 
-Who gets on reads what is new: storage or a connection brings it, and as a rule is waited for. Who begins anew each time it fails computes, or
-sleeps until its next try, and what it reads lies in memory from the time before.
+A process that makes progress reads new bytes. They come from storage or a connection, and usually it waits
+for them. A process that repeats a failed try computes, or sleeps until the next try, and reads bytes that
+memory still holds.
 """
 
 from __future__ import annotations
@@ -17,35 +18,33 @@ from loaderwatch.detect.measures.progress import MAPPED_BYTES, Stuck, cpu_ratio,
 from loaderwatch.detect.measures.statistics import mean
 from loaderwatch.detect.window import RunWindow
 
-COMPUTING_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of one core; a process that uses more computes for most of the time"
-)
+COMPUTING_RATIO: Final = threshold(0.5, "ratio", "chosen: of one core; a process above it mostly computes")
 UNHINDERED_RATIO: Final = threshold(
-    0.8, "ratio", "chosen: of the looks that find a process running, ready or asleep for a set time"
+    0.8, "ratio", "chosen: of the readings that find a process running, ready or asleep for a set time"
 )
 BROUGHT_PART: Final = threshold(
-    0.5, "ratio", "chosen: of the bytes that a process reads; what storage or a connection brings is new"
+    0.5, "ratio", "chosen: of the bytes a process reads; bytes from storage or a connection are new"
 )
 LITTLE_PER_S: Final = threshold(
-    2**20, "bytes per s", "chosen: a slower connection would be waited for; others may receive as much"
+    2**20, "bytes per s", "chosen: a process waits for a slower connection; others may receive as much"
 )
 COMPUTES_FACTOR: Final = threshold(
-    2.0, "factor", "chosen: times its limit, for a process that computes while it reads what may be new"
+    2.0, "factor", "chosen: times the limit, for a process that computes while it reads possibly new bytes"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How a process tries again: the times its limit after which that is told as a hang, and whether it sleeps in between."""
+    """How a process repeats its try."""
 
-    factor: float
-    sleeps: bool
+    factor: float  # it counts as a hang after so many times its limit
+    sleeps: bool  # between two tries
 
 
 def retries_of(window: RunWindow, item: Stuck, process: SpanInfo) -> Retries | None:
-    """Return how a process that reads tries again: the worker to blame or, without workers, the training process; None if it does not.
+    """Return how a process that reads repeats its try; None if it does not.
 
-    It must have been in the same sample since the middle of the wait.
+    ``process``: the worker to blame, or the training process; half of the wait or more in the same sample.
     """
     rank = item.rank
     half_ns = item.span.since_ns + (rank.made_ns - item.span.since_ns) // 2
@@ -65,7 +64,7 @@ def retries_of(window: RunWindow, item: Stuck, process: SpanInfo) -> Retries | N
 
 
 def _from_memory(window: RunWindow, item: Stuck, process: SpanInfo) -> bool:
-    """Whether neither storage nor a connection brings what a process reads; False where that is not known."""
+    """Whether a process reads from memory, not from storage or a connection; False if unknown."""
     rank, since_ns = item.rank, item.span.since_ns
     chars, stored = (grown_lately(rank, process.pid, since_ns, name) for name in ("read_chars", "read_bytes"))
     if not stored <= max(MAPPED_BYTES, BROUGHT_PART * chars):
@@ -76,5 +75,5 @@ def _from_memory(window: RunWindow, item: Stuck, process: SpanInfo) -> bool:
     host = window.hosts.get(rank.host)
     if host is None:
         return False
-    late = host.hosts["t_ns"] >= rank.made_ns - int(half_s * 1e9)
-    return mean(host.hosts["network_rx_bytes_per_s"][late]) * half_s <= BROUGHT_PART * chars
+    second_half = host.hosts["t_ns"] >= rank.made_ns - int(half_s * 1e9)
+    return mean(host.hosts["network_rx_bytes_per_s"][second_half]) * half_s <= BROUGHT_PART * chars

@@ -1,1 +1,1 @@
-"""What detectors measure: paces, machines, CPUs, GPUs, stacks, and the statistics for it."""
+"""What detectors measure: paces, machines, CPUs, GPUs, stacks, and the statistics of these."""

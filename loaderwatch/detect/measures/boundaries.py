@@ -26,18 +26,18 @@ class Boundary:
     epoch: int  # the epoch that begins
     request_ns: int  # when iter(loader) was entered, UTC
     iter_s: float  # all of iter(loader)
-    sampler_s: float  # of that, until the sampler gave its first index
+    sampler_s: float  # part of iter_s until the sampler gave its first index
     first_wait_s: float  # for the first batch, beyond a usual wait
-    teardown_s: float  # at the end of the epoch before
+    teardown_s: float  # at the end of the previous epoch
     kind: IterKind | None
     workers: int
     drained: int  # stale batches that a reset threw away
-    ended_by: EndedBy | None  # how the epoch before ended
-    batches_before: int | None  # how many batches the epoch before delivered
-    first_fetch_s: float  # the first fetch of the new epoch; NaN if not known
+    ended_by: EndedBy | None  # how the previous epoch ended
+    batches_before: int | None  # how many batches the previous epoch delivered
+    first_fetch_s: float  # the first fetch of the new epoch; NaN if unknown
     gap_s: float  # the loop's own time between the two epochs
-    rebuilt: bool = False  # a new loader was built for it
-    hidden_s: float = 0.0  # of all this, while the device still had work
+    rebuilt: bool = False  # a new loader was built for the epoch
+    hidden_s: float = 0.0  # part of all these times in which the device still had work
 
     @property
     def start_s(self) -> float:
@@ -46,12 +46,12 @@ class Boundary:
 
     @property
     def ended_ns(self) -> int:
-        """Return when the first batch was there, ns UTC."""
+        """Return when the first batch arrived, ns UTC."""
         return self.request_ns + int((self.iter_s + self.first_wait_s) * 1e9)
 
     @property
     def cost_s(self) -> float:
-        """Return the seconds that the boundary cost: teardown, iter(loader) and the first wait, less what the device hid of it."""
+        """Return the cost in seconds: teardown, iter(loader) and first wait, minus what the device hid."""
         return max(0.0, self.iter_s + self.first_wait_s + self.teardown_s - self.hidden_s)
 
 
@@ -66,7 +66,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
     began_ns, fetch_s = fetches["request_ns"][own], seconds(fetches["fetch_ns"][own])
     hidden = _hidden_s(rank, loader)
     usual_hidden_s = float(np.median(list(hidden.values()))) if hidden else 0.0
-    found = []
+    result = []
     for row in rows:
         epoch = int(begins["epoch"][row])
         end = ended.get(epoch - 1)
@@ -76,7 +76,7 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
         until_ns = request_ns + int((iter_s + first_s) * 1e9)
         teardown_s = _s(ends["teardown_ns"][end]) if end is not None else 0.0
         hidden_s = hidden.get(epoch, usual_hidden_s)
-        found.append(
+        result.append(
             Boundary(
                 epoch=epoch,
                 request_ns=request_ns,
@@ -92,15 +92,15 @@ def boundaries(rank: RankWindow, loader: LoaderInfo) -> list[Boundary]:
                 first_fetch_s=_first_fetch_s(began_ns, fetch_s, request_ns, until_ns),
                 gap_s=_s(begins["gap_ns"][row]),
                 rebuilt=kind is IterKind.REBUILT or (loader.loader, epoch) in rank.rebuilt,
-                # A device that has work left when the first batch is asked for had it in all that came before.
+                # A device that has work left at the first request also had work during all that came before.
                 hidden_s=hidden_s + iter_s + teardown_s if hidden_s > 0 else 0.0,
             )
         )
-    return found
+    return result
 
 
 def _hidden_s(rank: RankWindow, loader: LoaderInfo) -> dict[int, float]:
-    """Return how long the device still had work in the first wait of each epoch of which an event tells."""
+    """Return by epoch how long the device still had work in the first wait, as far as events tell."""
     steps = rank.clocked_steps
     first = (steps["loader"] == loader.loader) & (steps["batch"] == 0) & told_of(steps)
     hidden_s = hidden_of(steps)[first] / 1e9
@@ -112,7 +112,7 @@ def _hidden_s(rank: RankWindow, loader: LoaderInfo) -> dict[int, float]:
 
 
 def usual_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:
-    """Return the median wait for a batch after an epoch's first, in seconds; 0 where none is known."""
+    """Return the median wait in seconds for a batch that is not an epoch's first; 0 if none is known."""
     steps = rank.table("steps")
     own = (steps["loader"] == loader.loader) & (steps["batch"] > 0)
     value = median(seconds(steps["wait_ns"][own]))
@@ -122,7 +122,7 @@ def usual_wait_s(rank: RankWindow, loader: LoaderInfo) -> float:
 def _first_fetch_s(
     began_ns: np.ndarray[tuple[int], np.dtype[np.int64]], fetch_s: Floats, since_ns: int, until_ns: int
 ) -> float:
-    """Return the seconds of the longest fetch between an epoch's begin and its first batch; NaN if none."""
+    """Return the seconds of the longest fetch between an epoch's start and its first batch; NaN if none."""
     ended_ns = began_ns + (np.nan_to_num(fetch_s) * 1e9).astype(np.int64)
     inside = (began_ns >= since_ns) & (ended_ns <= until_ns + 50_000_000)
     took = known(fetch_s[inside])

@@ -1,16 +1,16 @@
-"""Coupling: which rank waits for which, iteration by iteration, while the ranks go on.
+"""Coupling: which rank waits for which, iteration by iteration, while the run makes progress.
 
-In data-parallel training all ranks take equally long: the one that comes late to the gradient exchange makes
-the others wait there. Only durations are compared, never times of different hosts. There are two sources; the
-first is used where it tells more:
+In data-parallel training all iterations take equally long: a rank that comes late to the gradient exchange
+makes the others wait there. Only durations are compared, never times of different hosts. There are two
+sources; the first is used if it finds more:
 
 measured
-    What each rank spent in its DDP model's own collectives (``steps.collective_ns``). The rank that comes
-    last spends the least there: that is what the exchange itself costs, and what the others spend beyond it
-    is their wait. Where the device's clock is known, a wait in which the GPU went on with queued work is none.
+    The time that each rank spent in its DDP model's own collectives (``steps.collective_ns``). The last rank
+    spends least there: this is the cost of the exchange itself. What the others spend beyond it is their
+    wait. If the device's clock is known, a wait in which the GPU worked on queued work does not count.
 durations
-    Iterations are equally long on all ranks. So what one rank waits for its loader longer than another, the
-    other sits longer in its step. This also holds with NCCL, where the GPU waits and not the thread.
+    Iterations are equally long on all ranks. So a rank that waits less for its loader sits as much longer in
+    its step. This also holds with NCCL, where the GPU waits and not the thread.
 """
 
 from __future__ import annotations
@@ -36,15 +36,9 @@ from loaderwatch.detect.rows_of_ranks import columns_from, grouped, stacked
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RankWindow, first_at, one_of, seconds
 
-STRETCHED_TO: Final = threshold(
-    32, "iterations", "chosen: where iterations are slow, the look back is stretched to so many"
-)
-MOST_ITERATIONS: Final = threshold(
-    400, "iterations", "chosen: bounds what is compared where iterations are quick"
-)
-WAIT_RATIO: Final = threshold(
-    0.1, "ratio", "chosen: a wait for others below this share of an iteration is noise"
-)
+STRETCHED_TO: Final = threshold(32, "iterations", "chosen: slow iterations extend the interval to so many")
+MOST_ITERATIONS: Final = threshold(400, "iterations", "chosen: limits the comparison of quick iterations")
+WAIT_RATIO: Final = threshold(0.1, "ratio", "chosen: a wait below this share of an iteration is noise")
 WAIT_FLOOR_S: Final = threshold(0.002, "s", "chosen: as WAIT_RATIO, where iterations are short")
 BLAMED_RATIO: Final = threshold(
     0.75, "ratio", "chosen: a rank, or a few, are named if they caused three quarters of all waiting"
@@ -52,10 +46,8 @@ BLAMED_RATIO: Final = threshold(
 LATE_RATIO: Final = threshold(
     0.1, "ratio", "chosen: a rank that waits less than this share of an iteration's longest wait came late"
 )
-MOST_WITNESSES: Final = threshold(32, "ranks", "chosen: bounds the ranks whose phases are compared")
-FEW_RATIO: Final = threshold(
-    0.25, "ratio", "chosen: at most this share of all ranks are a few, and may be named together"
-)
+MOST_WITNESSES: Final = threshold(32, "ranks", "chosen: limits the ranks whose phases are compared")
+FEW_RATIO: Final = threshold(0.25, "ratio", "chosen: at most this share of all ranks may be named together")
 Source: TypeAlias = Literal["measured", "durations"]
 COMPARED_PHASES: Final = ("forward", "backward", "optimizer", "other")
 _COMPARED: Final = (
@@ -73,10 +65,10 @@ _WITH_PHASES: Final = (*_COMPARED, "forward_ns", "backward_ns", "optimizer_ns")
 
 @dataclass(frozen=True)
 class Coupling:
-    """A comparison of the ranks over the recent iterations that all of them have done: who waits for whom.
+    """Which rank waits for which, over the recent iterations that all ranks have done.
 
-    ``state`` is "waiting": all wait for ``waited_for``. "turns": they wait, now for one and now for another.
-    "even": nobody waits for long. "apart": the ranks do not go in step. "unknown": see ``reason``.
+    ``state``: "waiting", all wait for ``waited_for``; "turns", they wait for different ranks in turn; "even",
+    nobody waits for long; "apart", the ranks are not in lockstep; "unknown", see ``reason``.
     """
 
     state: CouplingState
@@ -86,18 +78,17 @@ class Coupling:
     shares: tuple[Share, ...] = ()
     waited_for: tuple[int, ...] = ()
     wait_s: float = math.nan  # of the ranks that wait, per iteration
-    cause: Literal["data", "work"] | None = None  # what keeps those that are waited for
-    where: str | None = None  # the phase in which most of the wait lies
+    cause: Literal["data", "work"] | None = None  # what delays the ranks that are waited for
+    where: str | None = None  # the phase with most of the wait
     waiting: tuple[int, ...] = ()
-    critical_ratio: float = (
-        math.nan
-    )  # share of an iteration in which the rank that all wait for lacks its batch
+    # Share of an iteration in which the rank that all wait for lacks its batch.
+    critical_ratio: float = math.nan
+    # By rank: its requests, ns UTC in order, and the seconds for which it waited for other ranks after each.
     blocked: Mapping[int, tuple[NDArray[np.int64], Floats]] = field(default_factory=dict, compare=False)
-    """By rank: the requests of its iterations, ns UTC in order, and how long each waited for other ranks, in seconds."""
 
     @property
     def in_step(self) -> bool:
-        """Whether the ranks' iterations are equally long, so that all wait for the one that is last."""
+        """Whether the ranks' iterations are equally long, so that all wait for the last rank."""
         return math.isfinite(self.critical_ratio)
 
     def share(self, rank: int) -> Share:
@@ -114,7 +105,7 @@ class Coupling:
 
 @dataclass(frozen=True)
 class _Steps:
-    """The newest steps of one rank; ``key`` says which iteration a row is, the same on all ranks."""
+    """The newest steps of one rank; ``key`` identifies the iteration of a row, equally on all ranks."""
 
     rank: int
     key: NDArray[np.int64]
@@ -123,8 +114,8 @@ class _Steps:
     step_s: Floats
     collective_s: Floats
     phases: tuple[NDArray[np.int64], ...]  # forward, backward, optimizer
-    device: Columns  # what the device tells of these and other steps
-    rows: Sequence[int]  # which rows of the rank's steps these are, as long as none was taken out
+    device: Columns  # what the device reports about these and other steps
+    rows: Sequence[int]  # numbers of these rows among the rank's steps; () after rows were chosen by key
 
     def since(self, row: int) -> _Steps:
         """Return the steps from a row of the rank's steps on."""
@@ -132,7 +123,7 @@ class _Steps:
         return replace(self._chosen(self.key[first:], slice(first, None)), rows=self.rows[first:])
 
     def at(self, keys: NDArray[np.int64]) -> _Steps:
-        """Return the steps with these keys, in that order; a batch that came twice counts once."""
+        """Return the steps with these keys, in that order; a repeated batch counts once."""
         if np.array_equal(self.key, keys):
             return self
         rows: slice | NDArray[np.intp]
@@ -159,7 +150,7 @@ class _Steps:
 
 
 class Comparison:
-    """The newest steps of ranks, to be compared over intervals of up to ``recent_s`` of these limits."""
+    """The newest steps of ranks, for comparisons over intervals of up to ``recent_s`` of these limits."""
 
     def __init__(self, ranks: Sequence[RankWindow], limits: Limits) -> None:
         self._ranks = list(ranks)
@@ -171,7 +162,7 @@ class Comparison:
         return _steps(self._ranks, self._limits)
 
     def over(self, limits: Limits) -> Coupling:
-        """Return who waits for whom in the last ``recent_s`` of ``limits``."""
+        """Return which rank waits for which in the last ``recent_s`` of ``limits``."""
         if limits.recent_s not in self._kept:
             self._kept[limits.recent_s] = self._compared(limits)
         return self._kept[limits.recent_s]
@@ -179,12 +170,13 @@ class Comparison:
     def _compared(self, limits: Limits) -> Coupling:
         if len(self._ranks) < 2:
             return Coupling("unknown", Text("coupling-of-few-ranks"))
-        found = self._steps
+        steps_of_ranks = self._steps
         if limits.recent_s < self._limits.recent_s:
-            found = [
-                steps.since(_first_row(rank, limits)) for rank, steps in zip(self._ranks, found, strict=True)
+            steps_of_ranks = [
+                steps.since(_first_row(rank, limits))
+                for rank, steps in zip(self._ranks, steps_of_ranks, strict=True)
             ]
-        return _coupling(found)
+        return _coupling(steps_of_ranks)
 
 
 def _coupling(found: list[_Steps]) -> Coupling:
@@ -202,17 +194,15 @@ def _steps(ranks: list[RankWindow], limits: Limits) -> list[_Steps]:
     """Return the newest steps of each rank, in the order of the ranks."""
     firsts = {rank.rank: _first_row(rank, limits) for rank in ranks}
     by_number = {rank.rank: rank for rank in ranks}
-    sizes = {
-        number: (rank.steps["request_ns"].size - firsts[number], None) for number, rank in by_number.items()
-    }
-    found: dict[int, _Steps] = {}
+    sizes = {n: (rank.steps["request_ns"].size - firsts[n], None) for n, rank in by_number.items()}
+    steps_by_rank: dict[int, _Steps] = {}
     for group in grouped(sizes):
-        members = [by_number[number] for number in group]
+        members = [by_number[n] for n in group]
         parts = [columns_from(rank.steps, _WITH_PHASES, firsts[rank.rank]) for rank in members]
         columns = dict(zip(_COMPARED, stacked([part[: len(_COMPARED)] for part in parts]), strict=True))
         wait_ns, step_ns = columns["wait_ns"], columns["step_ns"]
         usable = (columns["off_main_thread"] != 1) & (wait_ns >= 0) & (step_ns >= 0)
-        usable &= columns["batch"] > 0  # the first wait of an epoch is the start of its workers
+        usable &= columns["batch"] > 0  # the first wait of an epoch contains the start of its workers
         key = (columns["loader"] << 56) | (columns["epoch"] << 36) | columns["batch"]
         data_s, step_s, collective_s = wait_ns / 1e9, step_ns / 1e9, seconds(columns["collective_ns"])
         for at, rank in enumerate(members):
@@ -221,7 +211,7 @@ def _steps(ranks: list[RankWindow], limits: Limits) -> list[_Steps]:
             worked_on = _worked_on(rank.steps, first)
             chosen: NDArray[np.bool_] | slice = slice(None) if own.all() else own
             spent_s = collective_s[at]
-            found[rank.rank] = _Steps(
+            steps_by_rank[rank.rank] = _Steps(
                 rank.rank,
                 key[at][chosen],
                 columns["request_ns"][at][chosen],
@@ -234,7 +224,7 @@ def _steps(ranks: list[RankWindow], limits: Limits) -> list[_Steps]:
                 if isinstance(chosen, slice)
                 else (first + np.flatnonzero(own)).tolist(),
             )
-    return [found[rank.rank] for rank in ranks]
+    return [steps_by_rank[rank.rank] for rank in ranks]
 
 
 def _training(rank: RankWindow) -> list[int]:
@@ -242,17 +232,17 @@ def _training(rank: RankWindow) -> list[int]:
 
 
 def _first_row(rank: RankWindow, limits: Limits) -> int:
-    """Return the row of a rank's steps from which on they are compared."""
+    """Return the row of a rank's steps at which the comparison begins."""
     request_ns = rank.steps["request_ns"]
     first = first_at(request_ns, rank.made_ns - int(limits.recent_s * 1e9))
     return max(0, min(first, request_ns.size - STRETCHED_TO), request_ns.size - MOST_ITERATIONS)
 
 
 def _worked_on(table: Columns, first: int) -> NDArray[np.bool_] | None:
-    """Return in which steps from a row on the GPU surely never ran dry, whatever the loop waited for, shape (steps,).
+    """Return in which steps from a row on the GPU surely had work all the time, shape (steps,).
 
-    When the loop asks for the next batch, the GPU has at least as much work left as the whole step takes it: part of
-    that was queued before the step. None where no device's clock is known.
+    At the request after such a step, the GPU has at least a whole step of work left. So part of that work was
+    queued before the step. None if no device clock is known.
     """
     if "slack_ns" not in table:
         return None
@@ -266,16 +256,16 @@ def _worked_on(table: Columns, first: int) -> NDArray[np.bool_] | None:
 
 def _common(keys: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     """Return the keys of the iterations that every rank has done, oldest first."""
-    each = [key if _rises(key) else np.unique(key) for key in keys]
-    if all(np.array_equal(key, each[0]) for key in keys):
-        return each[0]
-    values, counts = np.unique(np.concatenate(each), return_counts=True)
+    rising = [key if _rises(key) else np.unique(key) for key in keys]
+    if all(np.array_equal(key, rising[0]) for key in keys):
+        return rising[0]
+    values, counts = np.unique(np.concatenate(rising), return_counts=True)
     common: NDArray[np.int64] = values[counts == len(keys)]
     return common
 
 
 def _rises(key: NDArray[np.int64]) -> bool:
-    """Whether the keys are in order and none comes twice, as with a single loader."""
+    """Whether the keys are in order without repeats, as with a single loader."""
     return bool((key[1:] > key[:-1]).all())
 
 
@@ -313,7 +303,7 @@ def _compare(ranks: list[_Steps]) -> Coupling:
         iterations=data_s.shape[1],
         shares=shares,
         critical_ratio=critical_ratio,
-        blocked={steps.rank: (steps.request_ns, of) for steps, of in zip(ranks, wait_s, strict=True)},
+        blocked={steps.rank: (steps.request_ns, own_s) for steps, own_s in zip(ranks, wait_s, strict=True)},
     )
     caused_s = np.array([share.caused_s for share in shares])
     if caused_s.sum() < max(WAIT_FLOOR_S, WAIT_RATIO * typical_s):
@@ -347,26 +337,25 @@ def _compare(ranks: list[_Steps]) -> Coupling:
 def _shares(ranks: list[_Steps], data_s: Floats, step_s: Floats, wait_s: Floats) -> tuple[Share, ...]:
     """Return each rank's part in an iteration; the arrays are seconds, shape (ranks, iterations).
 
-    An iteration's wait is caused by the rank that waits least in it, or by several equally.
+    The rank that waits least in an iteration caused its wait. Ranks that wait equally little share it.
     """
     late = wait_s <= LATE_RATIO * wait_s.max(axis=0)
-    lost_s = np.where(late, 0.0, wait_s).sum(axis=0) / np.maximum(
-        1, (~late).sum(axis=0)
-    )  # what one of the others loses
+    # What one of the other ranks loses.
+    lost_s = np.where(late, 0.0, wait_s).sum(axis=0) / np.maximum(1, (~late).sum(axis=0))
     caused_s = late * (lost_s / late.sum(axis=0))
     parts = (data_s + step_s, data_s, step_s - wait_s, wait_s, caused_s)
     names = ("iteration_s", "data_s", "own_s", "others_s", "caused_s")
     means = np.stack([part.mean(axis=1) for part in parts], axis=1).tolist()
     return tuple(
-        Share(rank=steps.rank, **dict(zip(names, of, strict=True)))
-        for steps, of in zip(ranks, means, strict=True)
+        Share(rank=steps.rank, **dict(zip(names, row, strict=True)))
+        for steps, row in zip(ranks, means, strict=True)
     )
 
 
 def _where(late: list[_Steps], early: list[_Steps]) -> str | None:
-    """Return the phase that is longer by most on the ranks that wait; None when phases are not known.
+    """Return the phase that is longer by most on the ranks that wait; None if phases are unknown.
 
-    It is by the device's clock where that is known of all: on the loop a phase is as long as its launches take.
+    The device's clock is used if known for all: by the loop's clock a phase takes as long as its launches.
     """
     early, late = early[:MOST_WITNESSES], late[:MOST_WITNESSES]
     on_device = _device_means(early) - _device_means(late)
@@ -377,22 +366,22 @@ def _where(late: list[_Steps], early: list[_Steps]) -> str | None:
 
 
 def _device_means(ranks: list[_Steps]) -> Floats:
-    """Return the mean seconds that the device takes in each of ``COMPARED_PHASES``, shape (4,); NaN where it timed none on some rank."""
-    found = []
+    """Return the device's mean seconds in each of ``COMPARED_PHASES``, shape (4,); NaN if a rank has none."""
+    means_of_ranks = []
     for steps in ranks:
         waits = steps.device
         mine = (waits["gpu_backward_ns"] > 0) & np.isin(waits["request_ns"], steps.request_ns)
         known = [mean(seconds(waits[f"gpu_{name}_ns"][mine])) for name in COMPARED_PHASES[:-1]]
-        found.append([*known, mean(seconds(waits["gpu_step_ns"][mine])) - float(np.nansum(known))])
-    means: Floats = np.array(found).mean(axis=0)
+        means_of_ranks.append([*known, mean(seconds(waits["gpu_step_ns"][mine])) - float(np.nansum(known))])
+    means: Floats = np.array(means_of_ranks).mean(axis=0)
     return means
 
 
 def _phase_means(ranks: list[_Steps]) -> Floats:
-    """Return the mean seconds that each of ``COMPARED_PHASES`` takes, shape (4,)."""
-    found = []
+    """Return the mean seconds of each of ``COMPARED_PHASES``, shape (4,)."""
+    means_of_ranks = []
     for steps in ranks:
         known = [mean(seconds(values)) for values in steps.phases]
-        found.append([*known, mean(steps.step_s) - float(np.nansum(known))])
-    means: Floats = np.array(found).mean(axis=0)
+        means_of_ranks.append([*known, mean(steps.step_s) - float(np.nansum(known))])
+    means: Floats = np.array(means_of_ranks).mean(axis=0)
     return means

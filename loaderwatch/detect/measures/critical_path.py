@@ -1,4 +1,4 @@
-"""Where the time of a run went over all its ranks: along the critical path, where they go in step."""
+"""Where the time of a run went over all its ranks: along the critical path, if they run in lockstep."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ import numpy as np
 from loaderwatch.core.answers import Clock, Share
 from loaderwatch.core.threshold import threshold
 from loaderwatch.core.wait_rules import EQUAL_RATIO, MIRRORED_RATIO
-from loaderwatch.detect.measures.coupling import (
-    WAIT_RATIO,
-    Coupling,
-)
+from loaderwatch.detect.measures.coupling import WAIT_RATIO, Coupling
 from loaderwatch.detect.measures.progress import STEP_PHASES
 from loaderwatch.detect.measures.time_use import (
     RECENT_S,
@@ -27,23 +24,22 @@ from loaderwatch.detect.measures.time_use import (
 from loaderwatch.detect.measures.time_use_of_ranks import uses_of
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-COUNTS_S: Final = threshold(
-    RECENT_S / 2, "s", "chosen: a rank counts for so long after its end, as most of the interval is its own"
-)
+COUNTS_S: Final = threshold(RECENT_S / 2, "s", "chosen: an ended rank counts for most of the interval")
 
 
 @dataclass(frozen=True, slots=True)
 class RunUse:
-    """Where the time of all ranks went in the last ``RECENT_S``. Ratios are 0 to 1, None before there was anything.
+    """Where the time of all ranks went in the last ``RECENT_S``. Ratios are 0 to 1, None without any data.
 
-    ``ranks`` are all of the run, the others are of those that count: they live, or ended less than ``COUNTS_S`` ago; all once none lives.
+    ``ranks`` holds all ranks. The other fields cover ranks that are alive or ended less than ``COUNTS_S``
+    ago; once none is alive, all ranks.
     """
 
     ranks: Mapping[int, Use]
     clock: Clock
-    known_ratio: float | None  # share of the ranks' time of which their devices' own events tell
+    known_ratio: float | None  # share of the ranks' time that their devices' own events cover
     wait_ratio: float | None
-    starved_ratio: float | None  # the data wait over the ranks whose device's clock is known
+    starved_ratio: float | None  # the data wait of the ranks whose device clock is known
     goodput_ratio: float | None
     steps_per_s: float | None
 
@@ -56,39 +52,39 @@ class RankSums:
     wait_s: float
     step_s: float
     boundary_s: float  # iter(loader) and teardown
-    open_s: float  # the wait or boundary that goes on
+    open_s: float  # the wait or boundary that still goes on
 
 
 @dataclass(frozen=True, slots=True)
 class PathSums:
-    """What ranks that go in step waited since the attempt began: in each iteration the longest wait of any rank."""
+    """The waits of ranks in lockstep since the attempt began: in each iteration the longest of any rank."""
 
     iterations: int  # different ones over all ranks
     wait_s: float
-    boundary_s: float  # of each epoch the longest iter(loader) and the longest teardown of any rank
+    boundary_s: float  # the longest iter(loader) and the longest teardown of any rank in each epoch
 
 
 def lost_s(ranks: Collection[RankSums], path: PathSums | None) -> float:
     """Return the time that was lost since the attempt began, in seconds.
 
-    Of ranks that went in step it is what was lost along the critical path: in each iteration all wait for the rank that lacks
-    its batch longest, be it always the same or another one each time. Else it is the mean over ranks. Without a ``path`` it is
-    of ranks in step what the one lost that lost most.
+    Ranks in lockstep lose time along the critical path: in each iteration all wait for the rank that lacks
+    its batch longest. It need not always be the same rank. Without a ``path`` the largest loss of a rank
+    counts. Without lockstep it is the mean over ranks.
     """
     own_s = [rank.wait_s + rank.boundary_s + rank.open_s for rank in ranks]
     if not own_s:
         return 0.0
-    went = [rank for rank in ranks if rank.batches > 0]
-    if len(went) < 2 or not _went_in_step(went):
+    active = [rank for rank in ranks if rank.batches > 0]
+    if len(active) < 2 or not _went_in_step(active):
         return sum(own_s) / len(own_s)
-    most = max(rank.batches for rank in went)
-    if path is None or path.iterations > (1 + EQUAL_RATIO) * most:  # their iterations have nothing in common
+    most = max(rank.batches for rank in active)
+    if path is None or path.iterations > (1 + EQUAL_RATIO) * most:  # the ranks did different iterations
         return max(own_s)
     return max(*own_s, path.wait_s + path.boundary_s + max(rank.open_s for rank in ranks))
 
 
 def _went_in_step(ranks: Sequence[RankSums]) -> bool:
-    """Whether iterations were equally long on all ranks, and what one waited longer, others sat longer in their steps."""
+    """Whether iterations were equally long on all ranks, and long waits of one are long steps of others."""
     wait_s = np.array([rank.wait_s / rank.batches for rank in ranks])
     iteration_s = wait_s + [rank.step_s / rank.batches for rank in ranks]
     typical_s = float(np.median(iteration_s))
@@ -99,10 +95,13 @@ def _went_in_step(ranks: Sequence[RankSums]) -> bool:
 
 
 def run_use(window: RunWindow, together: Coupling | None) -> RunUse:
-    """Return where the time of the run went; ``together``: who waits for whom over the same time, None with a single rank.
+    """Return where the time of the run went.
 
-    Of ranks that go in step the data wait is that of the critical path: in each iteration all wait for the rank that lacks its
-    batch longest. It is no less than what any of them waits. Else it is the sum over ranks. Goodput and speed are means.
+    For ranks in lockstep the data wait is that of the critical path: in each iteration all wait for the rank
+    that lacks its batch longest. It is at least the wait of any rank. Otherwise it is the sum over ranks.
+    Goodput and speed are means.
+
+    ``together``: the coupling over the same time; None for a single rank.
     """
     in_step = together is not None and together.in_step
     away = sorted(((_away_s(rank), number) for number, rank in window.ranks.items()), reverse=True)[:2]
@@ -120,7 +119,7 @@ def run_use(window: RunWindow, together: Coupling | None) -> RunUse:
     ranks = {number: measured[number] for number in window.ranks}
     uses = [ranks[number] for number in counted(window)]
     clocks = {use.clock for use in uses}
-    # Of ranks in step all are as quick; else those that stand out, and are looked at, must not weigh more than the others.
+    # Ranks in lockstep are equally quick. Otherwise ranks with rows must not weigh more than summed ranks.
     others = (
         []
         if in_step
@@ -138,23 +137,19 @@ def run_use(window: RunWindow, together: Coupling | None) -> RunUse:
 
 
 def counted(window: RunWindow) -> list[int]:
-    """Return the ranks that count for what is said of the run in the last ``RECENT_S``."""
-    live = [number for number, rank in window.ranks.items() if rank.process.state == "live"]
+    """Return the ranks that count for the numbers about the run in the last ``RECENT_S``."""
+    live = [n for n, rank in window.ranks.items() if rank.process.state == "live"]
     if not live or len(live) == len(window.ranks):
         return list(window.ranks)
-    since = {
-        number: max(rank.made_ns, window.now_ns) - int(COUNTS_S * 1e9)
-        for number, rank in window.ranks.items()
-    }
-    return [
-        number for number, rank in window.ranks.items() if number in live or last_ns(rank) >= since[number]
-    ]
+    since_ns = {n: max(rank.made_ns, window.now_ns) - int(COUNTS_S * 1e9) for n, rank in window.ranks.items()}
+    return [n for n, rank in window.ranks.items() if n in live or last_ns(rank) >= since_ns[n]]
 
 
 def with_open_iteration(window: RunWindow, found: Coupling, use: RunUse) -> Coupling:
-    """Return the coupling with the iteration that goes on: in it all wait for the rank that lacks its batch longest, or all work.
+    """Return the coupling including the open iteration.
 
-    The same object is returned where the ranks do not go in step.
+    In it all ranks wait for the rank that lacks its batch longest, or all work. The same object is returned
+    if the ranks are not in lockstep.
     """
     if not found.in_step or not found.shares:
         return found
@@ -167,18 +162,18 @@ def with_open_iteration(window: RunWindow, found: Coupling, use: RunUse) -> Coup
     work_s = _open_work_s(window, uses)
     done_s = max(use.wait_s + use.step_s for use in uses) - longest_s - work_s
     iteration_s = float(np.median([share.iteration_s for share in found.shares]))
-    # Of quick iterations only the newest are compared; they stand for those before.
-    before = max(1.0, done_s / iteration_s) if iteration_s > 0 else found.iterations
-    more = before + 1
+    # Only the newest of quick iterations are compared; they represent the earlier ones.
+    earlier = max(1.0, done_s / iteration_s) if iteration_s > 0 else found.iterations
+    iterations = earlier + 1
     shares = [
         Share(
             rank=share.rank,
-            iteration_s=(share.iteration_s * before + longest_s + work_s) / more,
-            data_s=(share.data_s * before + open_s[share.rank]) / more,
-            own_s=(share.own_s * before + work_s) / more,
-            others_s=(share.others_s * before + longest_s - open_s[share.rank]) / more,
-            caused_s=(share.caused_s * before + (longest_s if open_s[share.rank] == longest_s else 0.0))
-            / more,
+            iteration_s=(share.iteration_s * earlier + longest_s + work_s) / iterations,
+            data_s=(share.data_s * earlier + open_s[share.rank]) / iterations,
+            own_s=(share.own_s * earlier + work_s) / iterations,
+            others_s=(share.others_s * earlier + longest_s - open_s[share.rank]) / iterations,
+            caused_s=(share.caused_s * earlier + (longest_s if open_s[share.rank] == longest_s else 0.0))
+            / iterations,
         )
         for share in found.shares
     ]
@@ -186,16 +181,16 @@ def with_open_iteration(window: RunWindow, found: Coupling, use: RunUse) -> Coup
 
 
 def _open_work_s(window: RunWindow, uses: list[Use]) -> float:
-    """Return for how long all ranks have been in the step that goes on; 0 while one still waits for its batch."""
+    """Return how long all ranks have been in the open step; 0 while one still waits for its batch."""
     if any(waits_for_training(rank) for rank in window.ranks.values()):
         return 0.0
     return min((use.open_step_s for use in uses), default=0.0)
 
 
 def _away_s(rank: RankWindow) -> float:
-    """Return for how long a rank has not come to the exchange with the others: what it has done since then is no backward pass.
+    """Return for how long a rank has not come to the gradient exchange, as it was in no backward pass.
 
-    A wait counts from when its device has nothing to do.
+    A wait counts from the moment in which the device has nothing to do.
     """
     span = rank.span
     if span is None or not span.alive or rank.process.state != "live" or span.phase == "backward":
@@ -206,7 +201,7 @@ def _away_s(rank: RankWindow) -> float:
 
 
 def _may_be_blocked(rank: RankWindow) -> bool:
-    """Whether a rank is where others can block it: in its backward pass, or in a step of which no phases are known."""
+    """Whether other ranks can block a rank: it is in its backward pass, or in a step without known phases."""
     span = rank.span
     if span is None or span.phase not in STEP_PHASES:
         return False

@@ -1,4 +1,4 @@
-"""Fetches of one loader's workers, one entry per batch, and the moment since when all take far longer."""
+"""Fetches of one loader's workers, one entry per batch, and since when all of them take far longer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLE_CPU_S: Final = threshold(
     50e-6, "s", "idle host: a sample of tensors took 11 to 17 µs; a small picture takes 100 µs or more"
 )
 COPY_BYTES_PER_S: Final = threshold(
-    2e9, "bytes per s", "chosen: a slow copy within memory; a lower rate would let augmenting pass"
+    2e9, "bytes per s", "chosen: a slow copy within memory; a lower rate would let augmentation pass"
 )
 FEW_BYTES: Final = threshold(4096, "bytes", "chosen: logs and progress bars read as much for a batch")
 INDEX_BYTES: Final = threshold(
@@ -30,26 +30,20 @@ INDEX_BYTES: Final = threshold(
 MEMORY_CPU_RATIO: Final = threshold(
     0.5, "ratio", "chosen, for an idle host: a fetch that waits longer than it computes is not from memory"
 )
-JUMP_FACTOR: Final = threshold(
-    3.0, "factor", "burst credits and throughput caps cost a factor of three to thirty"
-)
-FEW_BEFORE: Final = threshold(
-    3, "fetches", "chosen: so many of each worker before a change show what was usual"
-)
+JUMP_FACTOR: Final = threshold(3.0, "factor", "burst credits and throughput caps cost a factor of 3 to 30")
+FEW_BEFORE: Final = threshold(3, "fetches", "chosen: so many per worker before a change show the usual time")
 FEW_AFTER: Final = threshold(
-    2, "fetches", "chosen: so many of each worker show that a change lasts; twice as many of a lone one"
+    2, "fetches", "chosen: so many of each worker show that a change lasts; twice as many of a lone worker"
 )
-TOGETHER_S: Final = threshold(
-    2.0, "s", "chosen: all workers change within this time, or within one slow fetch"
-)
+TOGETHER_S: Final = threshold(2.0, "s", "chosen: all workers change within this time, or one slow fetch")
 
 
 @dataclass(frozen=True, slots=True)
 class StepChange:
-    """The moment (ns UTC) since when all workers of a loader read slowly, with numbers before and after."""
+    """The moment (ns UTC) since which all workers of a loader read slowly, with numbers before and after."""
 
     at_ns: int
-    before_s: float  # a fetch before it, median
+    before_s: float  # median of the fetches before it
     after_s: float
     bytes_per_s_before: float
     bytes_per_s_after: float
@@ -61,7 +55,7 @@ class Fetches:
     """The recent fetches of a loader's workers; arrays have one entry per batch."""
 
     worker: Ints
-    ordinal: Ints  # batches that the worker had fetched before, in its life
+    ordinal: Ints  # how many batches the worker had fetched before in its life
     began_ns: Ints
     fetch_s: Floats
     collate_s: Floats
@@ -79,7 +73,7 @@ class Fetches:
 
     @cached_property
     def cpu_ratio(self) -> float:
-        """Return the workers' main-thread CPU time per second of fetching, 0 to 1; NaN if not known."""
+        """Return the workers' main-thread CPU time per second of fetching, 0 to 1; NaN if unknown."""
         known = np.isfinite(self.cpu_s) & np.isfinite(self.fetch_s)
         return ratio(float(self.cpu_s[known].sum()), float(self.fetch_s[known].sum()))
 
@@ -90,7 +84,7 @@ class Fetches:
 
     @cached_property
     def may_be_changing(self) -> bool:
-        """Whether the newest fetch of every one of several workers is slow: too early to say what it is."""
+        """Whether the newest fetch of each of several workers is slow: too early to say why."""
         workers = [int(worker) for worker in np.unique(self.worker) if worker >= 0]
         if len(workers) < 2:
             return False
@@ -102,9 +96,9 @@ class Fetches:
 
     @cached_property
     def in_batch_order(self) -> Ints:
-        """Return the rows as their batches were asked for: of each worker in turn, the workers' lives from the newest back.
+        """Return the rows in the order in which their batches were requested: round-robin over the workers.
 
-        That is the order of a loader that keeps it; of others it is near to it.
+        Earlier lives of a worker come first. If the loader does not keep its order, this is only about right.
         """
         life = np.zeros(self.worker.size, np.int64)
         for worker in np.unique(self.worker):
@@ -140,10 +134,10 @@ def fetches_of(rank: RankWindow, loader: LoaderInfo) -> Fetches:
 def taken_from_memory(
     samples: float, cpu_s: float, took_s: float, size: float, *, read: float, slowness: float = 1.0
 ) -> bool:
-    """Whether a batch of so many samples and bytes costs no more CPU time than to index and copy what lies in memory.
+    """Whether a batch costs no more CPU time than indexing and copying samples that lie in memory.
 
-    ``read``: the bytes that were read for it from files or sockets. ``slowness``: how many times as long work takes on this host as on
-    an idle one. False where a number is not known; only ``size`` may be unknown.
+    False if a number is unknown; only ``size`` may be unknown. The batch needed ``read`` bytes from files or
+    sockets. Work takes ``slowness`` times as long on this host as on an idle one.
     """
     if not read <= FEW_BYTES + INDEX_BYTES * samples:
         return False
@@ -153,9 +147,9 @@ def taken_from_memory(
 
 
 def _step_change(fetches: Fetches) -> StepChange | None:
-    """Find the moment since when every worker fetches far more slowly; None if there is none.
+    """Return the moment since which every worker fetches far more slowly; None if there is none.
 
-    Where the batches grew as much, the storage has not changed.
+    If the batches grew by as much, the storage has not changed.
     """
     workers = [int(worker) for worker in np.unique(fetches.worker) if worker >= 0]
     if not workers:
@@ -167,7 +161,7 @@ def _step_change(fetches: Fetches) -> StepChange | None:
         split = _split(fetches.fetch_s[rows], few_after)
         if split is None:
             return None
-        # The change hit this fetch under way: it lies between its begin and the end of a usual fetch.
+        # The change hit this fetch: it lies between the fetch's start and the end of a usual fetch.
         turns.append(int(fetches.began_ns[rows[split]]))
         before.append(rows[:split])
         after.append(rows[split:])
@@ -189,21 +183,21 @@ def _step_change(fetches: Fetches) -> StepChange | None:
 
 
 def _split(took: NDArray[np.float64], few_after: int) -> int | None:
-    """Return the index from which a worker's fetches are slow for good; None if there is none."""
+    """Return the index from which a worker's fetches stay slow; None if there is none."""
     if took.size < FEW_BEFORE + few_after:
         return None
     usual_s = float(np.quantile(took, 0.1))
-    # Slow: nearer to the slow end than to the quick one, on a scale of ratios.
+    # Slow means nearer to the slow end than to the quick one, on a logarithmic scale.
     end_s = median(took[-few_after:])
     if not 0 < JUMP_FACTOR * usual_s <= end_s:
         return None
     slow = took > math.sqrt(usual_s * end_s)
     quick = np.flatnonzero(~slow)
     split = int(quick[-1]) + 1
-    before = took[max(0, split - 20) : split]
+    before_s = took[max(0, split - 20) : split]
     if split < FEW_BEFORE or took.size - split < few_after or slow[max(0, split - 20) : split].mean() > 0.2:
         return None
-    return split if median(took[split:]) >= JUMP_FACTOR * median(before) else None
+    return split if median(took[split:]) >= JUMP_FACTOR * median(before_s) else None
 
 
 def _throughput(fetches: Fetches, rows: NDArray[np.int64]) -> float:

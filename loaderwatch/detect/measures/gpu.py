@@ -1,4 +1,4 @@
-"""What the GPU, or in its absence the loop itself, says about idle time."""
+"""What the GPU says about idle time; without a GPU, what the loop says."""
 
 from __future__ import annotations
 
@@ -19,24 +19,19 @@ SPINNING_RATIO: Final = threshold(
     0.95, "ratio", "NVML counts a waiting NCCL kernel as 100 % busy (yolov5#8398, Lightning#5865)"
 )
 LOW_POWER_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: full utilization on a cool GPU is a hang by reports (yolov5#8398)"
+    0.5, "ratio", "chosen: by reports full utilization on a cool GPU is a hang (yolov5#8398)"
 )
-STARVED: Final = {
-    "device": "gpu-starved-on-its-stream",
-    "nvml": "gpu-starved-by-nvml",
-}
-"""What the data wait is called as evidence, by whose clock it is."""
-
-
+# The name of the data wait as evidence, by the clock that measured it.
+STARVED: Final = {"device": "gpu-starved-on-its-stream", "nvml": "gpu-starved-by-nvml"}
 FEW_TIMED: Final = threshold(
-    3, "steps", "chosen: the device times one step of sixteen and one a second, so more take long to come"
+    3, "steps", "chosen: the device times one step of sixteen and one a second, so more would take long"
 )
 
 
 def device_phase_s(rank: RankWindow, phase: str, since_ns: int) -> float:
-    """Return the median seconds that the device spent in a phase of a step since a time (ns UTC); NaN where it timed too few.
+    """Return the device's median seconds in a phase since a time (ns UTC); NaN if it timed too few steps.
 
-    ``phase`` is h2d, forward, backward or optimizer. What the calls took on the loop is only what launching them takes.
+    ``phase``: h2d, forward, backward or optimizer. The loop's clock would only show the launches.
     """
     waits = rank.table("gpu_waits")
     spent_s = seconds(waits[f"gpu_{phase}_ns"][waits["request_ns"] >= since_ns])
@@ -47,28 +42,28 @@ def device_phase_s(rank: RankWindow, phase: str, since_ns: int) -> float:
 def gpu_evidence(pace: Pace) -> list[Evidence]:
     """Return the utilization and starvation of the rank's GPU over the pace, as evidence.
 
-    Where there is no GPU, it is the compute duty: the share of the time not lost to data wait.
+    Without a GPU it is the compute duty: the share of the time that is not lost to data wait.
     """
     began_ns = int(pace.request_ns[0])
-    found = []
+    evidence = []
     gpus = pace.rank.table("gpus")
     utilization = gpus["utilization_ratio"][gpus["t_ns"] >= began_ns]
     average = mean(utilization)
     if math.isfinite(average):
-        found.append(observed("gpu-utilization", average, "ratio"))
+        evidence.append(observed("gpu-utilization", average, "ratio"))
         high, low = quantile(utilization, 0.95), quantile(utilization, 0.05)
         if high >= SWING_HIGH_RATIO and low < SWING_LOW_RATIO:
             between = Text("evidence-between", {"low_percent": low * 100, "high_percent": high * 100})
-            found.append(observed("gpu-swings-between", between, "text"))
+            evidence.append(observed("gpu-swings-between", between, "text"))
     if pace.clock != "loop":
-        found.append(observed(STARVED[pace.clock], pace.share, "ratio"))
-    if not found:
-        found.append(observed("compute-duty-no-gpu-seen", 1 - pace.loop_share, "ratio"))
-    return found
+        evidence.append(observed(STARVED[pace.clock], pace.share, "ratio"))
+    if not evidence:
+        evidence.append(observed("compute-duty-no-gpu-seen", 1 - pace.loop_share, "ratio"))
+    return evidence
 
 
 def spins_in_collective(rank: RankWindow, since_ns: int) -> Text | None:
-    """Return what to say if the GPU shows full utilization at idle power (a kernel only spins), else None.
+    """Return a message if the GPU shows full utilization at idle power: a kernel only spins. Else None.
 
     NVML counts a waiting NCCL kernel as 100 % busy; reports of "100 % utilization, cool GPU" are hangs
     (yolov5#8398, Lightning#5865).

@@ -1,4 +1,4 @@
-"""Slices of a loader's recent past, of which its course over the run is made."""
+"""Slices of a loader's recent past, from which its course over the run is built."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from loaderwatch.detect.loader_history import Course
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, Floats, known, mean, median
 
-FEW_ROWS: Final = threshold(3, "rows", "chosen: of fewer batches or fetches no typical value is taken")
+FEW_ROWS: Final = threshold(3, "rows", "chosen: fewer batches or fetches give no typical value")
 OUTLIER_FACTOR: Final = threshold(
-    4.0, "factor", "chosen: times the median; larger values are cut, since one of twelve seconds is no drift"
+    4.0, "factor", "chosen: times the median; larger values are cut: one of twelve seconds is no drift"
 )
 COURSE_BLOCKS: Final = threshold(
-    8, "blocks", "chosen: of equal length, to compare; single seconds vary much on a busy machine"
+    8, "blocks", "chosen: of equal length, for comparison; single seconds vary much on a busy machine"
 )
 
 
 def typical(values: Floats) -> float:
-    """Return the mean of the known values, those above four medians counted as four; NaN for less than three."""
+    """Return the mean of the known values, each cut at four medians; NaN for less than three values."""
     values = known(values)
     if values.size < FEW_ROWS:
         return float("nan")
@@ -32,9 +32,9 @@ def typical(values: Floats) -> float:
 
 
 def parts(course: Course) -> Iterator[Course]:
-    """Yield the course as a whole, its newer half and its newest quarter, as far as a drift can be seen in them.
+    """Yield the course, its newer half and its newest quarter, if they are long enough to show a drift.
 
-    What changes may have begun to do so lately.
+    A change may have begun recently.
     """
     if course.t_ns.size < FEW_FOR_DRIFT:
         return
@@ -44,18 +44,18 @@ def parts(course: Course) -> Iterator[Course]:
 
 
 def ends(values: Floats) -> tuple[float, float]:
-    """Return the first and the last of the ``blocks``, for which no other has to be worked out."""
+    """Return the first and the last of the ``blocks`` without computing the others."""
     oldest, *_, newest = np.array_split(values, COURSE_BLOCKS)
     return median(oldest), median(newest)
 
 
 def blocks(values: Floats) -> Floats:
-    """Return the medians of ``COURSE_BLOCKS`` stretches, oldest first: of single seconds a busy machine makes anything."""
+    """Return the medians of ``COURSE_BLOCKS`` blocks, oldest first: single seconds vary on a busy machine."""
     return np.array([median(part) for part in np.array_split(values, COURSE_BLOCKS)])
 
 
 def slices_of(pace: Pace, slice_ns: int, from_ns: int, until_ns: int) -> Course:
-    """Return the course of a pace between two times (ns UTC) in slices of a length; those without batches are left out."""
+    """Return the course of a pace between two times (ns UTC) in slices of a length, without empty slices."""
     edges = np.arange(from_ns, until_ns - slice_ns + 1, slice_ns, dtype=np.int64)
     step_s = pace.step_s + pace.nested_s
     script_s, headroom_s = pace.step_s - pace.phases_s, pace.headroom_s

@@ -1,4 +1,4 @@
-"""What a rank's host and processes report lately: CPUs, quota, affinity, threads, run queue, bytes read."""
+"""What a rank's host and processes reported recently: CPUs, quota, threads, run queue, bytes read."""
 
 from __future__ import annotations
 
@@ -20,60 +20,56 @@ from loaderwatch.detect.window import HostWindow, RankWindow, distinct, first_at
 RECENT_NS: Final = threshold(
     10_000_000_000, "ns", "chosen: ten readings of a host and its processes, which are taken once a second"
 )
-FEW_WORKER_LOOKS: Final = threshold(
-    4, "looks", "chosen: fewer looks at workers tell nothing of how often they run"
-)
+FEW_WORKER_LOOKS: Final = threshold(4, "looks", "chosen: fewer looks do not show how often workers run")
 NOW_NS: Final = threshold(
-    2_500_000_000, "ns", "processes are read once a second: who was not seen for two readings is gone"
+    2_500_000_000, "ns", "processes are read once a second: a process missing from two readings is gone"
 )
 LOOK_NS: Final = threshold(
-    1_000_000_000, "ns", "the streamer reads processes this often, and a reading tells of the time before it"
+    1_000_000_000, "ns", "the streamer reads processes this often; a reading covers the time before it"
 )
 FEW_FETCHES: Final = threshold(
-    2, "fetches", "chosen: the newest of each worker, where a fetch takes longer than RECENT_NS"
+    2, "fetches", "chosen: the newest of each worker, if a fetch takes longer than RECENT_NS"
 )
 SLOWEST: Final = threshold(
     3.0, "factor", "at a pressure of 0.9 unpacking two small tensors took 2.0 to 2.4 ms; below 2 is nothing"
 )
 FEW_SECONDS: Final = threshold(
-    4.0, "s", "chosen: of fetching, all workers together; CPU use of processes is known to the second only"
+    4.0, "s", "chosen: of fetching, all workers together; CPU use of processes has a resolution of a second"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Cpus:
-    """The CPUs of a rank's host and who uses them, in cores. NaN where not known."""
+    """The CPUs of a rank's host and their use, in cores. NaN if unknown."""
 
     usable: float  # min(affinity, cgroup quota), whole host
-    ranks: int  # of this run that share them
+    ranks: int  # ranks of this run that share them
     free: float  # usable and idle now, whole host
-    busy: float  # in use by anybody, whole host
-    ours: float  # cores that training processes and their workers keep busy
+    busy: float  # in use by any program, whole host
+    ours: float  # kept busy by training processes and their workers
     worker_ratio: float  # mean CPU use of this rank's workers, share of one core
-    runnable_ratio: (
-        float  # share of the looks at this rank's workers that found them running or waiting for a CPU
-    )
+    runnable_ratio: float  # share of looks that found this rank's workers running or waiting for a CPU
 
     @property
     def per_rank(self) -> float:
-        """Return how many of the usable CPUs each rank has."""
+        """Return the number of usable CPUs per rank."""
         return self.usable / self.ranks
 
     @property
     def others(self) -> float:
-        """Return the CPUs of the host that programs outside this run keep busy; NaN where not known."""
+        """Return the CPUs of the host that programs outside this run keep busy; NaN if unknown."""
         return max(0.0, self.busy - self.ours) if math.isfinite(self.busy - self.ours) else math.nan
 
     def least_s(self, iteration_s: float) -> float:
-        """Return the least seconds of an iteration that costs as much CPU time as now; 0 where not known."""
+        """Return the least seconds of an iteration with the present CPU time; 0 if unknown."""
         busy_ratio = ratio(self.ours, self.usable)
         return iteration_s * min(1.0, busy_ratio) if math.isfinite(busy_ratio) else 0.0
 
 
 class HostLoad:
-    """What the ranks of a run on one host use of its CPUs, each number measured once.
+    """The CPU use of a run's ranks on one host, each number measured once.
 
-    ``window`` is what is known of the host itself, None where nothing is; ``ranks`` are those that run there.
+    ``window``: the host's own readings, None without any. ``ranks``: the ranks of the run on the host.
     """
 
     def __init__(self, window: HostWindow | None, ranks: Sequence[RankWindow]) -> None:
@@ -82,22 +78,22 @@ class HostLoad:
 
     @cached_property
     def busy_cpus(self) -> float:
-        """Return the cores that all processes of the ranks keep busy; NaN where not known."""
+        """Return the cores that all processes of the ranks keep busy; NaN if unknown."""
         return _sum_known([_busy(rank) for rank in self.ranks])
 
     @cached_property
     def worker_cpus(self) -> float:
-        """Return the cores that the ranks' workers keep busy; NaN where not known."""
+        """Return the cores that the ranks' workers keep busy; NaN if unknown."""
         return _sum_known([_busy(rank, workers=True) for rank in self.ranks])
 
     @cached_property
     def crowd(self) -> tuple[int, float, float]:
-        """Return how many workers the live ranks have, how many of them are runnable on average, and the cores in use."""
+        """Return the number of workers of live ranks, how many are runnable, on average, and cores in use."""
         return _crowd([rank for rank in self.ranks if _lives(rank)])
 
     @cached_property
     def pressure(self) -> tuple[float, float]:
-        """Return the share of the time in which some task had no CPU, and the busy share of the CPUs; NaN where not known."""
+        """Return the share of time in which a task had no CPU, and the busy share of CPUs; NaN if unknown."""
         if self.window is None:
             return math.nan, math.nan
         rows = self.window.hosts
@@ -108,7 +104,7 @@ class HostLoad:
 def cpus_of(load: HostLoad, rank: RankWindow) -> Cpus:
     """Return the CPUs as this rank sees them.
 
-    ``os.cpu_count()`` is not asked: in a container it names the host's CPUs, not the quota.
+    ``os.cpu_count()`` is not used: in a container it returns the host's CPUs, not the quota.
     """
     host = load.window
     usable, idle, busy = math.nan, math.nan, math.nan
@@ -133,7 +129,7 @@ def cpus_of(load: HostLoad, rank: RankWindow) -> Cpus:
 
 
 def ranks_on(neighbours: Sequence[RankWindow]) -> int:
-    """Return how many ranks of a host share its CPUs: those that run, or all where none does any more."""
+    """Return how many ranks of a host share its CPUs: the live ones, or all if none is alive."""
     live = sum(rank.process.state == "live" for rank in neighbours)
     return max(1, live or len(neighbours))
 
@@ -144,7 +140,7 @@ def _sum_known(values: list[float]) -> float:
 
 
 def _busy(rank: RankWindow, *, workers: bool = False) -> float:
-    """Return the cores that a rank's processes, or only its workers, keep busy: the sum of their means over ten seconds."""
+    """Return the cores that a rank's processes, or only its workers, keep busy: a sum of recent means."""
     rows = _recent(rank, ("pid", "worker", "cpu_ratio"))
     mask = rows["worker"] >= 0 if workers else slice(None)
     pids, ratios = rows["pid"][mask], rows["cpu_ratio"][mask]
@@ -160,7 +156,7 @@ def _worker_ratio(rank: RankWindow) -> float:
 def _runnable_ratio(rank: RankWindow) -> float:
     """Return the share of looks that found a rank's workers running or waiting for a CPU; NaN if too few.
 
-    On a crowded machine a worker that computes gets little CPU, but its state still says that it wants it.
+    On a crowded machine a computing worker gets little CPU, but its state still shows that it wants one.
     """
     rows = rank.table("processes")
     recent = (rows["t_ns"] >= rank.made_ns - RECENT_NS) & (rows["worker"] >= 0)
@@ -169,11 +165,12 @@ def _runnable_ratio(rank: RankWindow) -> float:
 
 
 def slowness_of(load: HostLoad, rank: RankWindow, cpus: Cpus | None = None) -> float:
-    """Return how many times as long the same work takes on a rank's host as on an idle one, from 1 to ``SLOWEST``.
+    """Return how many times as long work takes on a rank's host as on an idle one, from 1 to ``SLOWEST``.
 
-    Every limit in seconds that tells much work from little must be multiplied by it. The evidence is the share of the time in which
-    some task of the host, or the rank's own main thread, was ready to run and had no CPU. Where the kernel tells neither, it is the
-    busy share of the CPUs. With the rank's ``cpus`` its workers are judged, and the part of the pressure that they make is left out.
+    Multiply every limit in seconds that separates much work from little by it. The evidence is the share of
+    time in which a task of the host, or the rank's main thread, was ready to run without a CPU. If the kernel
+    reports neither, it is the busy share of the CPUs. With ``cpus`` it is the slowness for workers, without
+    the pressure that the run's workers cause.
     """
     pressure = _pressure(load, rank)
     if cpus is not None:
@@ -182,9 +179,9 @@ def slowness_of(load: HostLoad, rank: RankWindow, cpus: Cpus | None = None) -> f
 
 
 def _workers_part(load: HostLoad, cpus: Cpus) -> float:
-    """Return the share (0 to 1) of the busy CPUs of a rank's host that the run's workers keep busy; 0 where not known.
+    """Return the share (0 to 1) of the busy CPUs of a rank's host that the run's workers use; 0 if unknown.
 
-    Where the run may use only some CPUs, these count: others outside them take nothing from the workers.
+    If the run may use only some CPUs, only those count: programs on other CPUs take nothing from the workers.
     """
     return min(1.0, float(np.nan_to_num(ratio(load.worker_cpus, min(cpus.busy, cpus.usable)))))
 
@@ -199,7 +196,7 @@ def _pressure(load: HostLoad, rank: RankWindow) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The load of a rank's host and processes: means over the last ten seconds, NaN where not known.
+    """The load of a rank's host and processes: means over the last ten seconds, NaN if unknown.
 
     CPUs are in units of one core.
     """
@@ -214,7 +211,7 @@ class Machine:
     limit_hits_per_s: float  # how often the control group reached its memory limit
     ours: float  # CPUs that this run keeps busy here
     workers_here: int  # live workers of all ranks and loaders of this run on the host
-    workers_runnable: float  # of those, how many were running or waiting for a CPU on average
+    workers_runnable: float  # mean number of these workers running or waiting for a CPU
     worker_cpu_ratio: float  # of one of this rank's workers, all its threads
     worker_threads: float
     worker_affinity: float
@@ -226,9 +223,9 @@ class Machine:
     main_affinity: float
     main_delay_ratio: float
     pin_cpu_ratio: float  # of the busiest of this rank's threads that pin memory
-    other_cpu_ratio: float  # of all its threads but that and the main one
+    other_cpu_ratio: float  # of all its threads but that one and the main one
     read_chars_per_s: float  # of this rank's workers together
-    read_bytes_per_s: float  # of that, what came from storage
+    read_bytes_per_s: float  # the part from storage
 
 
 def machine_of(load: HostLoad, rank: RankWindow, loader: int) -> Machine:
@@ -280,30 +277,30 @@ def machine_of(load: HostLoad, rank: RankWindow, loader: int) -> Machine:
 def run_delay_s(
     rank: RankWindow, began_ns: int, took_s: float, *, worker: int | None = None, loader: int | None = None
 ) -> float:
-    """Return the seconds, at most ``took_s``, that a process was ready to run but had no CPU from ``began_ns`` on.
+    """Return the seconds, at most ``took_s``, that a process was ready without a CPU from ``began_ns`` on.
 
-    Of the training process' main thread, else of a worker of a loader. They are known by the second: of each part of
-    a second it is the most that they can be.
+    Without ``worker`` it is the training process's main thread. The readings are per second, so for parts of
+    a second this is an upper bound.
     """
     rows = rank.table("processes")
     ended_ns = began_ns + int(took_s * 1e9)
     during = (rows["t_ns"] > began_ns) & (rows["t_ns"] <= ended_ns + LOOK_NS)
     mine = rows["worker"] < 0 if worker is None else (rows["worker"] == worker) & (rows["loader"] == loader)
     t_ns, delayed = rows["t_ns"][during & mine], rows["run_delay_ratio"][during & mine]
-    # Each row tells of the second before it.
+    # Each row covers the second before it.
     shared_s = (np.minimum(t_ns, ended_ns) - np.maximum(t_ns - LOOK_NS, began_ns)) / 1e9
     return min(took_s, total(np.minimum(delayed * (LOOK_NS / 1e9), shared_s)))
 
 
 def asleep_ratio(rank: RankWindow, last_s: float) -> float:
-    """Return the share (0 to 1) of the looks at a training process within the last seconds that found it asleep for a set time; NaN without any."""
+    """Return the share (0 to 1) of looks in ``last_s`` that found the process in a timed sleep, or NaN."""
     rows = rank.table("processes")
     mine = (rows["pid"] == rank.process.pid) & (rows["t_ns"] >= rank.made_ns - int(last_s * 1e9))
     return mean(rows["timer_wait"][mine])
 
 
 def limit_hits_per_s(host: HostWindow) -> float:
-    """Return how often per second the control group reached its memory limit lately; NaN without a limit."""
+    """Return how often per second the control group recently hit its memory limit; NaN without a limit."""
     rows = host.hosts
     known_rows = np.isfinite(rows["memory_limit_hits"]) & (rows["t_ns"] >= host.made_ns - RECENT_NS)
     hits, t_ns = rows["memory_limit_hits"][known_rows], rows["t_ns"][known_rows]
@@ -315,15 +312,15 @@ def limit_hits_per_s(host: HostWindow) -> float:
 def counter_rates(rows: Columns, name: str, mask: NDArray[np.bool_]) -> list[tuple[float, float]]:
     """Return (growth, seconds) of a counter over the rows of a mask, for each process seen at least twice."""
     pids, times, values = rows["pid"][mask], rows["t_ns"][mask], rows[name][mask]
-    found = []
+    rates = []
     for pid in distinct(pids):
         own = (pids == pid) & np.isfinite(values)
         if own.sum() >= 2:
-            at, of = times[own], values[own]
-            lasted_s = (int(at[-1]) - int(at[0])) / 1e9
-            if lasted_s > 0 and of[-1] >= of[0]:
-                found.append((float(of[-1] - of[0]), lasted_s))
-    return found
+            own_ns, counts = times[own], values[own]
+            lasted_s = (int(own_ns[-1]) - int(own_ns[0])) / 1e9
+            if lasted_s > 0 and counts[-1] >= counts[0]:
+                rates.append((float(counts[-1] - counts[0]), lasted_s))
+    return rates
 
 
 def _lives(rank: RankWindow) -> bool:
@@ -367,9 +364,9 @@ def _total_rate(rows: Columns, name: str, mask: NDArray[np.bool_]) -> float:
 
 
 def read_per_s(rank: RankWindow, loader: int, since_ns: int) -> float:
-    """Return the bytes per second that who reads for a loader has read since a time (ns UTC), from files or sockets; NaN if not known.
+    """Return the bytes per second that a loader's readers have read since a time (ns UTC); NaN if unknown.
 
-    Those are its workers, or the training process where it has none.
+    Readers are its workers, or the training process without workers. Files and sockets count.
     """
     rows = rank.table("processes")
     workers = (rows["worker"] >= 0) & (rows["loader"] == loader)
@@ -378,34 +375,35 @@ def read_per_s(rank: RankWindow, loader: int, since_ns: int) -> float:
 
 
 def written_per_s(rank: RankWindow, loader: int, until_ns: int) -> float:
-    """Return the bytes per second that the readers of a loader have written in the ten seconds up to a time (ns UTC).
+    """Return the bytes per second that a loader's readers wrote in the ten seconds up to a time (ns UTC).
 
-    The readers are its workers, or the training process where it has none. Of a younger run, all readings count. It is the smaller
-    rate of two halves, so that a single write, such as a checkpoint, does not count; NaN where a half has fewer than two readings.
+    Readers are its workers, or the training process without workers. In a younger run all readings count. It
+    is the smaller rate of two halves, so a single write, such as a checkpoint, does not count. NaN if a half
+    has less than two readings.
     """
     rows = rank.table("processes")
     t_ns = rows["t_ns"]
     workers = (rows["worker"] >= 0) & (rows["loader"] == loader)
     readers = workers if workers.any() else rows["worker"] < 0
-    lately = readers & (t_ns >= until_ns - RECENT_NS) & (t_ns <= until_ns)
-    if not lately.any():
+    recent = readers & (t_ns >= until_ns - RECENT_NS) & (t_ns <= until_ns)
+    if not recent.any():
         return math.nan
-    middle_ns = (int(t_ns[lately].min()) + until_ns) // 2
-    halves = lately & (t_ns <= middle_ns), lately & (t_ns >= middle_ns)
+    middle_ns = (int(t_ns[recent].min()) + until_ns) // 2
+    halves = recent & (t_ns <= middle_ns), recent & (t_ns >= middle_ns)
     return float(np.min([_total_rate(rows, "written_chars", half) for half in halves]))
 
 
 def helper_cpu_ratio(pace: Pace) -> float:
-    """Return the share (0 to 1) of the workers' CPU time that is not the reading thread's; NaN if not known.
+    """Return the share (0 to 1) of the workers' CPU time outside the reading thread; NaN if unknown.
 
-    It covers the last ten seconds or, where a fetch takes longer than those, each worker's newest fetches.
+    It covers the last ten seconds or, if a fetch takes longer, each worker's newest fetches.
     """
     fetches, processes = pace.fetches, pace.rank.table("processes")
     own_s = used_s = covered_s = 0.0
     for worker in np.unique(fetches.worker[fetches.worker >= 0]):
         rows = np.flatnonzero((fetches.worker == worker) & np.isfinite(fetches.cpu_s))
-        lately = rows[fetches.ended_ns[rows] >= pace.rank.made_ns - RECENT_NS]
-        rows = lately if lately.size >= FEW_FETCHES else rows[-FEW_FETCHES:]
+        recent = rows[fetches.ended_ns[rows] >= pace.rank.made_ns - RECENT_NS]
+        rows = recent if recent.size >= FEW_FETCHES else rows[-FEW_FETCHES:]
         if not rows.size:
             continue
         began_ns, ended_ns = int(fetches.began_ns[rows].min()), int(fetches.ended_ns[rows].max())

@@ -1,8 +1,8 @@
-"""What else works in or for a training process: another thread of it, or a process that it has started.
+"""Work beside the training thread: another thread of its process, or a process that it has started.
 
-Of one that stands still it is None where nobody knows: the streamer reads them only of a process that has been in one span for some
-seconds, outside its loaders, and only where the kernel lists a process's children. Of one that goes on, it is whether another thread
-holds the interpreter.
+The streamer reads threads and children only of a process that has been in one span outside its loaders for
+some seconds, if the kernel lists children. Otherwise the answer is None. For a process that makes progress,
+the question is whether another thread holds the interpreter.
 """
 
 from __future__ import annotations
@@ -27,11 +27,9 @@ from loaderwatch.detect.shared_thresholds import IDLE_CPU_RATIO
 from loaderwatch.detect.window import RankWindow
 
 HELD_LOOK_BACK_S: Final = threshold(
-    30.0, "s", "chosen: how far back another thread's hold of the interpreter is looked for"
+    30.0, "s", "chosen: how far back to look for another thread that holds the interpreter"
 )
-LEAST_HELD_S: Final = threshold(
-    6.0, "s", "chosen: a fifth of the look back; so many seconds must be of that kind"
-)
+LEAST_HELD_S: Final = threshold(6.0, "s", "chosen: a fifth of the look back must be seconds of that kind")
 FEW_HELD_STACKS: Final = threshold(
     2, "stacks", "chosen: a single stack may show a thread that held the interpreter by chance"
 )
@@ -45,8 +43,8 @@ class Held:
     """How long another thread has kept a rank's training thread from running."""
 
     rank: RankWindow
-    blocked_s: float  # neither on a CPU nor without one
-    others_ratio: float  # CPU of the other threads then, of one core
+    blocked_s: float  # neither on a CPU nor waiting for one
+    others_ratio: float  # CPU use of the other threads in that time, of one core
     woken_per_s: float
     looked_s: float
     since_ns: int
@@ -55,7 +53,7 @@ class Held:
 
 
 def children_work(rank: RankWindow, pid: int, since_ns: int) -> bool | None:
-    """Whether a descendant of the process, its workers left out, has used a CPU or was woken again and again since a time."""
+    """Whether a descendant of the process, except its workers, used a CPU or was woken often since a time."""
     cpu = _mean(rank, pid, since_ns, "children_cpu_ratio")
     woken = _mean(rank, pid, since_ns, "children_switches_per_s")
     if cpu is None or woken is None:
@@ -64,13 +62,13 @@ def children_work(rank: RankWindow, pid: int, since_ns: int) -> bool | None:
 
 
 def threads_work(rank: RankWindow, pid: int, since_ns: int) -> bool | None:
-    """Whether another thread of the process was woken again and again since a time."""
+    """Whether another thread of the process was woken often since a time."""
     woken = _mean(rank, pid, since_ns, "threads_switches_per_s")
     return None if woken is None else woken > STILL_SWITCHES_PER_S
 
 
 def children_ended(rank: RankWindow, pid: int) -> int:
-    """Return how many processes that the process started have ended without its waiting for them, as of the newest look; 0 if not known."""
+    """Return how many ended children the process has not waited for, at the newest look; 0 if unknown."""
     rows = rank.table("processes")
     values = rows["children_ended"][rows["pid"] == pid]
     values = values[np.isfinite(values)]
@@ -85,16 +83,16 @@ def _mean(rank: RankWindow, pid: int, since_ns: int, column: str) -> float | Non
 
 
 def interpreter_held(rank: RankWindow) -> Held | None:
-    """Return how long another thread has kept the rank's training thread from running lately; None where none did."""
+    """Return how long another thread has recently blocked the rank's training thread; None if none did."""
     rows = rank.table("processes")
     since_ns = rank.made_ns - int(HELD_LOOK_BACK_S * 1e9)
-    mine = (rows["pid"] == rank.process.pid) & (rows["worker"] == -1) & (rows["t_ns"] >= since_ns)
-    times, switches = rows["t_ns"][mine], rows["voluntary_switches"][mine]
+    readings = (rows["pid"] == rank.process.pid) & (rows["worker"] == -1) & (rows["t_ns"] >= since_ns)
+    times, switches = rows["t_ns"][readings], rows["voluntary_switches"][readings]
     if times.size < LEAST_HELD_S:
         return None
     took_s = np.diff(times) / 1e9
     main, whole, lacked = (
-        rows[name][mine][1:] for name in ("main_cpu_ratio", "cpu_ratio", "run_delay_ratio")
+        rows[name][readings][1:] for name in ("main_cpu_ratio", "cpu_ratio", "run_delay_ratio")
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         blocked = 1 - main - np.nan_to_num(lacked)
@@ -107,8 +105,8 @@ def interpreter_held(rank: RankWindow) -> Held | None:
         )
     if float(took_s[held].sum()) < LEAST_HELD_S:
         return None
-    if float(np.nansum(rows["timer_wait"][mine][1:][held])) > ASLEEP_PART * float(blocked[held].sum()):
-        return None  # it sleeps for some milliseconds at a time, as a loop does that looks for something
+    if float(np.nansum(rows["timer_wait"][readings][1:][held])) > ASLEEP_PART * float(blocked[held].sum()):
+        return None  # it sleeps for some milliseconds at a time, as a polling loop does
     dumps = [dump for dump in _stacks(rank) if _shows(dump)]
     looked_s = float(took_s.sum())
     if len(dumps) < FEW_HELD_STACKS:
@@ -127,7 +125,7 @@ def interpreter_held(rank: RankWindow) -> Held | None:
 
 
 def _stacks(rank: RankWindow) -> list[StackDump]:
-    """Return the stacks of the process, also of before: they say who, and the kernel's counts say when."""
+    """Return the stacks of the process, including old ones: they show who; the kernel's counts show when."""
     return [
         dump
         for dumps in rank.passing_stacks.values()
@@ -145,7 +143,7 @@ def _shows(dump: StackDump) -> bool:
 
 
 def _usual(dumps: list[StackDump]) -> tuple[StackDump, Frame]:
-    """Return the newest stack at the function where the other thread was seen most, and its line there."""
+    """Return the newest stack with the other thread at its most frequent function, and its frame there."""
     seen = [(dump, thread[0]) for dump in dumps if (thread := working_thread(dump.text)) is not None]
     most = Counter((frame.file, frame.function) for _, frame in seen).most_common(1)[0][0]
-    return next(one for one in reversed(seen) if (one[1].file, one[1].function) == most)
+    return next(pair for pair in reversed(seen) if (pair[1].file, pair[1].function) == most)

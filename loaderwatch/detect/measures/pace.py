@@ -1,4 +1,4 @@
-"""Paces: recent steps of one loader on one rank and its workers' fetches, which the detectors judge."""
+"""Paces: a loader's recent steps on one rank and its workers' fetches, which detectors judge."""
 
 from __future__ import annotations
 
@@ -27,9 +27,8 @@ Ints = NDArray[np.int64]
 class Pace:
     """The steady-state steps of one loader on one rank; arrays have one entry per step (a row), oldest first.
 
-    Left out, because they say nothing about the steady state: the first batches of each epoch (the prefetch
-    queue is empty by nature), and rows of a loader that another thread iterates. An open wait counts as a
-    last row whose outcome is unknown.
+    Rows outside the steady state are left out: the first batches of each epoch, when the prefetch queue is
+    still empty, and rows of a loader that another thread iterates. An open wait is the last row.
     """
 
     rank: RankWindow
@@ -38,52 +37,45 @@ class Pace:
     request_ns: Ints
     epoch: Ints
     batch: Ints
-    step: Ints  # its number in the run; of several batches of one step, that of the step; UNKNOWN possible
+    step: Ints  # the step's number in the run, the same for all batches of a step; UNKNOWN possible
     wait_s: Floats
     wait_cpu_s: Floats
     step_s: Floats  # this loop's own work
-    phases_s: Floats  # of that, the copy, the model and the optimizer by the loop's clock; NaN where they were not timed
-    model_s: Floats  # of that, the forward and the backward pass, without what DDP exchanges in them
-    optimizer_s: Floats  # of that, the optimizer's step; NaN where it made none
+    phases_s: Floats  # part of it in copy, model and optimizer by the loop's clock; NaN if not timed
+    model_s: Floats  # part of it in forward and backward pass, without DDP's exchange
+    optimizer_s: Floats  # part of it in the optimizer's step; NaN if there was none
     nested_s: Floats  # waits on other training loaders inside the step, and work with their batches
-    aside_s: Floats  # evaluation inside the step, no part of the two above
-    apart_s: Floats  # own work of the script between two passes, before this row; of the newest row what goes on now, too
-    beside_s: Floats  # of that, what the loop did itself outside the evaluation's passes
+    aside_s: Floats  # evaluation inside the step, not included in step_s and nested_s
+    apart_s: Floats  # script's work between two passes before this row, in the newest row also after it
+    beside_s: Floats  # part of aside_s that the loop did itself outside the evaluation's passes
     ready: Ints  # batches that lay ready when the wait began; UNKNOWN possible
     cached: Ints
     awaited: Ints
     optimizer_steps: Ints
-    open_wait: bool  # the last row is a wait that goes on
-    hidden_s: (
-        Floats  # part of the loop's wait in which the GPU still had work; NaN where the loop's clock counts
-    )
-    slack_s: Floats  # work that the GPU had left when the batch was asked for; NaN where that is not known
-    gpu_step_s: (
-        Floats  # what the GPU took from the delivery to the next request, in its own time; NaN likewise
-    )
+    open_wait: bool  # the last row is a wait that still goes on
+    hidden_s: Floats  # part of the loop's wait in which the GPU still had work; NaN by the loop's clock
+    slack_s: Floats  # work that the GPU had left when the batch was requested; NaN if unknown
+    gpu_step_s: Floats  # GPU time from the delivery to the next request; NaN if unknown
     fetches: Fetches
 
     @cached_property
     def total_s(self) -> float:
-        """Return the seconds of all rows.
-
-        Evaluation inside a step is left out, as it is where it comes between two passes over the loader.
-        """
+        """Return the seconds of all rows. Evaluation is left out, whether inside a step or between passes."""
         return total(self.wait_s) + total(self.step_s) + total(self.nested_s)
 
     @cached_property
     def elapsed_s(self) -> float:
-        """Return the seconds of all rows and of the script's own work between the passes, as a simulation in reinforcement learning."""
+        """Return the seconds of all rows plus the script's work between passes, such as RL simulation."""
         return self.total_s + total(self.apart_s)
 
     @cached_property
     def in_pass_ratio(self) -> float:
-        """Return the share (0 to 1) of the elapsed time in which the script goes over the loader; NaN without any time."""
+        """Return the share (0 to 1) of the elapsed time within passes over the loader; NaN without time."""
         return ratio(self.total_s, self.elapsed_s)
 
     @cached_property
     def lost_s(self) -> float:
-        """Return the seconds of all rows that went into waiting for data."""
+        """Return the seconds of all rows that were spent waiting for data."""
         return total(self.wait_s)
 
     @cached_property
@@ -98,29 +90,29 @@ class Pace:
 
     @property
     def empty_share(self) -> float:
-        """Return the share (0 to 1) of the time in waits that began with no batch ready, or of which that is not known.
+        """Return the share (0 to 1) of the time in waits that began without a known ready batch.
 
-        The rest is what it takes to fetch and unpack a batch that lies ready.
+        The remaining wait is the time to fetch and unpack a batch that lies ready.
         """
         return ratio(total(self.wait_s[~self.anything_ready]), self.elapsed_s)
 
     @cached_property
     def loop_wait_s(self) -> Floats:
-        """Return how long the loop itself waited for each batch in seconds, shape (rows,)."""
+        """Return how long the loop itself waited for each batch, in seconds, shape (rows,)."""
         result: Floats = self.wait_s + np.nan_to_num(self.hidden_s)
         return result
 
     @cached_property
     def hidden_wait_s(self) -> float:
-        """Return the mean seconds that the loop waits for a batch, where the GPU hides at least half of it; else NaN."""
+        """Return the loop's mean seconds of wait per batch if the GPU hides at least half of it; else NaN."""
         hidden_s, loop_s = float(np.nansum(self.hidden_s)), total(self.loop_wait_s)
         return mean(self.loop_wait_s) if hidden_s > 0.5 * loop_s else math.nan
 
     @cached_property
     def headroom_s(self) -> Floats:
-        """Return how long the GPU would go on without another batch, in seconds, shape (rows,); NaN where unknown.
+        """Return the seconds of GPU work left without another batch, shape (rows,); NaN where unknown.
 
-        That is its slack and the steps of the batches that lie ready.
+        This is its slack plus the steps of the batches that lie ready.
         """
         ready = np.where(self.ready == UNKNOWN, np.nan, self.ready)
         result: Floats = self.slack_s + ready * self.mean_step_s
@@ -128,7 +120,7 @@ class Pace:
 
     @cached_property
     def clock(self) -> RankClock:
-        """Return whose waits these are: the device's where its events tell of them, else the loop's."""
+        """Return whose clock measures the waits: the device's if it has events, else the loop's."""
         if not np.isfinite(self.hidden_s).any():
             return "loop"
         return "nvml" if self.rank.process.other_stream else "device"
@@ -140,13 +132,13 @@ class Pace:
 
     @cached_property
     def until_next_s(self) -> Floats:
-        """Return the seconds from each delivery to the next request, with all between, shape (rows,)."""
+        """Return the seconds from each delivery to the next request, everything included, shape (rows,)."""
         result: Floats = np.nan_to_num(self.step_s + self.nested_s + self.aside_s)
         return result
 
     @property
     def ended_ns(self) -> int:
-        """Return when the last row was over, ns UTC; when it was last looked at, where it is an open wait."""
+        """Return when the last row ended, ns UTC; for an open wait when it was last seen."""
         return int(self.request_ns[-1]) + int(1e9 * float(self.loop_wait_s[-1] + self.own_s[-1]))
 
     @cached_property
@@ -157,18 +149,18 @@ class Pace:
 
     @cached_property
     def iteration_s(self) -> float:
-        """Return the mean seconds of an iteration now, data wait included; NaN without rows."""
+        """Return the mean seconds of an iteration now, including data wait; NaN without rows."""
         return ratio(self.total_s, self.wait_s.size)
 
     @cached_property
     def anything_ready(self) -> NDArray[np.bool_]:
-        """Return the mask, shape (rows,), of waits that began with a batch ready; False if not known."""
+        """Return the mask, shape (rows,), of waits that began with a ready batch; False if unknown."""
         result: NDArray[np.bool_] = (self.ready > 0) | (self.cached > 0)
         return result
 
     @cached_property
     def collected_s(self) -> Floats:
-        """Return the seconds that the garbage collector held the worker in each fetch, shape (fetches,)."""
+        """Return the seconds that the garbage collector blocked the worker per fetch, shape (fetches,)."""
         table, fetches = self.rank.table("collections"), self.fetches
         result = np.zeros(fetches.fetch_s.size)
         for worker in np.unique(fetches.worker[fetches.worker >= 0]):
@@ -182,12 +174,12 @@ class Pace:
 
     @cached_property
     def loop_collected_s(self) -> Floats:
-        """Return the seconds that the garbage collector held the training in each step, shape (rows,)."""
+        """Return the seconds that the garbage collector blocked the training in each step, shape (rows,)."""
         return self._collected_s(self._delivered_ns, self._delivered_ns + (self.own_s * 1e9).astype(np.int64))
 
     @cached_property
     def wait_collected_s(self) -> Floats:
-        """Return the seconds that the garbage collector held the training process in each wait, shape (rows,)."""
+        """Return the seconds that the garbage collector blocked the process in each wait, shape (rows,)."""
         return self._collected_s(self.request_ns, self._delivered_ns)
 
     @property
@@ -217,9 +209,7 @@ class Pace:
     def where(self, mask: NDArray[np.bool_]) -> Pace:
         """Return the pace with only the rows of a mask, shape (rows,); all fetches stay."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        rows: dict[str, Any] = {
-            name: value[mask] for name, value in values.items() if isinstance(value, np.ndarray)
-        }
+        rows: dict[str, Any] = {name: v[mask] for name, v in values.items() if isinstance(v, np.ndarray)}
         still_open = self.open_wait and bool(mask.size) and bool(mask[-1])
         return replace(self, **rows, open_wait=still_open)
 
@@ -228,23 +218,23 @@ PHASES: Final = ("h2d", "forward", "backward", "optimizer")
 
 
 def warm_batches(loader: LoaderInfo) -> int:
-    """Return how many first batches of an epoch are left out: those that were asked for before it began."""
+    """Return how many first batches of an epoch are left out: those that were requested before it began."""
     if not loader.num_workers:
         return 1
     return max(1, loader.num_workers * (loader.prefetch_factor or 2))
 
 
 def paces_of(rank: RankWindow) -> list[Pace]:
-    """Return one pace for each training loader of a rank that delivered anything in the window."""
-    found = (pace_of(rank, loader) for loader in rank.process.loaders if loader.role == "train")
-    return [pace for pace in found if pace.wait_s.size]
+    """Return one pace for each training loader of a rank that delivered a batch in the window."""
+    paces = (pace_of(rank, loader) for loader in rank.process.loaders if loader.role == "train")
+    return [pace for pace in paces if pace.wait_s.size]
 
 
 def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
-    """Return the pace of "now": the last ``recent_s``, stretched back to hold two rounds of the workers.
+    """Return the pace of "now": the last ``recent_s``, extended until it holds two rounds of the workers.
 
-    ``aside_s``: the seconds in that time whose rows were taken out of the pace; it reaches back further by as
-    much. None when the loader is not being iterated now or there are too few rows to say anything.
+    ``aside_s``: the seconds in that time whose rows were removed from the pace; the pace reaches back by as
+    much more. None if the loader is not being iterated now, or if there are too few rows.
     """
     needed = max(6, 2 * (pace.workers or 1))
     size = pace.wait_s.size
@@ -269,9 +259,10 @@ def recent(pace: Pace, limits: Limits, aside_s: float = 0.0) -> Pace | None:
 
 
 def workers_changed_ns(rank: RankWindow, loader: LoaderInfo) -> int | None:
-    """Return when the first epoch began (ns UTC) that all have had the present number of workers since; None if it did not change.
+    """Return when the epoch began (ns UTC) since which the number of workers is the same; None if always.
 
-    What was measured with another number is no pace of this one: a script may set it between two epochs, and so does autotune.
+    Measurements with another number of workers do not belong to this pace. A script may change it between two
+    epochs, and autotune does.
     """
     begins = rank.table("epoch_begins")
     own = (begins["loader"] == loader.loader) & (begins["workers"] != UNKNOWN)
@@ -283,8 +274,8 @@ def workers_changed_ns(rank: RankWindow, loader: LoaderInfo) -> int | None:
 def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pace:
     """Return the pace of a loader without the first ``warm`` batches of each epoch.
 
-    None leaves out those that were asked for before the epoch began. Steps and fetches with another number of workers are left
-    out, too.
+    None leaves out batches that were requested before the epoch began. Steps and fetches with another number
+    of workers are left out, too.
     """
     steps, recorded = rank.steps, rank.clocked_steps
     warm = warm_batches(loader) if warm is None else warm
@@ -302,8 +293,8 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     beside_s = np.nan_to_num(seconds(recorded["step_ns"][mask]) - seconds(steps["step_ns"][mask]))
     aside_s = np.nan_to_num(seconds(recorded["nested_ns"][mask])) - nested_s + beside_s
     columns: dict[str, Ints] = {
-        name: steps[name][mask]
-        for name in (
+        key: steps[key][mask]
+        for key in (
             "request_ns",
             "epoch",
             "batch",
@@ -314,9 +305,7 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
             "optimizer_steps",
         )
     }
-    wait_s, wait_cpu_s, step_s = (
-        seconds(steps[name][mask]) for name in ("wait_ns", "wait_cpu_ns", "step_ns")
-    )
+    wait_s, wait_cpu_s, step_s = (seconds(steps[key][mask]) for key in ("wait_ns", "wait_cpu_ns", "step_ns"))
     hidden_s, slack_s, gpu_step_s = (
         seconds(column(steps)[mask]) for column in (hidden_of, slack_of, gpu_step_of)
     )
@@ -336,24 +325,24 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
     )
     if open_wait:
         assert span is not None
-        # step_s of the open row is NaN: it has not come yet.
-        # A device that usually has work left when a batch is asked for has it this time, too.
+        # step_s of the open row is NaN: the step has not begun. If the device usually has work left when a
+        # batch is requested, assume that it has work this time, too.
         open_s = (rank.made_ns - span.since_ns) / 1e9
         lost_s = open_wait_s(rank)
         wait_s = np.append(wait_s, lost_s)
         hidden_s = np.append(hidden_s, open_s - lost_s if np.isfinite(hidden_s).any() else np.nan)
-        told = wait_cpu_s, step_s, phases_s, model_s, optimizer_s, slack_s, gpu_step_s
+        unknown = wait_cpu_s, step_s, phases_s, model_s, optimizer_s, slack_s, gpu_step_s
         wait_cpu_s, step_s, phases_s, model_s, optimizer_s, slack_s, gpu_step_s = (
-            np.append(each, np.nan) for each in told
+            np.append(array, np.nan) for array in unknown
         )
-        nested_s, aside_s, beside_s = (np.append(each, 0.0) for each in (nested_s, aside_s, beside_s))
+        nested_s, aside_s, beside_s = (np.append(array, 0.0) for array in (nested_s, aside_s, beside_s))
         last = {
             "request_ns": span.since_ns,
             "epoch": UNKNOWN if span.epoch is None else span.epoch,
             "batch": UNKNOWN if span.batch is None else span.batch,
             "awaited_worker": UNKNOWN if span.awaited_worker is None else span.awaited_worker,
         }
-        columns = {name: np.append(values, last.get(name, UNKNOWN)) for name, values in columns.items()}
+        columns = {key: np.append(values, last.get(key, UNKNOWN)) for key, values in columns.items()}
     return Pace(
         rank=rank,
         loader=loader,
@@ -385,10 +374,11 @@ def pace_of(rank: RankWindow, loader: LoaderInfo, warm: int | None = None) -> Pa
 
 
 def _apart_s(rank: RankWindow, loader: LoaderInfo, request_ns: Ints) -> Floats:
-    """Return the seconds of the script's own work between two passes over a loader, each before the next row, shape (rows,).
+    """Return the seconds of the script's own work between two passes over a loader, each before the next row.
 
-    Passes over other loaders are no such work. The newest row has the work that goes on now as well, up to the longest of the earlier
-    times: no next pass may come, and what ends a training is not between two passes.
+    The shape is (rows,). Passes over other loaders do not count. The newest row also has the work that goes
+    on now, up to the longest of the earlier times: there may be no next pass. The end of a training does not
+    lie between two passes.
     """
     apart_s = np.zeros(request_ns.size)
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
@@ -411,6 +401,6 @@ def _apart_s(rank: RankWindow, loader: LoaderInfo, request_ns: Ints) -> Floats:
     own_s = (until_ns - since_ns) / 1e9
     if others:
         own_s = own_s - passes_s(others, rank.table("steps"), begins, ends, since_ns, until_ns)
-    within = (rows > 0) & (rows < request_ns.size)  # what lies before the first row is over
+    within = (rows > 0) & (rows < request_ns.size)  # work before the first row is over
     np.add.at(apart_s, rows[within], np.maximum(0.0, own_s[within]))
     return apart_s

@@ -1,4 +1,4 @@
-"""Progress: whether anything of a rank still moves, which separates hung from slow."""
+"""Progress: whether anything of a rank still moves, which distinguishes hung from slow."""
 
 from __future__ import annotations
 
@@ -33,48 +33,38 @@ STEP_PHASES = ("step", "h2d", "forward", "backward", "optimizer")
 FIRST_FACTOR: Final = threshold(
     3.0, "factor", "chosen: times the floor, for one sample, a first gap, compiling and the end of a process"
 )
-QUIET_NS: Final = threshold(
-    20_000_000_000, "ns", "chosen: a process that has not moved for so long stands still"
-)
+QUIET_NS: Final = threshold(20_000_000_000, "ns", "chosen: no movement for so long is a standstill")
 READING_NS: Final = threshold(
     1_200_000_000, "ns", "processes are read once a second, and a reading may come a little late"
 )
 UNINTERRUPTIBLE: Final = ord("D")
 TERMINAL: Final = ("n_tty_read", "tty_read")  # input(), or a person at a prompt
-FROZEN: Final = ("refrigerator", "freezer")  # somebody has paused its control group
-FEW_STEPS_OF_PHASE: Final = threshold(
-    3, "steps", "chosen: a phase that was seen less often has no history worth the name"
-)
-FEW_PROCESS_READINGS: Final = threshold(3, "readings", "chosen: fewer do not tell whether a process moves")
+FROZEN: Final = ("refrigerator", "freezer")  # the control group is paused
+FEW_STEPS_OF_PHASE: Final = threshold(3, "steps", "chosen: fewer steps with a phase are no history")
+FEW_PROCESS_READINGS: Final = threshold(3, "readings", "chosen: fewer do not show whether a process moves")
 STILL_SWITCHES_PER_S: Final = threshold(
-    1.0, "switches per s", "chosen: a loop that polls or sleeps wakes more often than what stands still"
+    1.0, "switches per s", "chosen: loops that poll or sleep wake more often than a process that stands still"
 )
-POLLS_RATIO: Final = threshold(
-    0.8, "ratio", "chosen: of the looks, which find a process asleep for a set time"
-)
-POLLS_PER_S: Final = threshold(
-    5.0, "switches per s", "chosen: a loop that sleeps more often looks for something again and again"
-)
-IN_LOCK_RATIO: Final = threshold(
-    0.8, "ratio", "chosen: of the looks that find a process in a lock for which it waits"
-)
+POLLS_RATIO: Final = threshold(0.8, "ratio", "chosen: of the looks that find a process asleep for a set time")
+POLLS_PER_S: Final = threshold(5.0, "switches per s", "chosen: a loop that sleeps more often is polling")
+IN_LOCK_RATIO: Final = threshold(0.8, "ratio", "chosen: of the looks that find a process waiting for a lock")
 HOLE_S: Final = threshold(
     4.0, "s", "chosen: processes are read once a second; a host with no rows for so long was paused"
 )
 MAIN_READ_CHARS: Final = threshold(
-    65_536, "bytes", "chosen: a training process reads a little all the time, as for progress bars and /proc"
+    65_536, "bytes", "chosen: a training process always reads a little, as for progress bars and /proc"
 )
 MAIN_WRITTEN_CHARS: Final = threshold(
     65_536, "bytes", "chosen: a training process writes a little that is no save, such as its stacks"
 )
 MAPPED_BYTES: Final = threshold(
-    2**18, "bytes", "chosen: less from storage without a read() may be pages of programs that come back"
+    2**18, "bytes", "chosen: less from storage without a read() may be reloaded pages of programs"
 )
 
 
 @dataclass(frozen=True)
 class Stuck:
-    """A rank whose open span is older than it has any right to be, and nothing of which moves."""
+    """A rank whose open span is older than its limit, and of which nothing moves."""
 
     rank: RankWindow
     span: SpanInfo
@@ -105,10 +95,10 @@ def stuck(rank: RankWindow, limits: Limits) -> Stuck | None:
 
 
 def unwatched_s(rank: RankWindow, since_ns: int) -> float:
-    """Return the seconds since a time (ns UTC) in which the host was paused and nobody looked.
+    """Return the seconds since a time (ns UTC) in which the host was paused.
 
-    Nothing can move in a docker pause or a suspend. Processes are sampled once a second; where their rows
-    have a hole, the streamer stood still as well.
+    Nothing can move in a docker pause or a suspend. Processes are read once a second. A gap in their rows
+    means that the streamer stood still as well.
     """
     times = rank.table("processes")["t_ns"]
     times = times[times >= since_ns - int(HOLE_S * 1e9)]
@@ -119,13 +109,12 @@ def unwatched_s(rank: RankWindow, since_ns: int) -> float:
 def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, float]:
     """Return how old this span may get, and its phase's 99th percentile (NaN without a history), in seconds.
 
-    The limit is the floor, or ten times that percentile, whichever is more; without a history, a multiple of
-    the floor.
+    With a history it is the floor, or ten times that percentile if it is more. Else it is a multiple of the
+    floor.
     """
     floor_s = limits.hang_floor_s
     if at_end(rank, span):
-        # a process ends once: nothing before tells how long that takes
-        return floor_s * FIRST_FACTOR, math.nan
+        return floor_s * FIRST_FACTOR, math.nan  # a process ends only once, so there is no history
     history = history_s(rank, span)
     few = FEW_STEPS_OF_PHASE if span.phase in STEP_PHASES else 1
     if history.size < few:
@@ -153,15 +142,14 @@ def limit_of(rank: RankWindow, span: SpanInfo, limits: Limits) -> tuple[float, f
 
 
 def _has_reason(rank: RankWindow) -> bool:
-    """Whether the process is where no history is needed: it saves, which counts only from the last byte written, or it waits for
-    a thread that has ended."""
+    """Whether the process needs no history: it saves (timed from its last write), or its reader ended."""
     return saving(frames_now(rank)) or waits_for_lost_reader(rank)
 
 
 def waits_for_lost_reader(rank: RankWindow) -> bool:
-    """Whether the loop waits, on a queue, a lock or by looking again and again, while a thread that read for it has ended.
+    """Whether the loop waits on a queue or lock, or polls, although a thread that read for it has ended.
 
-    That is by an error, or before its pass was over.
+    The thread ended with an error, or before its pass was over.
     """
     if not any(loader.reader_error is not None for loader in rank.process.loaders):
         return False
@@ -169,7 +157,7 @@ def waits_for_lost_reader(rank: RankWindow) -> bool:
 
 
 def waits_for_lock(rank: RankWindow) -> bool:
-    """Whether the training process has stood still in a lock lately, as in ``queue.SimpleQueue``, which waits without Python code."""
+    """Whether the training process recently stood still in a lock, as in C code of ``queue.SimpleQueue``."""
     span = rank.span
     if span is None:
         return False
@@ -179,7 +167,7 @@ def waits_for_lock(rank: RankWindow) -> bool:
 
 
 def polls(rank: RankWindow) -> bool:
-    """Whether the training process has looked for something again and again lately, asleep between, and used hardly any CPU."""
+    """Whether the training process recently polled: it slept between many looks and used little CPU."""
     span = rank.span
     if span is None:
         return False
@@ -193,18 +181,18 @@ def polls(rank: RankWindow) -> bool:
 
 
 def at_end(rank: RankWindow, span: SpanInfo) -> bool:
-    """Whether the script is over and its process does not end, as far as its stack shows."""
+    """Whether the stack shows that the script is over but its process does not end."""
     return span.phase not in LOADER_PHASES and ends_interpreter(frames_now(rank))
 
 
 def trains_on(rank: RankWindow, span: SpanInfo) -> bool:
-    """Whether a process comes to the training loader again, if it gets on, as far as its stack shows.
+    """Whether the stack shows that a process will come back to the training loader once it makes progress.
 
-    Outside its loops it must stand in one that does. Else the loop over the batches goes on; but one that was left with
-    ``break`` has no end that anybody sees while its iterator lives.
+    Outside its loops it must be in a loop that does. Otherwise the loop over the batches goes on. But while
+    its iterator lives, nobody sees the end of a loop that was left with ``break``.
     """
-    found = in_loop_of(frames_now(rank), rank.process.calls) if dump_now(rank) is not None else None
-    return found is True if span.phase == "outside" else found is not False
+    in_loop = in_loop_of(frames_now(rank), rank.process.calls) if dump_now(rank) is not None else None
+    return in_loop is True if span.phase == "outside" else in_loop is not False
 
 
 def wait_limit_s(rank: RankWindow, loader: int, limits: Limits) -> float:
@@ -216,7 +204,7 @@ def wait_limit_s(rank: RankWindow, loader: int, limits: Limits) -> float:
 
 
 def moved_ns(rank: RankWindow, span: SpanInfo) -> int:
-    """Return when the span, or in a loader phase a worker that it waits for, last moved, ns UTC."""
+    """Return when the span last moved, ns UTC; in a loader phase also when a worker that it waits for did."""
     times = [span.since_ns]
     if span.sample_since_ns is not None:
         times.append(span.sample_since_ns)
@@ -226,7 +214,7 @@ def moved_ns(rank: RankWindow, span: SpanInfo) -> int:
 
 
 def concerned(rank: RankWindow, span: SpanInfo) -> list[SpanInfo]:
-    """Return the live workers whose progress matters: the awaited one; all of the loader if not known."""
+    """Return the live workers whose progress matters: the awaited one; if unknown, all of the loader."""
     own = [w for w in rank.workers if w.alive and (span.loader is None or w.loader in (None, span.loader))]
     awaited = [w for w in own if w.worker == span.awaited_worker]
     return awaited or own
@@ -237,9 +225,9 @@ def _worker_moved_ns(worker: SpanInfo) -> int:
 
 
 def _one_sample(rank: RankWindow, span: SpanInfo, floor_s: float) -> bool:
-    """Whether a worker has sat in one known sample all the time: start-up is over, so less patience is due."""
+    """Whether a worker was in one known sample all the time: start-up is over, so the limit is shorter."""
     known_since = [
-        one.sample_since_ns for one in [*concerned(rank, span), span] if one.sample_index is not None
+        item.sample_since_ns for item in [*concerned(rank, span), span] if item.sample_index is not None
     ]
     return any(since is not None and (rank.made_ns - since) / 1e9 >= floor_s for since in known_since)
 
@@ -248,9 +236,8 @@ def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
     """Return how long spans of this kind took before, in seconds, shape (spans,)."""
     steps, loader = rank.past("steps"), UNKNOWN if span.loader is None else span.loader
     own = steps["loader"] == loader
-    if (
-        span.phase == "wait" and span.batch
-    ):  # in the middle of an epoch, whose start took as long as workers take to start
+    if span.phase == "wait" and span.batch:
+        # In the middle of an epoch. The first wait includes the start of the workers, so it does not count.
         return known(seconds(steps["wait_ns"][own & (steps["batch"] > 0)]))
     if span.phase == "wait":
         begins = rank.table("epoch_begins")
@@ -272,14 +259,14 @@ def history_s(rank: RankWindow, span: SpanInfo) -> Floats:
 
 
 def _between_steps_s(rank: RankWindow) -> Floats:
-    """Return how long a training without a loader has taken from a step to the model's next call, in seconds, shape (steps,)."""
+    """Return the seconds from each step to the model's next call without a loader, shape (steps,)."""
     steps = rank.past("steps")
     alone = [loader.loader for loader in rank.process.loaders if loader.between_steps]
     return known(seconds(steps["wait_ns"][np.isin(steps["loader"], alone)]))
 
 
 def gaps_s(rank: RankWindow) -> Floats:
-    """Return the times in seconds, shape (gaps,), that the process has spent between two passes over its loaders."""
+    """Return the seconds, shape (gaps,), that the process spent between two passes over its loaders."""
     begins, ends = rank.table("epoch_begins"), rank.table("epoch_ends")
     over_ns = ends["request_ns"] + np.maximum(0, ends["teardown_ns"])
     times = np.concatenate([begins["request_ns"], over_ns])
@@ -296,7 +283,7 @@ def _of(table: Columns, column: str, loader: int) -> Floats:
 
 
 def _reading(rank: RankWindow, span: SpanInfo) -> bool:
-    """Whether the awaited worker (or the training process itself) still reads bytes since the span began."""
+    """Whether the awaited worker, or the training process itself, still reads bytes since the span began."""
     workers = concerned(rank, span) if span.phase in LOADER_PHASES else []
     pids = [w.pid for w in workers if w.phase != WORKER_IDLE]
     if pids:
@@ -305,16 +292,13 @@ def _reading(rank: RankWindow, span: SpanInfo) -> bool:
 
 
 def _read_since(rank: RankWindow, pid: int, since_ns: int) -> float:
-    """Return the bytes that a process read in the second half of the time since ``since_ns``.
-
-    They may come by read() or through a memory map.
-    """
+    """Return the bytes that a process read (read() or memory map) in the second half since ``since_ns``."""
     chars, stored = (grown_lately(rank, pid, since_ns, name) for name in ("read_chars", "read_bytes"))
     return max(stored if stored >= MAPPED_BYTES else 0.0, chars if np.isfinite(chars) else 0.0)
 
 
 def grown_lately(rank: RankWindow, pid: int, since_ns: int, counter: str) -> float:
-    """Return by how much a counter of a process has grown in the second half of the time since then; NaN if not known."""
+    """Return the growth of a process's counter in the second half of the time since then; NaN if unknown."""
     rows = rank.table("processes")
     half_ns = since_ns + (rank.made_ns - since_ns) // 2
     mask = (rows["pid"] == pid) & (rows["t_ns"] >= half_ns) & np.isfinite(rows[counter])
@@ -323,7 +307,7 @@ def grown_lately(rank: RankWindow, pid: int, since_ns: int, counter: str) -> flo
 
 
 def cpu_ratio(rank: RankWindow, pid: int, since_ns: int) -> float:
-    """Return the mean CPU use of a process since a time (ns UTC), in cores; NaN if not known."""
+    """Return the mean CPU use of a process since a time (ns UTC), in cores; NaN if unknown."""
     rows = rank.table("processes")
     mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["cpu_ratio"])
     values = rows["cpu_ratio"][mask]
@@ -331,19 +315,19 @@ def cpu_ratio(rank: RankWindow, pid: int, since_ns: int) -> float:
 
 
 def wrote_ns(rank: RankWindow, pid: int, since_ns: int) -> int:
-    """Return until when a process has written by write(), ns UTC; ``since_ns`` if it has not since then, or nobody knows."""
+    """Return when a process last wrote by write(), ns UTC; ``since_ns`` if not since then, or if unknown."""
     rows = rank.table("processes")
     mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["written_chars"])
     values, times = rows["written_chars"][mask], rows["t_ns"][mask]
-    before = np.flatnonzero(values[-1:] - values > MAIN_WRITTEN_CHARS)
-    return int(times[before[-1] + 1]) if before.size else since_ns
+    earlier = np.flatnonzero(values[-1:] - values > MAIN_WRITTEN_CHARS)
+    return int(times[earlier[-1] + 1]) if earlier.size else since_ns
 
 
 def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
-    """Whether a process has used no CPU and was not woken since a time; False where that is not known.
+    """Whether a process has used no CPU and was not woken since a time; False if unknown.
 
-    A loop that polls, sleeps between two looks or exchanges something with other ranks gives up its CPU of its own
-    will again and again, and each time is counted.
+    A loop that polls, sleeps between two looks or communicates with other ranks gives up its CPU again and
+    again. Each time is counted as a voluntary switch.
     """
     rows = rank.table("processes")
     mask = (rows["pid"] == pid) & (rows["t_ns"] >= since_ns) & np.isfinite(rows["voluntary_switches"])
@@ -354,12 +338,12 @@ def stands_still(rank: RankWindow, pid: int, since_ns: int) -> bool:
 
 
 def recent_ns(rank: RankWindow, span: SpanInfo, ns: int = QUIET_NS) -> int:
-    """Return when readings of the last ``ns`` begin that tell of the span alone: the first one in it tells of before as well."""
+    """Return the start (ns UTC) of the readings of the last ``ns`` that cover nothing before the span."""
     return max(span.since_ns + READING_NS, rank.made_ns - ns)
 
 
 def sleeps(rank: RankWindow, span: SpanInfo) -> bool:
-    """Whether a process sleeps for a set time; one that has just been woken, as to write its stack, did so at most looks before."""
+    """Whether a process sleeps for a set time. If it was just woken to write its stack, most looks decide."""
     if span.os_state != "R":
         return "nanosleep" in (span.wchan or "")
     rows = rank.table("processes")
@@ -368,9 +352,10 @@ def sleeps(rank: RankWindow, span: SpanInfo) -> bool:
 
 
 def waits_in_kernel(rank: RankWindow, span: SpanInfo) -> bool:
-    """Whether the training process is in an uninterruptible wait (state D) and has been as long as it is looked at.
+    """Whether the training process has been in an uninterruptible wait (state D) for the whole look back.
 
-    Nobody begins one on purpose: storage does not answer, or a driver. A process that reads or writes slowly wakes up in between.
+    Nobody begins such a wait on purpose: storage or a driver does not answer. A process that reads or writes
+    slowly wakes up in between.
     """
     since_ns = recent_ns(rank, span)
     rows = rank.table("processes")
@@ -384,16 +369,16 @@ def waits_in_kernel(rank: RankWindow, span: SpanInfo) -> bool:
 
 
 def is_stopped(rank: RankWindow, span: SpanInfo) -> bool:
-    """Whether a signal has stopped the training process (state T) for as long as it is looked at; no stack of it can be taken then."""
+    """Whether a signal has kept the training process stopped (state T): then no stack can be taken."""
     rows = rank.table("processes")
     states = rows["state"][(rows["pid"] == span.pid) & (rows["t_ns"] >= recent_ns(rank, span))]
     return span.os_state == "T" and bool((states == ord("T")).all())
 
 
 def still_stands_there(rank: RankWindow, dump: StackDump | None, still_since_ns: int) -> bool:
-    """Whether a stack is of now: the process, which has stood still since ``still_since_ns``, has done so since the stack was taken.
+    """Whether a process that stands still since ``still_since_ns`` already did when its stack was taken.
 
-    Between two stacks a process may end its save, or its last epoch, and then wait for other things.
+    Between two stacks a process may end its save, or its last epoch, and then wait for something else.
     """
     if dump is None:
         return False
@@ -406,16 +391,16 @@ def still_stands_there(rank: RankWindow, dump: StackDump | None, still_since_ns:
 def stack_of(rank: RankWindow, worker: int, pid: int | None) -> StackDump | None:
     """Return the newest stack dump of a process (worker -1: the training process); None if there is none."""
     own = [dump for dump in rank.stacks if dump.worker == worker and dump.text]
-    found = [dump for dump in own if pid in (None, dump.pid)]
-    return max(found, key=lambda dump: dump.taken_ns, default=None)
+    dumps = [dump for dump in own if pid in (None, dump.pid)]
+    return max(dumps, key=lambda dump: dump.taken_ns, default=None)
 
 
 def dump_now(rank: RankWindow) -> StackDump | None:
-    """Return the newest stack of the training process if it was taken in the span that is open; else None."""
+    """Return the newest stack of the training process if it was taken in the open span; else None."""
     dump, span = stack_of(rank, -1, None), rank.span
     return dump if dump is not None and span is not None and dump.taken_ns > span.since_ns else None
 
 
 def frames_now(rank: RankWindow) -> Sequence[Frame]:
-    """Return the frames of that stack, innermost first; none where there is no such stack."""
+    """Return the frames of ``dump_now``, innermost first; none without such a stack."""
     return main_frames(dump_now(rank))

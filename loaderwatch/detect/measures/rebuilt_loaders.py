@@ -1,8 +1,8 @@
-"""Loaders that a script builds again and again (a DataLoader in the epoch loop), seen as the one they are.
+"""Loaders that a script builds again and again (a DataLoader in the epoch loop), joined into one.
 
-Each has a number of its own, and its only epoch would be a first one, which is never judged. Loaders that are
-configured alike and iterated one after the other take up each other's epochs; ones that are iterated by turns
-stay apart.
+Each such loader has its own number, and its only epoch would be a first one, which is never judged. Loaders
+with the same configuration that are iterated one after the other continue each other's epochs. Loaders
+iterated in turns stay apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from loaderwatch.core.facts import LoaderInfo, SpanInfo
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-_NUMBER = re.compile(r"-\d+$")  # what is appended to a name that another loader has already
+_NUMBER = re.compile(r"-\d+$")  # appended to a name that another loader already has
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class _Use:
 
     info: LoaderInfo
     began_ns: int
-    last_ns: int  # when it was last asked for something
+    last_ns: int  # of its newest request
     epochs: int
-    ended_ns: int  # when its last epoch was over; UNKNOWN if that was not seen
+    ended_ns: int  # when its last epoch ended; UNKNOWN if that was not seen
 
 
 def joined(window: RunWindow) -> RunWindow:
     """Return the window with each series of rebuilt loaders as one loader.
 
-    It keeps the number and name of the first, and its epochs count on. Where there is nothing to join, the
-    same object is returned.
+    It keeps the number and name of the first loader, and its epochs count on. The same object is returned if
+    there is nothing to join.
     """
     ranks = {number: joined_rank(rank) for number, rank in window.ranks.items()}
     if all(ranks[number] is rank for number, rank in window.ranks.items()):
@@ -48,7 +48,7 @@ def joined(window: RunWindow) -> RunWindow:
 
 
 def joined_rank(rank: RankWindow) -> RankWindow:
-    """Return the rank with its rebuilt loaders as one (see ``joined``); the same object if it has none."""
+    """Return the rank with its rebuilt loaders joined (see ``joined``); the same object if it has none."""
     chains = _chains(rank)
     if not chains:
         return rank
@@ -58,16 +58,16 @@ def joined_rank(rank: RankWindow) -> RankWindow:
     gap_ns = np.full(size, UNKNOWN, dtype=np.int64)
     newest: dict[int, LoaderInfo] = {}
     for head, chain, unseen in chains:
-        epochs, before = 0, chain[0]
+        epochs, previous = 0, chain[0]
         for use in chain:
             number = use.info.loader
             first[number], offset[number] = head.loader, epochs
-            if use is not before and before.ended_ns != UNKNOWN:
-                gap_ns[number] = max(0, use.began_ns - before.ended_ns)
-            epochs, before = epochs + use.epochs, use
+            if use is not previous and previous.ended_ns != UNKNOWN:
+                gap_ns[number] = max(0, use.began_ns - previous.ended_ns)
+            epochs, previous = epochs + use.epochs, use
         for number in unseen:
             first[number] = head.loader
-            offset[number] = epochs if number > before.info.loader else 0
+            offset[number] = epochs if number > previous.info.loader else 0
         newest[head.loader] = msgspec.structs.replace(chain[-1].info, loader=head.loader, name=head.name)
     loaders = [
         newest.get(info.loader, info) for info in rank.process.loaders if first[info.loader] == info.loader
@@ -85,10 +85,10 @@ def joined_rank(rank: RankWindow) -> RankWindow:
 
 
 def _chains(rank: RankWindow) -> list[tuple[LoaderInfo, list[_Use], list[int]]]:
-    """Return each series of loaders that followed each other: the head, their uses in order, and unseen ones.
+    """Return each series of loaders that followed each other: the head, their uses in order, the unseen.
 
-    The head is the loader that stands for them all. Unseen are the numbers of loaders of the same series of
-    which no row is here: they are older than the rows, or wait for their first batch.
+    The head represents all of them. Unseen are the numbers of loaders of the series without rows: they are
+    older than the rows, or wait for their first batch.
     """
     alike: dict[LoaderInfo, list[LoaderInfo]] = {}
     for info in rank.process.loaders:
@@ -97,23 +97,25 @@ def _chains(rank: RankWindow) -> list[tuple[LoaderInfo, list[_Use], list[int]]]:
     if not groups:
         return []
     uses = _uses(rank)
-    found = []
+    series = []
     for group in groups:
-        seen = sorted((uses[one.loader] for one in group if one.loader in uses), key=lambda use: use.began_ns)
-        unseen = [one for one in group if one.loader not in uses]
+        seen = sorted(
+            (uses[member.loader] for member in group if member.loader in uses), key=lambda use: use.began_ns
+        )
+        unseen = [member for member in group if member.loader not in uses]
         chains = _one_after_the_other(seen)
         for chain in chains:
             if len(chain) > 1:
                 head = chain[0].info
-                # The name must stay when the rows of the first are gone, or each epoch is a new incident.
+                # The name must stay when the first loader's rows are gone, or each epoch is a new incident.
                 if unseen and unseen[0].loader < head.loader:
                     head = unseen.pop(0)
-                found.append((head, chain, [one.loader for one in unseen] if len(chains) == 1 else []))
-    return found
+                series.append((head, chain, [member.loader for member in unseen] if len(chains) == 1 else []))
+    return series
 
 
 def _likeness(info: LoaderInfo) -> LoaderInfo:
-    """Return the loader's facts without what differs between loaders that are built by the same line."""
+    """Return the loader's facts without those that differ between loaders built by the same line."""
     return msgspec.structs.replace(
         info, loader=0, name=_NUMBER.sub("", info.name), same_epoch_passes=None, shards=None
     )
@@ -153,7 +155,7 @@ def _uses(rank: RankWindow) -> dict[int, _Use]:
 def _by_loader(
     numbers: NDArray[np.int64], values: NDArray[np.int64]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the least and the greatest value of each loader by its number, in one pass over all."""
+    """Return the least and the greatest value of each loader, by its number, in one pass."""
     if not numbers.size:
         return {}, {}
     order = np.lexsort((values, numbers))

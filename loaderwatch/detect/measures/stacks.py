@@ -1,4 +1,4 @@
-"""Reading stacks as faulthandler writes them: whose frames they are, and what they wait for."""
+"""Reads stacks as faulthandler writes them: whose frames they are, and what they wait for."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from loaderwatch.core.threshold import threshold
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
 _LIBRARY: Final = re.compile(
-    r"(site-packages|dist-packages|/lib/python\d|\\lib\\|^<frozen|^<string>$|/loaderwatch/(agent|core|streamer)/|/loaderwatch/demo/virtual_gpu\.py$)"
-)
-"""The demo's GPU is in the place of torch's own calls."""
+    r"(site-packages|dist-packages|/lib/python\d|\\lib\\|^<frozen|^<string>$|"
+    r"/loaderwatch/(agent|core|streamer)/|/loaderwatch/demo/virtual_gpu\.py$)"
+)  # the demo's GPU stands for torch's own calls
 _DEBUGGER: Final = (
     "/pdb.py",
     "/bdb.py",
@@ -35,13 +35,13 @@ _NOTEBOOK: Final = ("/ipykernel/", "/IPython/", "/tornado/", "/jupyter")
 _LOADER: Final = "torch/utils/data/dataloader.py"
 _SAVING: Final = ("torch/serialization.py", "distributed/checkpoint", "safetensors")
 _CHILDREN: Final = ("subprocess.py", "popen_fork.py", "popen_spawn_posix.py", "popen_forkserver.py")
+# Where Python waits for non-daemon threads, and ``multiprocessing`` for children that do not end.
 _ENDS: Final = (("threading.py", "_shutdown"), ("util.py", "_exit_function"))
-"""Where Python waits for threads that are no daemons, and ``multiprocessing`` for children that do not end."""
+# The outermost frames of a script, of ``python -m``, and of a thread.
 _BEGINS: Final = ("<module>", "_run_module_as_main", "_bootstrap")
-"""The outermost frames of a script, of ``python -m``, and of a thread."""
 _NAMELESS: Final = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>", "<lambda>")
 MOST_FRAMES: Final = threshold(
-    100, "frames", "CPython: faulthandler writes no more of a stack, so its outermost frame is not the first"
+    100, "frames", "CPython: faulthandler cuts a stack here, so its outermost frame is not the first"
 )
 _TAKING: Final = ("acquire", "lock", "__enter__")
 _LOCK_FILES: Final = ("lock", "synchronize", "multiprocessing/managers", "multiprocessing\\managers")
@@ -54,7 +54,7 @@ _BUILDS: Final = (
 )
 _COMPILE: Final = ("/torch/_dynamo/", "/torch/_inductor/", "/triton/")
 
-# The first that matches, from the innermost frame outwards, names the collective.
+# The first pattern that matches, from the innermost frame outwards, names the collective.
 _COLLECTIVES: Final = (
     (re.compile(r"_sync_module_buffers|_sync_buffers|_sync_params_and_buffers|_pre_forward$"), "buffer sync"),
     (re.compile(r"_verify_params?_(shape_)?across_processes"), "DistributedDataParallel()"),
@@ -94,49 +94,45 @@ class Frame:
         return f"{PurePath(self.file).name}:{self.line} in {self.function}"
 
 
+# The stack of a thread without Python code: the main one, when the interpreter has removed its modules.
 NATIVE: Final = Frame("<frozen>", "???", "<no Python frame>")
-"""What stands for the stack of a thread without Python code: of the main one, when the interpreter has taken its modules down."""
 
-
+# By kernel function, or by the innermost module of Python's library, because a socket with a timeout polls.
 _WAITED_FOR: Final = (
     ("a child process", CHILD_FUNCTIONS, ("subprocess.py", "popen_fork.py")),
     ("a pipe", PIPE_FUNCTIONS, ("connection.py",)),
     ("the network", (*SOCKET_FUNCTIONS, "skb_wait"), ("socket.py", "ssl.py")),
 )
-"""By the kernel function, or by the innermost module of Python's library: a socket with a timeout polls."""
+# Functions of ``torch.nn.Module`` that are on the stack while a model computes.
 _MODEL_PASS: Final = ("_call_impl", "forward")
-"""Functions of ``torch.nn.Module`` that are on the stack while a model computes."""
 
 
 @lru_cache(maxsize=1024)
 def threads(text: str) -> tuple[tuple[Frame, ...], ...]:
-    """Return the stack of every thread in a dump, innermost frame first.
-
-    The current thread comes first, then the others in the order of the dump.
-    """
-    found: list[list[Frame]] = []
+    """Return the stack of every thread in a dump, innermost frame first; the current thread comes first."""
+    others: list[list[Frame]] = []
     current: list[list[Frame]] = []
     for line in text.splitlines():
         if _THREAD.match(line) or line.startswith("Stack (most recent call first)"):
             stack: list[Frame] = []
-            (current if line.startswith("Current") else found).append(stack)
+            (current if line.startswith("Current") else others).append(stack)
             target = stack
             continue
         match = _FRAME.match(line)
         if match or line.strip() == NATIVE.function:
-            if not found and not current:
-                found.append([])
-                target = found[-1]
+            if not others and not current:
+                others.append([])
+                target = others[-1]
             target.append(Frame(match["file"], match["line"], match["function"]) if match else NATIVE)
-    return tuple(tuple(stack) for stack in [*current, *found] if stack)
+    return tuple(tuple(stack) for stack in [*current, *others] if stack)
 
 
 def main_frames(dump: StackDump | None) -> Sequence[Frame]:
-    """Return the frames that matter of a process, innermost first; none without a dump.
+    """Return the frames of a process that matter, innermost first; none without a dump.
 
-    Of a worker, that is the thread inside ``_worker_loop``, cut there, because a forked worker's stack goes
-    on into its parent's frames. Of a training process, it is the thread that runs the script, also where another thread wrote the
-    dump, as it does for a main thread that takes no signal.
+    For a worker these are the frames inside ``_worker_loop``: a forked worker's stack continues with its
+    parent's frames. For a training process it is the thread that runs the script, even if another thread
+    wrote the dump because the main thread takes no signal.
     """
     if dump is None:
         return ()
@@ -145,9 +141,7 @@ def main_frames(dump: StackDump | None) -> Sequence[Frame]:
         for depth, frame in enumerate(stack):
             if frame.function == "_worker_loop":
                 return stack[:depth]
-    own = [
-        stack for stack in stacks if stack[-1].function != "_bootstrap"
-    ]  # where ``threading`` starts a thread
+    own = [stack for stack in stacks if stack[-1].function != "_bootstrap"]  # no ``threading`` threads
     for stack in own:
         if any(frame.function == "<module>" for frame in stack):
             return stack
@@ -155,9 +149,9 @@ def main_frames(dump: StackDump | None) -> Sequence[Frame]:
 
 
 def user_frame(frames: Sequence[Frame]) -> Frame | None:
-    """Return the innermost frame of the user's own code; None when there is none.
+    """Return the innermost frame of the user's own code; None if there is none.
 
-    One of a comprehension or a lambda is named by the function that it stands in.
+    A frame of a comprehension or lambda is named after the function around it.
     """
     own = [frame for frame in frames if not frame.library]
     if not own or own[0].function not in _NAMELESS:
@@ -169,14 +163,14 @@ def user_frame(frames: Sequence[Frame]) -> Frame | None:
 
 
 def usual_stack(dumps: Sequence[StackDump]) -> StackDump | None:
-    """Return the newest of several stacks, oldest first, at the line of the user's where most of them are; None without any.
+    """Return the newest of several stacks (oldest first) at the user's most frequent line; None if none.
 
-    The line is one of the function where most of them are: what takes long there need not be a single line.
+    The line is searched in the most frequent function: long work there may be spread over several lines.
     """
     newest = [(dump, user_frame(main_frames(dump))) for dump in reversed(dumps)]
-    for place in (_function, str):
-        often = Counter(place(frame) for _, frame in newest).most_common(1)
-        newest = [(dump, frame) for dump, frame in newest if place(frame) == often[0][0]]
+    for name_of in (_function, str):
+        most_frequent = Counter(name_of(frame) for _, frame in newest).most_common(1)
+        newest = [(dump, frame) for dump, frame in newest if name_of(frame) == most_frequent[0][0]]
     return newest[0][0] if newest else None
 
 
@@ -185,15 +179,15 @@ def _function(frame: Frame | None) -> str:
 
 
 def beside_model(dumps: Sequence[StackDump]) -> Sequence[StackDump]:
-    """Return the stacks that show no model and no optimizer, or all where each does.
+    """Return the stacks that show no model and no optimizer; all of them if there is none.
 
-    Stacks that are taken of a part of a step: a signal may come when the loop has gone on to its model.
+    For stacks of a part of a step: a signal may arrive when the loop is already in its model.
     """
     return [dump for dump in dumps if not in_model(main_frames(dump))] or dumps
 
 
 def loop_over_loader(frames: Sequence[Frame]) -> Frame | None:
-    """Return the frame of the user's code that iterates a DataLoader, where the thread is in ``next`` of one; else None."""
+    """Return the user's frame that iterates a DataLoader, if the thread is in its ``next``; else None."""
     inside = False
     for frame in frames:
         if _LOADER in frame.file.replace("\\", "/"):
@@ -204,14 +198,14 @@ def loop_over_loader(frames: Sequence[Frame]) -> Frame | None:
 
 
 def chooses_samples(frames: Sequence[Frame]) -> bool:
-    """Whether the thread is in a sampler, which a DataLoader asks for the indices of a batch."""
+    """Whether the thread is in a sampler, from which a DataLoader takes the indices of a batch."""
     return any(
         frame.function == "_next_index" and _LOADER in frame.file.replace("\\", "/") for frame in frames
     )
 
 
 def collective(frames: Sequence[Frame]) -> str | None:
-    """Return the collective a thread sits in ("backward", "buffer sync", "barrier", ...); None if in none."""
+    """Return the collective in which a thread is ("backward", "buffer sync", "barrier", ...), else None."""
     best: str | None = None
     for frame in frames:
         inside_torch = "/torch/" in frame.file or "\\torch\\" in frame.file or "torch/" in frame.file
@@ -220,13 +214,13 @@ def collective(frames: Sequence[Frame]) -> str | None:
         for pattern, name in _COLLECTIVES:
             if pattern.search(frame.function):
                 if name == "buffer sync":
-                    return name  # outranks the broadcast that it is made of
+                    return name  # outranks the broadcast that it consists of
                 best = best or name
     return best
 
 
 def in_debugger(frames: Sequence[Frame]) -> bool:
-    """Whether a person is looking: at a debugger prompt, or at an idle notebook kernel."""
+    """Whether a person is at work: at a debugger prompt, or at an idle notebook kernel."""
     if any(mark in frame.file for frame in frames for mark in _DEBUGGER):
         return True
     innermost = frames[:6]
@@ -239,12 +233,12 @@ def in_debugger(frames: Sequence[Frame]) -> bool:
 
 
 def waits_on_queue(frames: Sequence[Frame]) -> bool:
-    """Whether the thread is in ``queue.Queue.get``: it waits for another thread of the same process."""
+    """Whether the thread is in ``queue.Queue.get``, so waits for another thread of the same process."""
     return any(PurePath(frame.file).name == "queue.py" and frame.function == "get" for frame in frames[:4])
 
 
 def waits_for_lock(frames: Sequence[Frame]) -> bool:
-    """Whether the thread is in code of a library that takes a lock: ``filelock``, ``portalocker``, ``multiprocessing`` and the like."""
+    """Whether the thread takes a lock in a library: ``filelock``, ``portalocker``, ``multiprocessing``..."""
     inner = itertools.takewhile(lambda frame: frame.library, frames)
     return any(
         frame.function in _TAKING and any(part in frame.file for part in _LOCK_FILES) for frame in inner
@@ -252,29 +246,29 @@ def waits_for_lock(frames: Sequence[Frame]) -> bool:
 
 
 def compiling(frames: Sequence[Frame]) -> bool:
-    """Whether the thread may compile a graph or a kernel, which is slow but not stuck; a compiled model that runs looks so as well."""
+    """Whether the thread may compile: slow but not stuck. A running compiled model looks the same."""
     return any(mark in frame.file for frame in frames for mark in _COMPILE)
 
 
 def builds_kernels(frames: Sequence[Frame]) -> bool:
-    """Whether the thread compiles for certain, and does not just run what was compiled."""
+    """Whether the thread surely compiles, and does not only run compiled code."""
     return any(mark in frame.file for frame in frames for mark in _BUILDS)
 
 
 def saving(frames: Sequence[Frame]) -> bool:
-    """Whether the thread writes a checkpoint; those modules read them as well."""
+    """Whether the thread writes a checkpoint. The same modules also read checkpoints."""
     return any(
         mark in frame.file and "save" in frame.function.lower() for frame in frames for mark in _SAVING
     )
 
 
 def works_aside(frames: Sequence[Frame]) -> bool:
-    """Whether the thread is at work of the script's own, which neither saves, nor runs a model, nor waits for other ranks."""
+    """Whether the thread does other work of the script: no save, no model pass, no wait for other ranks."""
     return not (user_frame(frames) is None or saving(frames) or collective(frames) or in_model(frames))
 
 
 def in_model(frames: Sequence[Frame]) -> bool:
-    """Whether the thread is in a pass of a model, in its backward pass, or in an optimizer's step."""
+    """Whether the thread is in a model's forward or backward pass, or in an optimizer's step."""
     optimizes = any(frame.library and "/torch/optim/" in frame.file for frame in frames)
     return collective(frames) == "backward" or optimizes or in_forward(frames)
 
@@ -285,17 +279,17 @@ def in_forward(frames: Sequence[Frame]) -> bool:
 
 
 def in_optimizer(frames: Sequence[Frame]) -> bool:
-    """Whether a step of one of PyTorch's optimizers computes."""
+    """Whether the thread is in a step of one of PyTorch's optimizers."""
     return any(frame.library and "/torch/optim/" in frame.file for frame in frames)
 
 
 def computes_tensors(frames: Sequence[Frame]) -> bool:
-    """Whether the innermost frame is PyTorch's own, as in the functions of a loss."""
+    """Whether the innermost frame belongs to PyTorch, as in a loss function."""
     return bool(frames) and frames[0].library and "/torch/" in frames[0].file.replace("\\", "/")
 
 
 def awaited(frames: Sequence[Frame], wchan: str) -> str:
-    """Return what a process waits for that another process or machine gives, by the kernel function that it stands in."""
+    """Return what a process waits for from outside, by its kernel function or library module."""
     modules = {PurePath(frame.file).name for frame in frames[:3]}
     return next(
         (
@@ -308,24 +302,24 @@ def awaited(frames: Sequence[Frame], wchan: str) -> str:
 
 
 def waits_for_child(frames: Sequence[Frame]) -> bool:
-    """Whether the thread waits for a process that it has started, which may well be at work."""
+    """Whether the thread waits for a child process, which may well be at work."""
     return any(PurePath(frame.file).name in _CHILDREN for frame in frames[:4])
 
 
 def runs_program(frames: Sequence[Frame]) -> bool:
-    """Whether the thread waits for another program to end, as one that unpacks or downloads; nobody looks at what it does."""
+    """Whether the thread waits for another program, such as an unpacker, which nobody watches."""
     return any(PurePath(frame.file).name == "subprocess.py" for frame in frames[:4])
 
 
 def waits_for_thread(frames: Sequence[Frame]) -> bool:
-    """Whether the thread waits for another of its process: for its end, or for an event or condition that it brings about."""
+    """Whether the thread waits for another thread's end, or for an event or condition of another thread."""
     return any(PurePath(frame.file).name == "threading.py" for frame in frames[:4])
 
 
 def ends_interpreter(frames: Sequence[Frame]) -> bool:
-    """Whether the script is over: the interpreter waits for threads and children, or runs what was registered with ``atexit``.
+    """Whether the script is over: Python waits for threads and children, or runs ``atexit`` functions.
 
-    Such functions are called by Python itself: the outermost frame is theirs, and no module's.
+    Python itself calls such functions, so their own frame is the outermost, not a module's.
     """
     if any((PurePath(frame.file).name, frame.function) in _ENDS for frame in frames):
         return True
@@ -333,35 +327,35 @@ def ends_interpreter(frames: Sequence[Frame]) -> bool:
 
 
 def ends_loader_workers(frames: Sequence[Frame]) -> bool:
-    """Whether Python waits at its end for child processes, as DataLoader workers are, by ``multiprocessing`` or PyTorch itself."""
+    """Whether Python waits at its end for child processes, such as DataLoader workers."""
     return any(
         frame.function == "_exit_function" or _LOADER in frame.file.replace("\\", "/") for frame in frames
     )
 
 
 def thread_places(text: str) -> list[Frame]:
-    """Return the line of the user's code at which each thread stands that the user has started, each place once."""
-    found = [user_frame(stack) for stack in threads(text) if stack[-1].function == "_bootstrap"]
-    return list(dict.fromkeys(frame for frame in found if frame is not None))
+    """Return the user's line at which each thread started by the user stands, each line once."""
+    places = [user_frame(stack) for stack in threads(text) if stack[-1].function == "_bootstrap"]
+    return list(dict.fromkeys(frame for frame in places if frame is not None))
 
 
 def working_thread(text: str) -> tuple[Frame, ...] | None:
-    """Return the stack of a thread that the user has started and that computes in Python: it ends in the user's own code."""
+    """Return the stack of a thread started by the user that computes in Python, in the user's own code."""
     for stack in threads(text):
         if (
             stack[-1].function == "_bootstrap"
             and not stack[0].library
-            and "<module>" not in {f.function for f in stack}
+            and "<module>" not in {frame.function for frame in stack}
         ):
             return stack
     return None
 
 
 def in_loop_of(frames: Sequence[Frame], calls: Sequence[Call]) -> bool | None:
-    """Whether the thread is in a loop that comes to the training loader again; None where no such loop is known.
+    """Whether the thread is in a loop that comes back to the training loader; None if no such loop is known.
 
-    ``calls`` are those from which the loader was iterated. A loop around one of them goes over the loader again and again,
-    or, if it is the loop over the batches, is left by the time anybody asks.
+    ``calls``: the calls that iterated the loader. A loop around one of them iterates the loader repeatedly,
+    or it is the loop over the batches itself, which has been left by now.
     """
     if not calls:
         return None

@@ -1,4 +1,4 @@
-"""Spans that may stand still: they go on for much longer than usual, and tell nothing of a speed until they end."""
+"""Spans that may stand still: much longer than usual, and without information on speed until they end."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from loaderwatch.detect.measures.statistics import high
 from loaderwatch.detect.measures.time_use import open_wait_s
 from loaderwatch.detect.window import RankWindow, RunWindow, first_at
 
-LONG_S: Final = threshold(
-    3.0, "s", "chosen: a pause that lasts for less is nothing that people need to know of"
-)
+LONG_S: Final = threshold(3.0, "s", "chosen: a shorter pause is nothing that people need to know")
 LONG_FACTOR: Final = threshold(3.0, "factor", "chosen: times the 99th percentile of what went before")
 FIRST_S: Final = threshold(
     10.0, "s", "chosen, without a history: a first batch, a start of workers, a first gap between epochs"
 )
 FEW_KNOWN_STEPS: Final = threshold(
-    5, "steps", "chosen: fewer are no history; of what comes once in an epoch, one is enough"
+    5, "steps", "chosen: fewer are no history; one is enough for what happens once per epoch"
 )
 
 
 def goes_on(rank: RankWindow, since_ns: int) -> float | None:
-    """Return the age in s of what has gone on since then in the open span; None unless it is much longer than usual."""
+    """Return how many seconds the open span has lasted since then; None unless much longer than usual."""
     span = rank.span
     if rank.process.state != "live" or span is None or not span.alive or span.traced:
         return None
@@ -43,9 +41,10 @@ def goes_on(rank: RankWindow, since_ns: int) -> float | None:
 
 
 def before_standstill(window: RunWindow) -> RunWindow:
-    """Return the window with each rank that may stand still as it was when its open span began; the same object if none does.
+    """Return the window with each rank that may stand still as it was when its open span began.
 
-    Ranks that have entered a step since then wait for it in their gradient exchange, so their evidence ends there, too.
+    Ranks that entered a step since then wait for it in their gradient exchange, so their evidence ends there,
+    too. The same object is returned if no rank may stand still.
     """
     since_ns = {
         number: rank.span.since_ns

@@ -1,4 +1,4 @@
-"""Statistics that one outlier or one unknown value does not spoil, periods in a series of waits, and steady growth."""
+"""Statistics that tolerate outliers and unknown values, periods in a series of waits, and steady growth."""
 
 from __future__ import annotations
 
@@ -14,22 +14,20 @@ from loaderwatch.core.threshold import threshold
 Floats = NDArray[np.float64]
 MIN_PERIODS: Final = threshold(3, "periods", "chosen: a comb of waits must repeat so often")
 MIN_CORRELATION: Final = threshold(
-    0.35, "ratio", "chosen: a comb of waits must agree with itself this well, one period later"
+    0.35, "ratio", "chosen: a comb of waits must correlate with itself by so much, one period later"
 )
-FEW_FOR_GROWTH: Final = threshold(
-    4, "readings", "chosen: each half of a series needs two readings for a slope"
-)
+FEW_FOR_GROWTH: Final = threshold(4, "readings", "chosen: each half of a series needs two for a slope")
 FEW_FOR_DRIFT: Final = threshold(
-    16, "values", "of so many noise alone grows by CLEAR_DRIFT_FACTOR in a few cases in a million"
+    16, "values", "in so many values noise alone grows by CLEAR_DRIFT_FACTOR in a few cases in a million"
 )
 CLEAR_DRIFT_FACTOR: Final = threshold(
     6.0, "factor", "times the noise: noise alone grows by as much in a few of a million series of 16"
 )
 MOST_MEASURABLE: Final = threshold(
-    1e100, "units", "chosen: whoever sent more meant harm, and its sums and squares would overflow"
+    1e100, "units", "chosen: larger values are malicious, and their sums and squares would overflow"
 )
 TICKS: Final = threshold(
-    8, "moments", "chosen: in a row, looked at together to tell a clock from pauses of equal length"
+    8, "moments", "chosen: in a row, taken together to distinguish a clock from pauses of equal length"
 )
 CLIPPED_SPREADS: Final = threshold(
     4.0, "spreads", "chosen: a pause that is further from the median is clipped to this distance"
@@ -43,7 +41,7 @@ MADE_UP: Final = threshold(
 MANY_TICKS: Final = threshold(
     60,
     "moments",
-    "simulated: with 60, 97 % of clocks are found; with 40, 99 % of those without late ticks, and 4 % of "
+    "simulated: with 60, 97 % of clocks are found; with 40, 99 % of clocks without late ticks, and 4 % of "
     "random pauses",
 )
 CLIPPED_RATIO: Final = threshold(
@@ -55,21 +53,18 @@ CLIPPED_RATIO: Final = threshold(
 TICKS_RATIO: Final = threshold(
     0.55,
     "ratio",
-    "simulated with CLIPPED_RATIO, for medians: of what chance gives, a sum that spreads less follows a "
-    "clock",
+    "simulated with CLIPPED_RATIO, for medians: of the spread by chance; a clock's sums spread less",
 )
 STEADY_RATIO: Final = threshold(
-    0.4, "ratio", "chosen: the slope of each half against that of the whole; what levels off is no leak"
+    0.4, "ratio", "chosen: each half's slope against that of the whole; growth that levels off is no leak"
 )
 STEADY_RISE: Final = threshold(
-    0.9,
-    "rank correlation",
-    "chosen: of a time with its place in the course; a jump between two steady levels has as much",
+    0.9, "rank correlation", "chosen: of values with their order; a jump between two levels has as much"
 )
 
 
 def known(values: Floats) -> Floats:
-    """Return the values that are known: numbers that something may have measured."""
+    """Return the known values: numbers that can have been measured."""
     result: Floats = values[np.abs(values) < MOST_MEASURABLE]
     return result
 
@@ -101,18 +96,18 @@ def spread(values: Floats) -> float:
 def by_a_clock(ticks_s: Floats) -> bool:
     """Return whether the moments follow a clock, which makes up for a late tick by an early next one.
 
-    Sums of random pauses spread with the root of their number. Sums of the pauses of a clock do not. Three tests look for that:
+    Sums of random pauses spread with the root of their number, those of a clock do not. Three tests check it:
 
-    - Sums of clipped pauses need few moments, and one long pause does not count in them.
-    - Medians need more moments. They miss a clock that starts late, and a late tick with those that make up for it.
-    - The running sum of far pauses finds a source that is late for many ticks and then catches up in a few.
+    * Sums of clipped pauses need few moments, and one long pause does not count in them.
+    * Medians need more moments. They miss a clock that starts late, and a late tick that is made up for.
+    * The running sum of far pauses finds a source that is late for many ticks and then catches up in a few.
 
     Args:
         ticks_s: At least 40 moments in seconds, in order.
     """
-    each_s = np.diff(ticks_s)
-    most_s = CLIPPED_SPREADS * spread(each_s)
-    off_s = each_s - median(each_s)
+    gaps_s = np.diff(ticks_s)
+    most_s = CLIPPED_SPREADS * spread(gaps_s)
+    off_s = gaps_s - median(gaps_s)
     clipped_s = np.clip(off_s, -most_s, most_s)
     sums_s = np.convolve(clipped_s, np.ones(TICKS), "valid")
     if sums_s.std() < CLIPPED_RATIO * math.sqrt(TICKS) * clipped_s.std():
@@ -122,7 +117,7 @@ def by_a_clock(ticks_s: Floats) -> bool:
     if far_s.size >= FEW_FAR and np.ptp(behind_s) <= MADE_UP * math.sqrt(total(far_s**2)):
         return True
     together_s = ticks_s[TICKS:] - ticks_s[:-TICKS]
-    return ticks_s.size >= MANY_TICKS and spread(together_s) < TICKS_RATIO * math.sqrt(TICKS) * spread(each_s)
+    return ticks_s.size >= MANY_TICKS and spread(together_s) < TICKS_RATIO * math.sqrt(TICKS) * spread(gaps_s)
 
 
 def quantile(values: Floats, q: float) -> float:
@@ -134,7 +129,7 @@ def quantile(values: Floats, q: float) -> float:
 def high(values: Floats, q: float) -> float:
     """Return a quantile that is one of the known values, rounded down; NaN if there are none.
 
-    So a single outlier among few values never decides.
+    So a single outlier among few values never decides the result.
     """
     values = known(values)
     return float(np.quantile(values, q, method="lower")) if values.size else math.nan
@@ -143,8 +138,8 @@ def high(values: Floats, q: float) -> float:
 def trend(values: Floats) -> float:
     """Return Spearman's rank correlation of the known values with their order, -1 to 1.
 
-    It is -1 for what falls all the time, 1 for what rises. Equal values count as rising: nothing is taken to
-    fall that stands still. Fewer than two values give 0.
+    It is -1 if the values always fall, 1 if they always rise. Equal values count as rising, so constant
+    values do not count as falling. Fewer than two values give 0.
     """
     values = known(values)
     if values.size < 2:
@@ -156,19 +151,19 @@ def trend(values: Floats) -> float:
 
 
 def rising_fit(values: Floats) -> Floats:
-    """Return the series that never falls and is nearest to the known values by least squares, of the same length.
+    """Return the never-falling series of the same length nearest to the known values by least squares.
 
     Neighbours that fall are pooled until none does (Barlow et al. 1972, pool adjacent violators).
     """
     pools: list[tuple[float, int]] = []  # mean and size
     for value in known(values).tolist():
-        mean_of, size = value, 1
-        while pools and pools[-1][0] >= mean_of:
-            before, count = pools.pop()
-            mean_of = (before * count + mean_of * size) / (count + size)
+        pool_mean, size = value, 1
+        while pools and pools[-1][0] >= pool_mean:
+            previous, count = pools.pop()
+            pool_mean = (previous * count + pool_mean * size) / (count + size)
             size += count
-        pools.append((mean_of, size))
-    return np.repeat([mean_of for mean_of, _ in pools], [size for _, size in pools])
+        pools.append((pool_mean, size))
+    return np.repeat([pool_mean for pool_mean, _ in pools], [size for _, size in pools])
 
 
 def total(values: Floats) -> float:
@@ -177,15 +172,15 @@ def total(values: Floats) -> float:
 
 
 def ratio(part: float, whole: float) -> float:
-    """Return ``part / whole``; NaN where ``whole`` is not above 0."""
+    """Return ``part / whole``; NaN if ``whole`` is not above 0."""
     return part / whole if whole > 0 else math.nan
 
 
 def autocorrelation(values: Floats, lag: int) -> float:
     """Return the correlation of the series with itself ``lag`` places later, -1 to 1.
 
-    NaN when the series does not vary or is shorter than two lags. Values are clipped at their 95th percentile
-    first: one huge wait would otherwise decide alone.
+    NaN if the series does not vary or is shorter than two lags. Values are first clipped at their 95th
+    percentile: otherwise one huge wait would decide alone.
     """
     if lag < 1 or values.size < 2 * lag or values.size < 4:
         return math.nan
@@ -194,7 +189,7 @@ def autocorrelation(values: Floats, lag: int) -> float:
     power = float(np.dot(centred, centred))
     if power <= 1e-18 * values.size:
         return math.nan
-    # Scaled by the number of pairs, so that long lags are not punished for having fewer.
+    # Scaled by the number of pairs, because long lags have fewer pairs.
     pairs = values.size - lag
     return float(np.dot(centred[:-lag], centred[lag:])) / power * values.size / pairs
 
@@ -228,7 +223,7 @@ class Growth:
 
     @property
     def grown(self) -> float:
-        """Return by how much the quantity has grown, in its own unit."""
+        """Return how much the quantity has grown, in its own unit."""
         return self.last - self.first
 
     def eta_s(self, room: float) -> float:
@@ -237,12 +232,9 @@ class Growth:
 
 
 def growth(t_ns: NDArray[np.int64], values: Floats, least_s: float) -> Growth | None:
-    """Return the steady growth of a series over at least ``least_s`` seconds.
-
-    None when it does not grow, or levels off.
-    """
-    good = np.isfinite(values)
-    t_ns, values = t_ns[good], values[good]
+    """Return the steady growth over at least ``least_s`` seconds; None if it does not grow or levels off."""
+    is_known = np.isfinite(values)
+    t_ns, values = t_ns[is_known], values[is_known]
     if values.size < FEW_FOR_GROWTH:
         return None
     t_s = (t_ns - t_ns[0]) / 1e9
@@ -259,13 +251,13 @@ def growth(t_ns: NDArray[np.int64], values: Floats, least_s: float) -> Growth | 
 
 
 def drift(t_ns: NDArray[np.int64], values: Floats) -> Growth | None:
-    """Return the steady growth of a noisy series, with its ends as the straight line through it has them.
+    """Return the steady growth of a noisy series, with the ends of the straight line through it.
 
-    None where it does not grow, levels off, or has not grown by ``CLEAR_DRIFT_FACTOR`` times what single values are off that
-    line: of the shortest series noise alone makes that of a few in a million, of longer ones of far fewer.
+    None if it does not grow, levels off, or has not grown by ``CLEAR_DRIFT_FACTOR`` times the deviation from
+    that line. Noise alone grows by as much in a few of a million shortest series, in longer ones less often.
     """
-    good = np.isfinite(values)
-    t_ns, values = t_ns[good], values[good]
+    is_known = np.isfinite(values)
+    t_ns, values = t_ns[is_known], values[is_known]
     if values.size < FEW_FOR_DRIFT:
         return None
     t_s = (t_ns - t_ns[0]) / 1e9

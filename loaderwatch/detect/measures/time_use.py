@@ -1,4 +1,4 @@
-"""Where a rank's time goes: it waits for data, or it is in its steps. Tiles, verdict and detectors take both from here."""
+"""Where a rank's time goes: data wait or steps. Tiles, verdict and detectors take both from here."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ QUIET_ROWS: Final = threshold(
     64, "batches", "chosen: a rank with slow steps is judged by at least so many of its last batches"
 )
 _BACKLOG_ROWS: Final = threshold(
-    16, "batches", "chosen: the newest ones, whose median is the work that a device usually has left"
+    16, "batches", "chosen: the median of the newest ones is the work that a device usually has left"
 )
 RECENT_S: Final = threshold(30.0, "s", "chosen: long enough for slow steps, short enough to follow changes")
 
+# Requests (ns UTC, in order), and for each the seconds of its step in which the rank waited for another one.
 Blocked = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""Requests (ns UTC, in order) and for each the seconds of its step in which the rank waited for another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,44 +36,44 @@ class Rows:
     """A rank's batches of training loaders in an interval."""
 
     steps: Columns  # the table that findings use, too
-    late: slice | NDArray[np.int64]  # its rows, from the batch on that was under way as the interval began
-    inside: slice  # of these, the ones that were asked for in it
+    late: slice | NDArray[np.int64]  # its rows from the batch that was under way when the interval began
+    inside: slice  # rows of ``late`` that were requested in the interval
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Where the time of a rank went in an interval that ends now. The open wait or step counts up to now."""
+    """Where a rank's time went in an interval that ends now. The open wait or step counts up to now."""
 
     clock: RankClock
-    covered_s: float  # since its first batch was asked for, at most the interval
-    batches: int  # whose steps ended in it
-    steps: int  # optimizer steps of the batches that were asked for in it
+    covered_s: float  # since its first request, at most the interval
+    batches: int  # whose steps ended in the interval
+    steps: int  # optimizer steps of the batches that were requested in the interval
     wait_s: float
     step_s: float
-    good_s: float  # part of step_s: without what another rank blocked, and without steps that stood still
+    good_s: float  # part of step_s without blocking by other ranks and without steps that stood still
     open_step_s: float
-    known_s: float  # part of wait_s and step_s of which the device's own events tell
+    known_s: float  # part of wait_s and step_s that the device's own events cover
 
     @property
     def known_ratio(self) -> float | None:
-        """Return the share of the time, 0 to 1, of which the device's own events tell; None by the loop's clock."""
+        """Return the share of time, 0 to 1, that the device's own events cover; None by the loop's clock."""
         used_s = self.wait_s + self.step_s
         return min(1.0, self.known_s / used_s) if used_s > 0 and self.clock != "loop" else None
 
     @property
     def wait_ratio(self) -> float | None:
-        """Return the data wait, 0 to 1; None before there was anything."""
+        """Return the data wait, 0 to 1; None without any data."""
         used_s = self.wait_s + self.step_s
         return min(1.0, self.wait_s / used_s) if used_s > 0 else None
 
     @property
     def goodput_ratio(self) -> float | None:
-        """Return the share of the time, 0 to 1, that went into steps; None before there was anything."""
+        """Return the share of the time, 0 to 1, that went into steps; None without any data."""
         return min(1.0, self.good_s / self.covered_s) if self.covered_s > 0 else None
 
     @property
     def steps_per_s(self) -> float | None:
-        """Return training steps per second; None before there was anything to count."""
+        """Return training steps per second; None without enough data."""
         return self.steps / self.covered_s if self.covered_s > 0.5 else None
 
 
@@ -83,7 +83,7 @@ def training_loaders(rank: RankWindow) -> list[int]:
 
 
 def rows_since(rank: RankWindow, since_ns: int) -> Rows:
-    """Return the batches since a time (ns UTC). Where no loader is described yet, all of them train."""
+    """Return the batches since a time (ns UTC). While no loader is described, all of them are training."""
     steps = rank.steps
     request = steps["request_ns"]
     first = max(0, first_at(request, since_ns) - 1)
@@ -105,9 +105,9 @@ def use_of(
 
     Args:
         rank: the rank.
-        since_ns: what was under way then counts from then on.
+        since_ns: batches that were under way then count from then on.
         blocked: how long it waited in its steps for other ranks.
-        blocked_now_s: the same of the step that goes on.
+        blocked_now_s: the same for the open step.
     """
     rows, end_ns = rows_since(rank, since_ns), rank.made_ns
     request, wait, step = (rows.steps[name][rows.late] for name in ("request_ns", "wait_ns", "step_ns"))
@@ -115,7 +115,7 @@ def use_of(
     step_s = within_s(delivered, delivered + known_ns(step), since_ns, end_ns)
     waits_s = within_s(request, delivered, since_ns, end_ns)
     wait_s, clock = float(waits_s.sum()), clock_of(rank.process, rows.steps, rows.late)
-    told = told_of(rows.steps)[rows.late]
+    has_event = told_of(rows.steps)[rows.late]
     whole_s = seconds(step)
     good_s = np.maximum(0.0, step_s - _blocked_s(blocked, request, whole_s, step_s))
     open_whole_s = open_step_s(rank, request, wait, step)
@@ -137,7 +137,7 @@ def use_of(
         step_s=float(step_s.sum()) + open_s,
         good_s=float(good_s.sum()) + open_good_s,
         open_step_s=open_s,
-        known_s=float((waits_s + step_s)[told].sum()) if clock == "device" else 0.0,
+        known_s=float((waits_s + step_s)[has_event].sum()) if clock == "device" else 0.0,
     )
 
 
@@ -158,14 +158,14 @@ def _is_training_in(rank: RankWindow, span: SpanInfo) -> bool:
 def open_step_s(
     rank: RankWindow, request: NDArray[np.int64], wait: NDArray[np.int64], step: NDArray[np.int64]
 ) -> float:
-    """Return how long the step that goes on has lasted; 0 while there is none.
+    """Return how long the open step has lasted; 0 if there is none.
 
-    Its phases follow each other, and its wait is told only when it is over: until then that is taken for a usual one.
+    Its phases follow each other. Its wait is reported when the step is over; until then it is assumed usual.
     """
     span = rank.span
     if span is None or not _is_training_in(rank, span) or span.phase not in (*STEP_PHASES, "user"):
         return 0.0
-    if span.phase == "user" and span.batch is None:  # no part of a loop
+    if span.phase == "user" and span.batch is None:  # not part of a loop
         return 0.0
     since_ns = span.since_ns
     if request.size and step[-1] != UNKNOWN and _follows(rank, span):
@@ -176,14 +176,14 @@ def open_step_s(
 
 
 def _follows(rank: RankWindow, span: SpanInfo) -> bool:
-    """Whether the batch of the open span is the next one after the newest that is done."""
+    """Whether the batch of the open span directly follows the newest recorded batch."""
     steps = rank.steps
     newest = tuple(int(steps[name][-1]) for name in ("loader", "epoch", "batch"))
     return span.batch is not None and newest == (span.loader, span.epoch, span.batch - 1)
 
 
 def _still_s(rank: RankWindow) -> float:
-    """Return from how many seconds on a step counts as standing still: as a hang does, against a usual step."""
+    """Return how many seconds a step must take to stand still: as for a hang, against a usual step."""
     limits = Limits()
     past_s = between_s(rank.past("steps"))
     past_s = past_s[np.isfinite(past_s)]
@@ -197,25 +197,25 @@ def _blocked_s(
     whole_s: NDArray[np.float64],
     inside_s: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return the part of each step within the interval in which another rank blocked it, in seconds, shape (rows,).
+    """Return the seconds of each step within the interval in which another rank blocked it, shape (rows,).
 
-    Of steps of which nobody tells (the ranks' newest hundreds are compared) it is the share of the others.
+    Only the ranks' newest few hundred steps are compared. Other steps get the share of the compared ones.
     """
     if blocked is None or not blocked[0].size or not request.size:
         return np.zeros(request.size)
     times, waits_s = blocked
     at = np.minimum(np.searchsorted(times, request), times.size - 1)
-    told = (times[at] == request) & (whole_s > 0)
+    compared = (times[at] == request) & (whole_s > 0)
     share = np.zeros(request.size)
-    share[told] = np.minimum(1.0, waits_s[at[told]] / whole_s[told])
-    told_s = float(inside_s[told].sum())
-    share[~told] = float((share * inside_s)[told].sum()) / told_s if told_s > 0 else 0.0
+    share[compared] = np.minimum(1.0, waits_s[at[compared]] / whole_s[compared])
+    compared_s = float(inside_s[compared].sum())
+    share[~compared] = float((share * inside_s)[compared].sum()) / compared_s if compared_s > 0 else 0.0
     result: NDArray[np.float64] = share * inside_s
     return result
 
 
 def began_ns(rank: RankWindow) -> int:
-    """Return when this rank's first loader was first asked for a batch; now, if it was not."""
+    """Return when a loader of this rank was first asked for a batch; now if there was no request."""
     firsts = [
         int(times[0]) for table in ("epoch_begins", "steps") if len(times := rank.table(table)["request_ns"])
     ]
@@ -226,10 +226,7 @@ def began_ns(rank: RankWindow) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The parts of a rank's training time since its first batch was asked for, in seconds.
-
-    The first waits of epochs count.
-    """
+    """The parts of a rank's training time since its first request, in seconds, with epochs' first waits."""
 
     elapsed_s: float
     wait_s: float
@@ -237,7 +234,7 @@ class Shares:
 
 
 def shares_of(rank: RankWindow) -> Shares | None:
-    """Return where the time went in the window; None when no training batch came and none is waited for."""
+    """Return where the time went in the window; None if no training batch came and none is awaited."""
     begins = rank.table("epoch_begins")
     begun = one_of(begins["loader"], training_loaders(rank))
     rows = rows_since(rank, 0)
@@ -258,7 +255,7 @@ def shares_of(rank: RankWindow) -> Shares | None:
 
 
 def last_ns(rank: RankWindow) -> int:
-    """Return when the last thing that a rank told of its loops was over, ns UTC; 0 where it told nothing."""
+    """Return when the last event that a rank reported about its loops ended, ns UTC; 0 if there is none."""
     return max(_last_ns(rank, name) for name in ("steps", "epoch_begins", "epoch_ends"))
 
 
@@ -270,22 +267,22 @@ def _last_ns(rank: RankWindow, name: str) -> int:
 
 
 def wait_share(rank: RankWindow, limits: Limits) -> float:
-    """Return the share (0 to 1) of the last half minute, and at least of the last steps, that a rank waited for data.
+    """Return the share (0 to 1) of the last half minute, or of the last steps, that a rank waited for data.
 
-    It is for a look at the many ranks that are well.
+    It serves a quick look at the many ranks without problems.
     """
     return share_of(use_of(rank, quiet_since_ns(rank, limits)))
 
 
 def share_of(use: Use) -> float:
-    """Return the share (0 to 1) of the time that a rank waited for data, by the second at least."""
+    """Return the share (0 to 1) of the time that a rank waited for data; less than a second counts as one."""
     return use.wait_s / max(use.wait_s + use.step_s, 1.0)
 
 
 def quiet_since_ns(rank: RankWindow, limits: Limits) -> int:
-    """Return since when (ns UTC) a rank is looked at for its share of data wait: half a minute, and at least its last steps.
+    """Return since when (ns UTC) a rank's data wait counts: half a minute, and at least its last steps.
 
-    In a run that has just begun, a moment's wait is no share worth a closer look.
+    In a run that has just begun, a short wait is not a share worth a closer look.
     """
     since_ns, request = rank.made_ns - int(limits.spike_recent_s * 1e9), rank.steps["request_ns"]
     return min(since_ns, int(request[max(0, request.size - QUIET_ROWS)])) if request.size else since_ns
@@ -297,17 +294,17 @@ def within_s(
     begin_ns: int | NDArray[np.int64],
     end_ns: int | NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """Return the seconds of each stretch from ``starts`` to ``ends`` that lie in an interval (ns UTC), shape as the stretches."""
+    """Return the seconds of each stretch from ``starts`` to ``ends`` in an interval (ns UTC), same shape."""
     overlap = np.minimum(ends, end_ns) - np.maximum(starts, begin_ns)
     result: NDArray[np.float64] = np.maximum(overlap, 0) / 1e9
     return result
 
 
 def _backlog_s(rank: RankWindow) -> float:
-    """Return the seconds of work that the device usually has left when a batch is asked for.
+    """Return the seconds of work that the device usually has left when a batch is requested.
 
-    It is the median of the newest batches' slack, or of what the device hid of a wait where that is more; 0 where
-    its clock is not known.
+    It is the median of the newest batches' slack, or of the hidden part of a wait if that is more. 0 if the
+    device's clock is unknown.
     """
     steps = rank.steps
     left_ns = np.maximum(hidden_of(steps), slack_of(steps))[-2 * _BACKLOG_ROWS :]
@@ -316,7 +313,7 @@ def _backlog_s(rank: RankWindow) -> float:
 
 
 def open_wait_s(rank: RankWindow) -> float:
-    """Return the seconds that are lost to a wait that goes on; 0 while there is none, or the device works on."""
+    """Return the seconds lost to the open wait; 0 if there is none, or while the device works."""
     span = rank.span
     if span is None or span.phase != "wait":
         return 0.0

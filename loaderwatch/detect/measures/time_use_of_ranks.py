@@ -1,7 +1,7 @@
-"""Where the time of many ranks goes: what ``measures.shares.use_of`` finds of each, in a few passes over all of them.
+"""Where the time of many ranks goes: ``measures.time_use.use_of`` in a few passes over all ranks.
 
-It is for the ranks that do what nearly all do: batches of training loaders come on the main thread, and no step is so long
-that it may stand still. ``use_of`` itself is asked about the others, and says what all of this means.
+This is for ranks that do what nearly all do: the main thread iterates training loaders, and no step is so
+long that it may stand still. The others, and the meaning of the results, are left to ``use_of``.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from loaderwatch.detect.window import RankWindow, first_at, seconds
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-FEW_RANKS: Final = threshold(8, "ranks", "fewer ranks are as quick to measure one by one")
+FEW_RANKS: Final = threshold(8, "ranks", "fewer ranks are measured as quickly one by one")
 _COLUMNS: Final = ("request_ns", "wait_ns", "step_ns", "optimizer_steps", "off_main_thread", "loader")
 _ON_DEVICE: Final = (*_COLUMNS, "hidden_ns", "starved_ns")
 
 
 class _Group:
-    """Ranks of which as many batches are looked at; arrays have shape (ranks, rows)."""
+    """Ranks with equally many batches to look at; arrays have shape (ranks, rows)."""
 
     def __init__(
         self,
@@ -79,51 +79,51 @@ class _Group:
 
     def _blocked_s(self, blocked: Sequence[Blocked | None], whole_s: Floats, inside_s: Floats) -> Floats:
         """Return the part of each step in which another rank blocked it, in seconds."""
-        if all(one is None for one in blocked):
+        if all(rank_blocked is None for rank_blocked in blocked):
             return np.zeros(whole_s.shape)
         request = self.request
         times, waits_s = np.full(request.shape, -1, dtype=np.int64), np.zeros(request.shape)
         rises = np.asarray((request[:, 1:] > request[:, :-1]).all(axis=1)).tolist()
-        for row, one in enumerate(blocked):
-            if one is None or not one[0].size:
+        for row, rank_blocked in enumerate(blocked):
+            if rank_blocked is None or not rank_blocked[0].size:
                 continue
             own = request[row].data
-            first = bisect_left(one[0].data, own[0])
+            first = bisect_left(rank_blocked[0].data, own[0])
             count, at = (
-                one[0].size - first,
-                bisect_left(own, int(one[0][first])) if first < one[0].size else 0,
+                rank_blocked[0].size - first,
+                bisect_left(own, int(rank_blocked[0][first])) if first < rank_blocked[0].size else 0,
             )
             if at + count > len(own) or not rises[row]:
                 self.alike[row] = False
                 continue
-            times[row, at : at + count] = one[0][first:]
-            waits_s[row, at : at + count] = one[1][first:]
+            times[row, at : at + count] = rank_blocked[0][first:]
+            waits_s[row, at : at + count] = rank_blocked[1][first:]
         same = times == request
-        self.alike &= (same | (times < 0)).all(axis=1)  # each of the times that are told is found again
-        told = same & (whole_s > 0)
+        self.alike &= (same | (times < 0)).all(axis=1)  # each blocked time was found among the requests
+        compared = same & (whole_s > 0)
         share = np.zeros(request.shape)
-        np.divide(waits_s, whole_s, out=share, where=told)
+        np.divide(waits_s, whole_s, out=share, where=compared)
         np.minimum(share, 1.0, out=share)
         result: Floats = share * inside_s
-        told_s = np.where(told, inside_s, 0.0).sum(axis=1)
-        usual = np.divide(result.sum(axis=1), told_s, out=np.zeros(told_s.shape), where=told_s > 0)
-        # Of steps of which nobody tells it is the share of the others.
-        result[~told] = (usual[:, None] * inside_s)[~told]
+        known_s = np.where(compared, inside_s, 0.0).sum(axis=1)
+        usual = np.divide(result.sum(axis=1), known_s, out=np.zeros(known_s.shape), where=known_s > 0)
+        # Steps that were not compared get the share of the compared ones.
+        result[~compared] = (usual[:, None] * inside_s)[~compared]
         return result
 
     def uses(self, since_ns: Sequence[int], blocked_now_s: Sequence[float]) -> list[Use | None]:
-        """Return the use of each rank; None of those that are not like most."""
+        """Return the use of each rank; None for ranks that are not like most."""
         columns = (self.alike, self.longest_s, self.wait_s, self.step_s, self.good_s)
         numbers = (self.batches, self.steps, self.on_device, self.known_s)
         rows = zip(*(column.tolist() for column in (*columns, *numbers)), strict=True)
-        found: list[Use | None] = []
+        uses: list[Use | None] = []
         for at, (alike, longest_s, wait_s, step_s, good_s, batches, steps, on_device, known_s) in enumerate(
             rows
         ):
             rank, since = self.ranks[at], since_ns[at]
             open_whole_s = open_step_s(rank, self.request[at], self.wait[at], self.step[at])
             if not alike or max(open_whole_s, longest_s) >= Limits().hang_floor_s:
-                found.append(None)
+                uses.append(None)
                 continue
             span_s = (rank.made_ns - since) / 1e9
             open_s = min(open_whole_s, span_s)
@@ -132,7 +132,7 @@ class _Group:
             clock: RankClock = "loop"
             if on_device:
                 clock = "nvml" if rank.process.other_stream else "device"
-            found.append(
+            uses.append(
                 Use(
                     clock=clock,
                     covered_s=max(0.0, (rank.made_ns - max(since, began_ns(rank))) / 1e9),
@@ -145,7 +145,7 @@ class _Group:
                     known_s=known_s if clock == "device" else 0.0,
                 )
             )
-        return found
+        return uses
 
 
 def uses_of(
@@ -154,8 +154,8 @@ def uses_of(
     blocked: Mapping[int, Blocked],
     blocked_now_s: Mapping[int, float],
 ) -> dict[int, Use]:
-    """Return where the time of each rank went, by its number; arguments by rank are those of ``use_of``."""
-    found: dict[int, Use] = {}
+    """Return where the time of each rank went, by its number; arguments by rank are as in ``use_of``."""
+    use_by_rank: dict[int, Use] = {}
     firsts: dict[int, int] = {}
     keys: dict[int, tuple[int, tuple[int, tuple[int, ...], int, bool]]] = {}
     by_number = {rank.rank: rank for rank in ranks}
@@ -175,16 +175,16 @@ def uses_of(
         group_ranks = [by_number[number] for number in group]
         parts = [columns_from(rank.steps, names, firsts[rank.rank]) for rank in group_ranks]
         since = [since_ns[number] for number in group]
-        measured = _Group(group_ranks, parts, [blocked.get(number) for number in group], since, inside).uses(
+        uses = _Group(group_ranks, parts, [blocked.get(number) for number in group], since, inside).uses(
             since, [blocked_now_s.get(number, 0.0) for number in group]
         )
-        found.update((number, use) for number, use in zip(group, measured, strict=True) if use is not None)
+        use_by_rank.update((number, use) for number, use in zip(group, uses, strict=True) if use is not None)
     for number, rank in by_number.items():
-        if number not in found:
-            found[number] = use_of(
+        if number not in use_by_rank:
+            use_by_rank[number] = use_of(
                 rank,
                 since_ns[number],
                 blocked=blocked.get(number),
                 blocked_now_s=blocked_now_s.get(number, 0.0),
             )
-    return found
+    return use_by_rank
