@@ -5,7 +5,13 @@ import { drawIn } from "../../web/js/reader.js";
 import { Catalogue, FILES, sayFrom } from "../../web/js/texts.js";
 
 /** A language's catalogues, from the disk. @param {import("../../web/js/reader.js").Language} language */
-export const catalogue = (language) => new Catalogue(language, FILES.map((name) => readFileSync(new URL(`../../web/lang/${language}/${name}.ftl`, import.meta.url), "utf8")));
+export const catalogue = (language) =>
+  new Catalogue(
+    language,
+    FILES.map((name) =>
+      readFileSync(new URL(`../../web/lang/${language}/${name}.ftl`, import.meta.url), "utf8"),
+    ),
+  );
 
 /** Draw in a language, with its messages alone. @param {import("../../web/js/reader.js").Language} language */
 export function sayIn(language) {

@@ -13,7 +13,8 @@ test("a list that loses, gains or changes one: nothing else is touched", () => {
   assert.deepEqual(pair(rows("abcd"), rows("bcd")), [1, 2, 3]);
   assert.deepEqual(pair(rows("bcd"), rows("abcd")), [-1, 0, 1, 2]);
   assert.deepEqual(pair(rows("abcd"), rows("abxcd")), [0, 1, -1, 2, 3]);
-  for (const wanted of ["bcd", "abc", "acd", "xabcd", "abcdx", "xbcd"]) assert.equal(moved(rows("abcd"), rows(wanted)), 0, wanted);
+  for (const wanted of ["bcd", "abc", "acd", "xabcd", "abcdx", "xbcd"])
+    assert.equal(moved(rows("abcd"), rows(wanted)), 0, wanted);
 });
 
 test("a list in another order: the fewest are moved", () => {

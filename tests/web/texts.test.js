@@ -43,9 +43,15 @@ afterEach(() => sayIn("en"));
 
 test("numbers have the units of the language", () => {
   sayHearing(NO_FAULT, english());
-  assert.equal(plain(say("waits", { rank: "rank 3", wait_s: 0.0452, wait_ratio: 0.034 })), "rank 3 waits 45 ms, 3.4 %");
+  assert.equal(
+    plain(say("waits", { rank: "rank 3", wait_s: 0.0452, wait_ratio: 0.034 })),
+    "rank 3 waits 45 ms, 3.4 %",
+  );
   sayHearing(NO_FAULT, chinese(), english());
-  assert.equal(plain(say("waits", { rank: "rank 3", wait_s: 3 * 3600 + 300, wait_ratio: 0.541 })), "rank 3 等待 3 小时 05 分，54%");
+  assert.equal(
+    plain(say("waits", { rank: "rank 3", wait_s: 3 * 3600 + 300, wait_ratio: 0.541 })),
+    "rank 3 等待 3 小时 05 分，54%",
+  );
   assert.deepEqual(NO_FAULT, []);
 });
 
@@ -74,7 +80,10 @@ test("what cannot be said in the reader's language is said in English, at last b
   assert.equal(say("nowhere"), "nowhere");
   assert.equal(say("waits", { rank: "rank 3", wait_s: "long", wait_ratio: 1 }), "waits");
   assert.equal(say("waits", {}), "waits");
-  assert.match(faults.map((fault) => fault.message).join("\n"), /no message only-english in zh\n.*nowhere in zh\n.*nowhere in en\n.*waits in zh: no number: long/);
+  assert.match(
+    faults.map((fault) => fault.message).join("\n"),
+    /no message only-english in zh\n.*nowhere in zh\n.*nowhere in en\n.*waits in zh: no number: long/,
+  );
   sayFrom([]);
   assert.equal(say("waits", {}), "waits");
 });
@@ -90,7 +99,10 @@ test("an id that stands twice is an error", () => {
 
 test("the page says what stands in its file until its catalogues are there", () => {
   const html = readFileSync(new URL("../../web/index.html", import.meta.url), "utf8");
-  const written = [...html.matchAll(/data-message="([^"]*)">([^<]*)</g)].map(([, id = "", text]) => [id, text]);
+  const written = [...html.matchAll(/data-message="([^"]*)">([^<]*)</g)].map(([, id = "", text]) => [
+    id,
+    text,
+  ]);
   assert.equal(written.length, 2);
   for (const [id, text] of written) assert.equal(say(id ?? ""), text);
 });

@@ -33,7 +33,8 @@ export function parseSeen(hash) {
 function viewOf(query) {
   if (query.get("range") === "all") return { kind: "all" };
   const [start, end, span_s] = ["from", "to", "last"].map((name) => Number(query.get(name) ?? NaN));
-  if (start !== undefined && end !== undefined && start >= 0 && end <= LATEST && end - start >= 1) return { kind: "fixed", start, end };
+  if (start !== undefined && end !== undefined && start >= 0 && end <= LATEST && end - start >= 1)
+    return { kind: "fixed", start, end };
   if (span_s !== undefined && span_s >= 10 && span_s <= LONGEST_S) return { kind: "last", span_s };
   return null;
 }
@@ -42,7 +43,11 @@ function viewOf(query) {
 function listingOf(query) {
   const states = (query.get("state") ?? "").split(",");
   const sort = query.get("sort") ?? "";
-  return { query: (query.get("q") ?? "").slice(0, 200), states: STATES.filter((state) => states.includes(state)), sort: sort in SORTS ? sort : wholeList().sort };
+  return {
+    query: (query.get("q") ?? "").slice(0, 200),
+    states: STATES.filter((state) => states.includes(state)),
+    sort: sort in SORTS ? sort : wholeList().sort,
+  };
 }
 
 /** The query of what is shown; "" where it is what the page shows by itself. @param {State} state */
@@ -56,7 +61,8 @@ export function seenQuery(state) {
     if (listing.sort !== wholeList().sort) query.sort = listing.sort;
   } else if (route.run !== null) {
     if (view.kind === "fixed") Object.assign(query, fixed(view));
-    else if (!isUsual(state)) Object.assign(query, view.kind === "all" ? { range: "all" } : { last: String(view.span_s) });
+    else if (!isUsual(state))
+      Object.assign(query, view.kind === "all" ? { range: "all" } : { last: String(view.span_s) });
     if (route.page === "run" && state.rank_asked && state.rank !== null) query.rank = String(state.rank);
     Object.assign(query, alertOf(state));
   }
@@ -74,7 +80,10 @@ export function frozenHash(state, hash) {
 }
 
 /** @param {{start: number, end: number}} range */
-const fixed = ({ start, end }) => ({ from: String(Math.round(start * 1000) / 1000), to: String(Math.round(end * 1000) / 1000) });
+const fixed = ({ start, end }) => ({
+  from: String(Math.round(start * 1000) / 1000),
+  to: String(Math.round(end * 1000) / 1000),
+});
 
 /** The alert that is unfolded, where the path does not name it. @param {State} state @returns {Record<string, string>} */
 function alertOf(state) {
@@ -85,5 +94,9 @@ function alertOf(state) {
 /** @param {State} state */
 function isUsual(state) {
   const over = state.summary !== null && state.summary.state !== "live" && state.summary.state !== "hung";
-  return over ? state.view.kind === "all" : state.summary === null ? !state.view_asked : state.view.kind === "last" && state.view.span_s === 300;
+  return over
+    ? state.view.kind === "all"
+    : state.summary === null
+      ? !state.view_asked
+      : state.view.kind === "last" && state.view.span_s === 300;
 }

@@ -26,7 +26,8 @@ const MOST_TURNS = 4;
 export const signedAddress = (path) => reached(() => signed("GET", addressOf(path)));
 
 /** A path of the API with the language in which the page wants sentences. @param {string} path */
-const addressOf = (path) => ROOT + (asked() === null ? path : `${path}${path.includes("?") ? "&" : "?"}lang=${asked()}`);
+const addressOf = (path) =>
+  ROOT + (asked() === null ? path : `${path}${path.includes("?") ? "&" : "?"}lang=${asked()}`);
 
 /**
  * @param {string} path
@@ -78,7 +79,9 @@ async function reached(work) {
  */
 export function withQuery(path, query) {
   const parts = Object.entries(query)
-    .flatMap(([k, v]) => (Array.isArray(v) ? v.map((each) => /** @type {const} */ ([k, each])) : [/** @type {const} */ ([k, v])]))
+    .flatMap(([k, v]) =>
+      Array.isArray(v) ? v.map((each) => /** @type {const} */ ([k, each])) : [/** @type {const} */ ([k, v])],
+    )
     .filter(([, v]) => v !== null && v !== undefined)
     .map(([k, v]) => `${k}=${encodeURIComponent(String(v))}`);
   return parts.length > 0 ? `${path}?${parts.join("&")}` : path;
@@ -88,7 +91,8 @@ export function withQuery(path, query) {
 export const runPath = (run) => `/runs/${encodeURIComponent(run)}`;
 
 /** @param {string} id */
-export const acknowledge = (id) => call(`/alerts/${encodeURIComponent(id)}/ack`, { method: "POST", body: {} });
+export const acknowledge = (id) =>
+  call(`/alerts/${encodeURIComponent(id)}/ack`, { method: "POST", body: {} });
 
 /** @param {string} id @param {number} seconds */
 export const silence = (id, seconds) =>

@@ -63,8 +63,22 @@ export function news(state) {
     body: say("news-of-run", { run: s.name, advice: f.advice }),
     hash: routeHash({ run: s.run_id, finding: f.id }),
   }));
-  if (s.state === "lost") told.push({ id: `lost/${s.last_seen_at}`, grave: false, title: say("news-lost", { run: s.name }), body: s.verdict.title, hash: run });
-  if (failed(s)) told.push({ id: "crashed", grave: true, title: s.verdict.title, body: say("news-of-run", { run: s.name, advice: s.verdict.advice }), hash: run });
+  if (s.state === "lost")
+    told.push({
+      id: `lost/${s.last_seen_at}`,
+      grave: false,
+      title: say("news-lost", { run: s.name }),
+      body: s.verdict.title,
+      hash: run,
+    });
+  if (failed(s))
+    told.push({
+      id: "crashed",
+      grave: true,
+      title: s.verdict.title,
+      body: say("news-of-run", { run: s.name, advice: s.verdict.advice }),
+      hash: run,
+    });
   return told;
 }
 
@@ -106,8 +120,10 @@ export class Attention {
 const BADGES = {
   quiet: "",
   stale: "<circle cx='17' cy='17' r='7' fill='%23596273' stroke='white' stroke-width='1.5'/>",
-  warning: "<path d='M17 9.5 24 23H10Z' fill='%23f5b301' stroke='white' stroke-width='1.2'/><path d='M17 14v4M17 20v1' stroke='%23171a21' stroke-width='2'/>",
-  critical: "<circle cx='17' cy='17' r='7' fill='%23c4262e' stroke='white' stroke-width='1.5'/><path d='M17 13v4.5M17 20v1' stroke='white' stroke-width='2'/>",
+  warning:
+    "<path d='M17 9.5 24 23H10Z' fill='%23f5b301' stroke='white' stroke-width='1.2'/><path d='M17 14v4M17 20v1' stroke='%23171a21' stroke-width='2'/>",
+  critical:
+    "<circle cx='17' cy='17' r='7' fill='%23c4262e' stroke='white' stroke-width='1.5'/><path d='M17 13v4.5M17 20v1' stroke='white' stroke-width='2'/>",
 };
 
 /** Another shape for each, so that colour is not needed. @param {Tone} tone */
@@ -116,7 +132,10 @@ function showIcon(tone) {
   if (link === null) return;
   link.dataset.quiet ??= link.href;
   const [before = ""] = link.dataset.quiet.split(/%3C\/svg%3E|<\/svg>/);
-  link.href = BADGES[tone] === "" ? link.dataset.quiet : `${before}${BADGES[tone].replaceAll("<", "%3C").replaceAll(">", "%3E")}%3C/svg%3E`;
+  link.href =
+    BADGES[tone] === ""
+      ? link.dataset.quiet
+      : `${before}${BADGES[tone].replaceAll("<", "%3C").replaceAll(">", "%3E")}%3C/svg%3E`;
   link.dataset.tone = tone;
 }
 

@@ -57,7 +57,13 @@ const rankKey = (state) => {
 };
 
 /** @type {Source} */
-const STEPS = { id: "steps", when: "seen", timed: true, asks: rankKey, load: async (...asked) => withoutOthers(byDevice(await seriesOf(ASKED)(...asked))) };
+const STEPS = {
+  id: "steps",
+  when: "seen",
+  timed: true,
+  asks: rankKey,
+  load: async (...asked) => withoutOthers(byDevice(await seriesOf(ASKED)(...asked))),
+};
 
 /** @type {Source} */
 const SPEED = { id: "speed", when: "seen", timed: true, asks: rankKey, load: seriesOf(SPEED_ASKED, 1) };
@@ -69,7 +75,16 @@ const MARKS = {
   timed: true,
   every_s: 10,
   asks: (state) => (rankKey(state) === null ? null : `${rankKey(state)} ${state.summary?.loaders.length}`),
-  load: (state, range, _points, signal) => call(withQuery(`${base(state)}/marks`, { rank: shownRank(state), start: range.start, end: range.end, attempt: state.route.attempt }), { signal }),
+  load: (state, range, _points, signal) =>
+    call(
+      withQuery(`${base(state)}/marks`, {
+        rank: shownRank(state),
+        start: range.start,
+        end: range.end,
+        attempt: state.route.attempt,
+      }),
+      { signal },
+    ),
 };
 
 /** @type {Source} */
@@ -79,11 +94,22 @@ const GPU = {
   timed: true,
   asks: (state) => (state.summary === null ? null : `${rankKey(state)} ${hasGpu(state)}`),
   load: (state, range, points, signal) =>
-    seriesOf(hasGpu(state) ? ["gpu_utilization_ratio", "gpu_power_w"] : ["compute_duty_ratio"])(state, range, points, signal),
+    seriesOf(hasGpu(state) ? ["gpu_utilization_ratio", "gpu_power_w"] : ["compute_duty_ratio"])(
+      state,
+      range,
+      points,
+      signal,
+    ),
 };
 
 /** @type {Source} */
-const HEADROOM = { id: "headroom", when: "seen", timed: true, asks: (state) => (hasDeviceClock(state) ? rankKey(state) : null), load: seriesOf(HEADROOM_ASKED) };
+const HEADROOM = {
+  id: "headroom",
+  when: "seen",
+  timed: true,
+  asks: (state) => (hasDeviceClock(state) ? rankKey(state) : null),
+  load: seriesOf(HEADROOM_ASKED),
+};
 
 /** @type {Source} */
 const STARVATION = { ...HEADROOM, id: "starvation", load: seriesOf(STARVATION_ASKED) };
@@ -105,7 +131,15 @@ const EPOCHS = {
   when: "always",
   asks: (state) => (state.summary === null ? null : `${rankKey(state)} ${state.summary.epochs}`),
   every_s: 5,
-  load: async (state, _range, _points, signal) => call(withQuery(`${base(state)}/boundaries`, { rank: shownRank(state), limit: MOST_EPOCHS, attempt: state.route.attempt }), { signal }),
+  load: async (state, _range, _points, signal) =>
+    call(
+      withQuery(`${base(state)}/boundaries`, {
+        rank: shownRank(state),
+        limit: MOST_EPOCHS,
+        attempt: state.route.attempt,
+      }),
+      { signal },
+    ),
 };
 /** Epochs of a loader that are listed, and marked on the charts. */
 const MOST_EPOCHS = 300;
@@ -117,7 +151,16 @@ const HEATMAP = {
   timed: true,
   asks: asksOfHeatmap,
   load: (state, range, points, signal) =>
-    call(withQuery(`${base(state)}/heatmap`, { ...heatmapQuery(state), start: range.start, end: range.end, points, digits: DIGITS }), { signal }),
+    call(
+      withQuery(`${base(state)}/heatmap`, {
+        ...heatmapQuery(state),
+        start: range.start,
+        end: range.end,
+        points,
+        digits: DIGITS,
+      }),
+      { signal },
+    ),
 };
 
 /** The page of the table that is in view. @type {Source} */
@@ -127,7 +170,10 @@ const RANKS = {
   asks: (state) => (asksForRows(state) ? JSON.stringify(pageAsked(state)) : null),
   load: async (state, _range, _points, signal) => {
     const asked = pageAsked(state);
-    return { ...(await call(withQuery(`${base(state)}/ranks`, { ...asked, down: String(asked.down) }), { signal })), offset: asked.offset };
+    return {
+      ...(await call(withQuery(`${base(state)}/ranks`, { ...asked, down: String(asked.down) }), { signal })),
+      offset: asked.offset,
+    };
   },
 };
 
@@ -136,7 +182,8 @@ const RANK_ROW = {
   id: "rank_row",
   when: "always",
   asks: (state) => (asksForRows(state) ? rankKey(state) : null),
-  load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/ranks`, { rank: shownRank(state) }), { signal }),
+  load: (state, _range, _points, signal) =>
+    call(withQuery(`${base(state)}/ranks`, { rank: shownRank(state) }), { signal }),
 };
 
 /** The stream leaves stack texts out, and which later run followed an advice; asked for when findings changed. @type {Source} */
@@ -146,9 +193,13 @@ const FINDINGS = {
   settled: true,
   asks: (state) => {
     const going = isGoing(state.summary);
-    return state.findings.some((f) => f.stacks.length > 0 || (!going && f.lost_s !== null)) ? JSON.stringify([state.findings_version, going]) : null;
+    return state.findings.some((f) => f.stacks.length > 0 || (!going && f.lost_s !== null))
+      ? JSON.stringify([state.findings_version, going])
+      : null;
   },
-  load: async (state, _range, _points, signal) => ({ findings: await call(withQuery(`${base(state)}/findings`, { attempt: state.route.attempt }), { signal }) }),
+  load: async (state, _range, _points, signal) => ({
+    findings: await call(withQuery(`${base(state)}/findings`, { attempt: state.route.attempt }), { signal }),
+  }),
 };
 
 /** Advice changes with the loaders and as epochs are measured. @type {Source} */
@@ -156,7 +207,14 @@ const AUDIT = {
   id: "audit",
   when: "seen",
   settled: true,
-  asks: (state) => (state.summary === null ? null : JSON.stringify([state.summary.loaders.length, state.summary.epochs, Math.ceil(Math.log2(1 + (state.summary.steps ?? 0)))])),
+  asks: (state) =>
+    state.summary === null
+      ? null
+      : JSON.stringify([
+          state.summary.loaders.length,
+          state.summary.epochs,
+          Math.ceil(Math.log2(1 + (state.summary.steps ?? 0))),
+        ]),
   load: (state, _range, _points, signal) => call(`${base(state)}/audit`, { signal }),
 };
 
@@ -195,16 +253,24 @@ const FETCHED = {
   id: "fetched",
   when: "always",
   every_s: 2,
-  asks: (state) => (unfolded(state).length === 0 || culpritRank(state) === null ? null : `${culpritRank(state)} ${unfolded(state).join()}`),
+  asks: (state) =>
+    unfolded(state).length === 0 || culpritRank(state) === null
+      ? null
+      : `${culpritRank(state)} ${unfolded(state).join()}`,
   load: async (state, _range, _points, signal) => {
     const asked = unfolded(state);
-    const found = await Promise.all(asked.map((worker) => call(withQuery(`${base(state)}/fetches`, { rank: culpritRank(state), worker, limit: 8 }), { signal })));
+    const found = await Promise.all(
+      asked.map((worker) =>
+        call(withQuery(`${base(state)}/fetches`, { rank: culpritRank(state), worker, limit: 8 }), { signal }),
+      ),
+    );
     return Object.fromEntries(asked.map((worker, i) => [worker, found[i]]));
   },
 };
 
 /** @param {State} state */
-const culpritRank = (state) => (state.route.page === "rank" ? state.route.rank : (hangNow(state)?.rank ?? null));
+const culpritRank = (state) =>
+  state.route.page === "rank" ? state.route.rank : (hangNow(state)?.rank ?? null);
 
 /** @type {Source} */
 const LANES = {
@@ -215,7 +281,10 @@ const LANES = {
   load: async (state, range, _points, signal) => {
     const rank = shownRank(state);
     const [fetches, workers] = await Promise.all([
-      call(withQuery(`${base(state)}/fetches`, { rank, start: range.start, end: range.end, limit: LANES_LIMIT }), { signal }),
+      call(
+        withQuery(`${base(state)}/fetches`, { rank, start: range.start, end: range.end, limit: LANES_LIMIT }),
+        { signal },
+      ),
       call(withQuery(`${base(state)}/workers`, { rank }), { signal }),
     ]);
     return { fetches, workers, at: state.clock + state.offset };
@@ -224,19 +293,50 @@ const LANES = {
 export const LANES_LIMIT = 2000;
 
 /** @type {Source} */
-const READY = { id: "ready", when: "seen", timed: true, asks: rankKey, load: seriesOf(["ready_batches", "cached_batches"]) };
+const READY = {
+  id: "ready",
+  when: "seen",
+  timed: true,
+  asks: rankKey,
+  load: seriesOf(["ready_batches", "cached_batches"]),
+};
 
 /** All in one call: a browser asks a server for six things at a time. @type {Source} */
-const SMALL = { id: "counters", when: "seen", timed: true, asks: rankKey, load: seriesOf(COUNTERS.map((c) => c.metric), 1) };
+const SMALL = {
+  id: "counters",
+  when: "seen",
+  timed: true,
+  asks: rankKey,
+  load: seriesOf(COUNTERS.map((c) => c.metric), 1),
+};
 
 /** @type {Source} */
-const GPU_SMALL = { id: "gpu_counters", when: "seen", timed: true, asks: (state) => (hasGpu(state) ? rankKey(state) : null), load: seriesOf(GPU_COUNTERS.map((c) => c.metric), 1) };
+const GPU_SMALL = {
+  id: "gpu_counters",
+  when: "seen",
+  timed: true,
+  asks: (state) => (hasGpu(state) ? rankKey(state) : null),
+  load: seriesOf(GPU_COUNTERS.map((c) => c.metric), 1),
+};
 
 /** @type {Source} */
-const SLOWED = { id: "slowed", when: "seen", timed: true, asks: (state) => (hasGpu(state) ? rankKey(state) : null), load: seriesOf(SLOWED_ASKED, 1) };
+const SLOWED = {
+  id: "slowed",
+  when: "seen",
+  timed: true,
+  asks: (state) => (hasGpu(state) ? rankKey(state) : null),
+  load: seriesOf(SLOWED_ASKED, 1),
+};
 
 /** The streamer looks every five seconds; on a rank's page those of its host are asked for. @type {Source} */
-const GPUS = { id: "gpus", when: "seen", every_s: 5, asks: (state) => (hasGpu(state) ? `${hostOfRank(state)}` : null), load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/gpus`, { host: hostOfRank(state) }), { signal }) };
+const GPUS = {
+  id: "gpus",
+  when: "seen",
+  every_s: 5,
+  asks: (state) => (hasGpu(state) ? `${hostOfRank(state)}` : null),
+  load: (state, _range, _points, signal) =>
+    call(withQuery(`${base(state)}/gpus`, { host: hostOfRank(state) }), { signal }),
+};
 
 /** @param {State} state @returns {string|null} */
 function hostOfRank(state) {
@@ -249,16 +349,57 @@ function ofRank(id, path, more = {}) {
     id,
     when: "seen",
     asks: rankKey,
-    load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/${path}`, { rank: shownRank(state), ...more }), { signal }),
+    load: (state, _range, _points, signal) =>
+      call(withQuery(`${base(state)}/${path}`, { rank: shownRank(state), ...more }), { signal }),
   };
 }
 
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
-  if (state.route.attempt !== null) return [EPOCHS, MARKS, FINDINGS, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
-  if (state.route.page === "run") return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, COUPLING, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS, RANKS];
+  if (state.route.attempt !== null)
+    return [EPOCHS, MARKS, FINDINGS, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
+  if (state.route.page === "run")
+    return [
+      EPOCHS,
+      MARKS,
+      FINDINGS,
+      HANG_WORKERS,
+      FETCHED,
+      COUPLING,
+      SPEED,
+      STEPS,
+      STARVATION,
+      HEADROOM,
+      GPU,
+      HEATMAP,
+      AUDIT,
+      WHAT_IF,
+      GPUS,
+      RANKS,
+    ];
   if (state.route.page === "rank")
-    return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, RANK_ROW, SPEED, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, SLOWED, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
+    return [
+      EPOCHS,
+      MARKS,
+      FINDINGS,
+      HANG_WORKERS,
+      FETCHED,
+      RANK_ROW,
+      SPEED,
+      STEPS,
+      STARVATION,
+      HEADROOM,
+      LANES,
+      READY,
+      GPU,
+      GPU_SMALL,
+      SLOWED,
+      GPUS,
+      ofRank("workers", "workers"),
+      ofRank("samples", "slow-samples", { limit: 20 }),
+      ofRank("stacks", "stacks"),
+      SMALL,
+    ];
   return [];
 }
 

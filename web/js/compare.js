@@ -17,11 +17,21 @@ const POINTS = 240;
 export async function loadComparison(pair) {
   const [a, b] = pair;
   try {
-    const [data, ...courses] = await Promise.all([call(withQuery("/compare", { a, b })), courseOf(a), courseOf(b)]);
+    const [data, ...courses] = await Promise.all([
+      call(withQuery("/compare", { a, b })),
+      courseOf(a),
+      courseOf(b),
+    ]);
     return { pair, data, courses: /** @type {Compared["courses"]} */ (courses), error: null, link: "live" };
   } catch (error) {
     const link = failure(error);
-    return { pair, data: null, courses: null, error: error instanceof Error ? error.message : String(error), link: link === "unauthorized" ? link : "live" };
+    return {
+      pair,
+      data: null,
+      courses: null,
+      error: error instanceof Error ? error.message : String(error),
+      link: link === "unauthorized" ? link : "live",
+    };
   }
 }
 
@@ -33,4 +43,6 @@ async function courseOf(run) {
 }
 
 /** Whether one of the two still runs, so that it is worth asking again. @param {Compared|null} compared */
-export const goesOn = (compared) => compared?.data !== null && [compared?.data?.a, compared?.data?.b].some((run) => run?.state === "live" || run?.state === "hung");
+export const goesOn = (compared) =>
+  compared?.data !== null &&
+  [compared?.data?.a, compared?.data?.b].some((run) => run?.state === "live" || run?.state === "hung");

@@ -20,31 +20,60 @@ function tableOf(data) {
 }
 
 /** @param {any} data */
-const isSeries = (data) => data !== null && typeof data === "object" && Array.isArray(data.t) && Array.isArray(data.mean);
+const isSeries = (data) =>
+  data !== null && typeof data === "object" && Array.isArray(data.t) && Array.isArray(data.mean);
 /** @param {any} data */
 const isHeatmap = (data) => Array.isArray(data.t) && Array.isArray(data.values) && Array.isArray(data.ranks);
 /** @param {any} data */
 const isColumns = (data) => {
   const columns = Object.values(data);
-  return columns.length > 1 && columns.every((each) => Array.isArray(each) && each.length === columns[0].length && each.every((v) => typeof v !== "object" || v === null));
+  return (
+    columns.length > 1 &&
+    columns.every(
+      (each) =>
+        Array.isArray(each) &&
+        each.length === columns[0].length &&
+        each.every((v) => typeof v !== "object" || v === null),
+    )
+  );
 };
 
 /** @param {Record<string, Data>} series */
 function ofSeries(series) {
   const times = [...new Set(Object.values(series).flatMap((each) => each.t))].sort((a, b) => a - b);
-  const parts = Object.entries(series).flatMap(([name, each]) => ["mean", "min", "max"].map((what) => ({ name: `${name}_${what}`, at: new Map(each.t.map((/** @type {number} */ t, /** @type {number} */ i) => [t, each[what]?.[i]])) })));
-  return [["time", "unix_s", ...parts.map((part) => part.name)], ...times.map((t) => [utc(t), t, ...parts.map((part) => part.at.get(t))])];
+  const parts = Object.entries(series).flatMap(([name, each]) =>
+    ["mean", "min", "max"].map((what) => ({
+      name: `${name}_${what}`,
+      at: new Map(each.t.map((/** @type {number} */ t, /** @type {number} */ i) => [t, each[what]?.[i]])),
+    })),
+  );
+  return [
+    ["time", "unix_s", ...parts.map((part) => part.name)],
+    ...times.map((t) => [utc(t), t, ...parts.map((part) => part.at.get(t))]),
+  ];
 }
 
 /** @param {Data} data */
 function ofHeatmap(data) {
-  return [["time", "unix_s", ...data.ranks.map((/** @type {number} */ rank) => `rank_${rank}`)], ...data.t.map((/** @type {number} */ t, /** @type {number} */ i) => [utc(t), t, ...data.values.map((/** @type {any[]} */ row) => row[i])])];
+  return [
+    ["time", "unix_s", ...data.ranks.map((/** @type {number} */ rank) => `rank_${rank}`)],
+    ...data.t.map((/** @type {number} */ t, /** @type {number} */ i) => [
+      utc(t),
+      t,
+      ...data.values.map((/** @type {any[]} */ row) => row[i]),
+    ]),
+  ];
 }
 
 /** @param {Data} data */
 function ofColumns(data) {
   const names = Object.keys(data);
-  return [names, ...data[names[0] ?? ""].map((/** @type {any} */ _, /** @type {number} */ i) => names.map((name) => data[name][i]))];
+  return [
+    names,
+    ...data[names[0] ?? ""].map((/** @type {any} */ _, /** @type {number} */ i) =>
+      names.map((name) => data[name][i]),
+    ),
+  ];
 }
 
 /** @param {number} t */

@@ -164,7 +164,8 @@ function create(want, parent) {
 /** @param {Element} element @param {VNode} want */
 function update(element, want) {
   const before = drawn.get(element)?.props ?? {};
-  for (const name of Object.keys(before)) if (!(name in want.props)) setProp(element, name, before[name], undefined);
+  for (const name of Object.keys(before))
+    if (!(name in want.props)) setProp(element, name, before[name], undefined);
   for (const [name, value] of Object.entries(want.props)) setProp(element, name, before[name], value);
   drawn.set(element, want);
   if (!want.props.opaque) reconcile(element, want.children);
@@ -179,7 +180,8 @@ function setProp(element, name, before, value) {
   } else if (name === "style") {
     const style = /** @type {HTMLElement} */ (element).style;
     for (const key of Object.keys(before ?? {})) if (!(key in (value ?? {}))) style.removeProperty(key);
-    for (const [key, text] of Object.entries(value ?? {})) if (before?.[key] !== text) style.setProperty(key, String(text));
+    for (const [key, text] of Object.entries(value ?? {}))
+      if (before?.[key] !== text) style.setProperty(key, String(text));
   } else if (value === undefined || value === null || value === false) {
     element.removeAttribute(name);
   } else if (before !== value) {

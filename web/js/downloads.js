@@ -17,7 +17,19 @@ export function downloadButtons(id) {
     "span",
     { class: "downloads", key: "downloads" },
     ["csv", "png"].map((kind) =>
-      h("button", { type: "button", class: "take", key: kind, "data-take": kind, "data-of": id, title: say("download-chart", { kind }), "aria-label": say("download-chart-button", { kind }) }, kind.toUpperCase()),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "take",
+          key: kind,
+          "data-take": kind,
+          "data-of": id,
+          title: say("download-chart", { kind }),
+          "aria-label": say("download-chart-button", { kind }),
+        },
+        kind.toUpperCase(),
+      ),
     ),
   );
 }
@@ -33,11 +45,15 @@ export async function takeRecording(run) {
 /** @param {() => State} state @param {(note: string) => void} tell */
 export function listenTakes(state, tell) {
   document.addEventListener("click", (event) => {
-    const button = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest?.("[data-take]"));
+    const button = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest?.(
+      "[data-take]",
+    ));
     if (button === null) return;
     const { take: kind, of: id = "" } = button.dataset;
     const work = kind === "csv" ? takeCsv(state(), id) : takePicture(state(), id);
-    work.catch((error) => tell(say("note-not-done", { why: error instanceof Error ? error.message : String(error) })));
+    work.catch((error) =>
+      tell(say("note-not-done", { why: error instanceof Error ? error.message : String(error) })),
+    );
   });
 }
 
@@ -54,7 +70,8 @@ async function takeCsv(state, id) {
 async function takePicture(state, id) {
   const element = /** @type {HTMLElement|null} */ (document.getElementById(`plot-${id}`));
   if (element === null) throw new Error(say("download-not-drawn"));
-  const title = element.closest("[data-card], .small")?.querySelector("h2, .small-head span")?.textContent ?? id;
+  const title =
+    element.closest("[data-card], .small")?.querySelector("h2, .small-head span")?.textContent ?? id;
   const { svg, width, height } = svgOf(element, `${title} · ${state.summary?.name ?? state.route.run ?? ""}`);
   save(await rasterized(svg, width, height), fileName(state, id, "png"));
 }
@@ -74,7 +91,14 @@ export function svgOf(element, title) {
   const svg = part("svg", { width, height, viewBox: `0 ${-above} ${width} ${height}` });
   svg.append(part("rect", { x: 0, y: -above, width, height, fill: colour("--panel") }));
   if (title !== undefined) {
-    const text = part("text", { x: 12, y: 22 - above, fill: colour("--text"), "font-family": getComputedStyle(root).fontFamily, "font-size": 14, "font-weight": 600 });
+    const text = part("text", {
+      x: 12,
+      y: 22 - above,
+      fill: colour("--text"),
+      "font-family": getComputedStyle(root).fontFamily,
+      "font-size": 14,
+      "font-weight": 600,
+    });
     text.textContent = title;
     svg.append(text);
   }
@@ -112,7 +136,12 @@ async function rasterized(svg, width, height) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width * SCALE, height * SCALE];
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob === null ? reject(new Error(say("download-no-picture"))) : resolve(blob)), "image/png"));
+  return new Promise((resolve, reject) =>
+    canvas.toBlob(
+      (blob) => (blob === null ? reject(new Error(say("download-no-picture"))) : resolve(blob)),
+      "image/png",
+    ),
+  );
 }
 
 /** @param {State} state @param {string} what @param {string} ending */

@@ -19,7 +19,8 @@ import { say } from "./texts.js";
  */
 
 /** The card whose data a chart shows. @param {string} id */
-export const cardOf = (id) => (id.startsWith("small-gpu_") ? "gpu_counters" : id.startsWith("small-") ? "counters" : id);
+export const cardOf = (id) =>
+  id.startsWith("small-gpu_") ? "gpu_counters" : id.startsWith("small-") ? "counters" : id;
 
 /** @param {State} state @param {string} id @param {Palette} palette @param {number} width @returns {Figure|null} null: nothing to draw */
 export function figureOf(state, id, palette, width) {
@@ -29,7 +30,8 @@ export function figureOf(state, id, palette, width) {
   const epochs = epochsOf(state);
   const rank = state.route.page === "rank" ? state.route.rank : null;
   // On the page of a rank only what concerns it is a band.
-  const findings = rank === null ? state.findings : state.findings.filter((f) => f.rank === null || f.rank === rank);
+  const findings =
+    rank === null ? state.findings : state.findings.filter((f) => f.rank === null || f.rank === rank);
   const { data } = held;
   switch (id) {
     case "steps":
@@ -45,14 +47,22 @@ export function figureOf(state, id, palette, width) {
     case "headroom":
       return headroomFigure({ data, epochs, findings, range, width }, palette);
     case "heatmap":
-      return heatmapFigure({ data, metric: shownMetric(state), by: heatmapQuery(state).by, epochs, findings, range, width }, palette);
+      return heatmapFigure(
+        { data, metric: shownMetric(state), by: heatmapQuery(state).by, epochs, findings, range, width },
+        palette,
+      );
     case "lanes":
-      return lanesFigure({ fetches: data.fetches, workers: data.workers, epochs, range, now: data.at, width }, palette);
+      return lanesFigure(
+        { fetches: data.fetches, workers: data.workers, epochs, range, now: data.at, width },
+        palette,
+      );
     case "ready":
       return readyFigure({ data, epochs, range, capacity: capacityOf(state), width }, palette);
     default: {
       const counter = [...COUNTERS, ...GPU_COUNTERS].find((c) => id === `small-${c.metric}`);
-      return counter === undefined ? null : counterFigure({ series: data[counter.metric], counter, range, width }, palette);
+      return counter === undefined
+        ? null
+        : counterFigure({ series: data[counter.metric], counter, range, width }, palette);
     }
   }
 }
@@ -62,7 +72,8 @@ export function commonRange(state) {
   if (state.view.kind === "fixed") return { start: state.view.start, end: state.view.end };
   /** @type {import("./store.js").Range|null} */
   let newest = null;
-  for (const card of Object.values(state.cards)) if (card.range !== null && card.range.end > (newest?.end ?? 0)) newest = card.range;
+  for (const card of Object.values(state.cards))
+    if (card.range !== null && card.range.end > (newest?.end ?? 0)) newest = card.range;
   return newest;
 }
 
@@ -72,7 +83,15 @@ export function epochsOf(state) {
   const loaders = state.cards.epochs?.data ?? [];
   const train = loaders.filter((one) => one.role !== "eval");
   return train
-    .flatMap((one) => one.newest.map((e) => ({ began_at: e.began_at, name: train.length > 1 ? say("epoch-of-loader", { loader: one.name, epoch: e.epoch }) : say("epoch-number", { epoch: e.epoch }) })))
+    .flatMap((one) =>
+      one.newest.map((e) => ({
+        began_at: e.began_at,
+        name:
+          train.length > 1
+            ? say("epoch-of-loader", { loader: one.name, epoch: e.epoch })
+            : say("epoch-number", { epoch: e.epoch }),
+      })),
+    )
     .sort((a, b) => a.began_at - b.began_at);
 }
 
@@ -83,7 +102,15 @@ export function eventsOf(state) {
   const rank = shownRank(state);
   const alerts = state.findings
     .filter((f) => f.severity !== "info" && (f.rank === null || f.rank === rank))
-    .map((f) => ({ kind: /** @type {const} */ ("alert"), began_at: f.began_at, ended_at: f.ended_at, ranks: f.rank === null ? [] : [f.rank], text: f.title, finding_id: f.id, text_text: null }));
+    .map((f) => ({
+      kind: /** @type {const} */ ("alert"),
+      began_at: f.began_at,
+      ended_at: f.ended_at,
+      ranks: f.rank === null ? [] : [f.rank],
+      text: f.title,
+      finding_id: f.id,
+      text_text: null,
+    }));
   return [...told.filter((mark) => mark.kind !== "alert"), ...alerts];
 }
 

@@ -9,12 +9,34 @@ export const UNKNOWN = "–";
 const THIN = "\u202f"; // between number and unit: keeps them on one line
 const WORDS = {
   en: {
-    us: "µs", ms: "ms", s: "s", min: "min", h: "h", min_of_h: "min", days: "days", percent: `${THIN}%`, now: "just now", ago: " ago",
-    comma: ", ", and: " and ", and_more: (/** @type {string} */ number) => ` and ${number} more`,
+    us: "µs",
+    ms: "ms",
+    s: "s",
+    min: "min",
+    h: "h",
+    min_of_h: "min",
+    days: "days",
+    percent: `${THIN}%`,
+    now: "just now",
+    ago: " ago",
+    comma: ", ",
+    and: " and ",
+    and_more: (/** @type {string} */ number) => ` and ${number} more`,
   },
   zh: {
-    us: "微秒", ms: "毫秒", s: "秒", min: "分钟", h: "小时", min_of_h: "分", days: "天", percent: "%", now: "刚刚", ago: "前",
-    comma: "、", and: " 和 ", and_more: (/** @type {string} */ number) => ` 和另外 ${number} 个`,
+    us: "微秒",
+    ms: "毫秒",
+    s: "秒",
+    min: "分钟",
+    h: "小时",
+    min_of_h: "分",
+    days: "天",
+    percent: "%",
+    now: "刚刚",
+    ago: "前",
+    comma: "、",
+    and: " 和 ",
+    and_more: (/** @type {string} */ number) => ` 和另外 ${number} 个`,
   },
 };
 
@@ -63,7 +85,8 @@ export function duration(s, language = pageLanguage()) {
   const minutes = Math.round(s / 60);
   if (minutes < 120) return `${minutes}${THIN}${words.min}`;
   const hours = Math.floor(minutes / 60);
-  if (hours < 48) return `${hours}${THIN}${words.h} ${String(minutes % 60).padStart(2, "0")}${THIN}${words.min_of_h}`;
+  if (hours < 48)
+    return `${hours}${THIN}${words.h} ${String(minutes % 60).padStart(2, "0")}${THIN}${words.min_of_h}`;
   return `${Math.round(hours / 24)}${THIN}${words.days}`;
 }
 

@@ -19,7 +19,9 @@ const WEIGHT = { critical: 0, warning: 1, info: 2, ok: 3 };
 export const SORTS = {
   newest: (a, b) => b.started_at - a.started_at,
   seen: (a, b) => b.last_seen_at - a.last_seen_at,
-  trouble: (a, b) => (TROUBLE[a.state] ?? 9) - (TROUBLE[b.state] ?? 9) || (WEIGHT[a.severity ?? ""] ?? 9) - (WEIGHT[b.severity ?? ""] ?? 9),
+  trouble: (a, b) =>
+    (TROUBLE[a.state] ?? 9) - (TROUBLE[b.state] ?? 9) ||
+    (WEIGHT[a.severity ?? ""] ?? 9) - (WEIGHT[b.severity ?? ""] ?? 9),
   name: (a, b) => a.name.localeCompare(b.name),
   steps: (a, b) => (b.steps ?? -1) - (a.steps ?? -1),
 };
@@ -34,8 +36,14 @@ export const wholeList = () => ({ query: "", states: [], sort: "newest" });
 export function shownRuns(runs, listing) {
   const compare = SORTS[listing.sort] ?? /** @type {(a: RunRow, b: RunRow) => number} */ (SORTS.newest);
   return runs
-    .filter((run) => (listing.states.length === 0 || listing.states.includes(run.state)) && matches(run, listing.query))
-    .sort((a, b) => Number(b.pinned ?? false) - Number(a.pinned ?? false) || compare(a, b) || b.started_at - a.started_at);
+    .filter(
+      (run) =>
+        (listing.states.length === 0 || listing.states.includes(run.state)) && matches(run, listing.query),
+    )
+    .sort(
+      (a, b) =>
+        Number(b.pinned ?? false) - Number(a.pinned ?? false) || compare(a, b) || b.started_at - a.started_at,
+    );
 }
 
 /** How many runs are in each state, of those that the words find. @param {RunRow[]} runs @param {string} query */
@@ -50,6 +58,16 @@ export function stateCounts(runs, query) {
 function matches(run, query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return true;
-  const text = [run.name, run.script ?? "", run.run_id, run.verdict ?? "", run.note ?? "", ...run.hosts, ...(run.tags ?? []).map((tag) => `#${tag}`)].join("\n").toLowerCase();
+  const text = [
+    run.name,
+    run.script ?? "",
+    run.run_id,
+    run.verdict ?? "",
+    run.note ?? "",
+    ...run.hosts,
+    ...(run.tags ?? []).map((tag) => `#${tag}`),
+  ]
+    .join("\n")
+    .toLowerCase();
   return words.every((word) => text.includes(word));
 }

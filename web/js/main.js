@@ -21,7 +21,19 @@ import { Refresher } from "./refresh.js";
 import { makeReport } from "./report.js";
 import { runActions } from "./run_actions.js";
 import { restore, signIn, wasSignedIn } from "./session.js";
-import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
+import {
+  Store,
+  active,
+  aged,
+  heard,
+  isGoing,
+  navigated,
+  parseRoute,
+  routeHash,
+  shownRank,
+  streamed,
+  zoomed,
+} from "./store.js";
 import { Stream, failure } from "./stream.js";
 import { loadCatalogues, say } from "./texts.js";
 import { applyTheme, listenPrint, readPalette, savedTheme } from "./theme.js";
@@ -86,7 +98,9 @@ const actions = {
     refresher.step();
   },
   resetZoom: () => {
-    actions.view(beforeZoom ?? (isGoing(store.state.summary) ? { kind: "last", span_s: 300 } : { kind: "all" }));
+    actions.view(
+      beforeZoom ?? (isGoing(store.state.summary) ? { kind: "last", span_s: 300 } : { kind: "all" }),
+    );
   },
   rank: (/** @type {number} */ rank) => store.set({ rank, rank_asked: true }),
   neighbour: (/** @type {number} */ by) => {
@@ -139,14 +153,19 @@ const actions = {
   takeRecording: (event) => {
     event.preventDefault();
     const { run } = store.state.route;
-    if (run !== null) takeRecording(run).catch((error) => actions.tell(say("note-not-done", { why: error.message })));
+    if (run !== null)
+      takeRecording(run).catch((error) => actions.tell(say("note-not-done", { why: error.message })));
   },
   toggleHelp: () => store.set({ help: !store.state.help }),
   toggle: (/** @type {string} */ id) => actions.open(id, !(store.state.open[id] ?? false)),
-  open: (/** @type {string} */ id, /** @type {boolean} */ on) => store.set({ open: { ...store.state.open, [id]: on } }),
+  open: (/** @type {string} */ id, /** @type {boolean} */ on) =>
+    store.set({ open: { ...store.state.open, [id]: on } }),
   sort: (/** @type {string} */ by) => {
     const { sort } = store.state;
-    store.set({ sort: sort.by === by ? { by, down: !sort.down } : { by, down: !["rank", "state", "phase"].includes(by) } });
+    store.set({
+      sort:
+        sort.by === by ? { by, down: !sort.down } : { by, down: !["rank", "state", "phase"].includes(by) },
+    });
     actions.choose({ "ranks.offset": "0" });
   },
   /** @param {Record<string, string>} choices - by the name of the control */
@@ -157,10 +176,14 @@ const actions = {
   toAlerts: () => {
     const first = active(store.state.findings)[0];
     document.getElementById("alerts")?.scrollIntoView({ block: "start", behavior: "smooth" });
-    if (first !== undefined) /** @type {HTMLElement|null} */ (document.querySelector(`[id="finding-${CSS.escape(first.id)}"] [data-nav]`))?.focus({ preventScroll: true });
+    if (first !== undefined)
+      /** @type {HTMLElement|null} */ (document.querySelector(
+        `[id="finding-${CSS.escape(first.id)}"] [data-nav]`,
+      ))?.focus({ preventScroll: true });
   },
   acknowledge: (/** @type {string} */ id) => change(acknowledge(id), say("note-acknowledged")),
-  silence: (/** @type {string} */ id, /** @type {number} */ seconds) => change(silence(id, seconds), say("note-silenced")),
+  silence: (/** @type {string} */ id, /** @type {number} */ seconds) =>
+    change(silence(id, seconds), say("note-silenced")),
   takeStacks: () => {
     const { run, rank } = store.state.route;
     if (run !== null && rank !== null) void report(takeStacks(run, rank), say("note-stacks-asked"));
@@ -181,7 +204,12 @@ const actions = {
 /** @param {Promise<import("./types.js").Finding>} answer @param {string} note */
 async function change(answer, note) {
   const finding = await report(answer, note);
-  if (finding !== null) store.set({ findings: store.state.findings.map((f) => (f.id === finding.id ? { ...f, ...finding, stacks: f.stacks } : f)) });
+  if (finding !== null)
+    store.set({
+      findings: store.state.findings.map((f) =>
+        f.id === finding.id ? { ...f, ...finding, stacks: f.stacks } : f,
+      ),
+    });
 }
 
 /** @template T @param {Promise<T>} answer @param {string} note @returns {Promise<T|null>} */
@@ -282,8 +310,12 @@ function paint() {
     state.help && helpDialog(actions),
     state.note !== "" && h("div", { class: "note", key: "note", role: "status" }, state.note),
   ]);
-  if (state.link === "unauthorized" && document.activeElement === document.body) document.getElementById("token")?.focus();
-  if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null) /** @type {HTMLElement|null} */ (app.querySelector(".dialog [data-first]") ?? app.querySelector(".dialog"))?.focus();
+  if (state.link === "unauthorized" && document.activeElement === document.body)
+    document.getElementById("token")?.focus();
+  if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null)
+    /** @type {HTMLElement|null} */ (
+      app.querySelector(".dialog [data-first]") ?? app.querySelector(".dialog")
+    )?.focus();
   writeAddress(state);
   announce(state);
   watchCards();
@@ -310,7 +342,8 @@ function paintCharts() {
     if (before !== undefined && same(before.other, other)) {
       // Only time has moved on. Once a second is enough: with the data, when that of all charts is there.
       const moved = !same(before.data, data);
-      if (moved ? refresher.awaited() : same(before.marks, marks) || drawn_at - before.at < MARKS_EVERY_MS) continue;
+      if (moved ? refresher.awaited() : same(before.marks, marks) || drawn_at - before.at < MARKS_EVERY_MS)
+        continue;
     }
     palette ??= readPalette(state.theme);
     const figure = figureOf(state, id, palette, element.clientWidth);
@@ -331,7 +364,8 @@ function paintCharts() {
 
 /** Take all cards for seen, until `over`. @param {boolean} over */
 function seeAll(over) {
-  for (const card of app.querySelectorAll("[data-card]")) seen.add(/** @type {HTMLElement} */ (card).dataset.card ?? "");
+  for (const card of app.querySelectorAll("[data-card]"))
+    seen.add(/** @type {HTMLElement} */ (card).dataset.card ?? "");
   if (over) {
     for (const card of watched) watcher.unobserve(card);
     watched.clear();
@@ -414,7 +448,11 @@ function navigate() {
   else if (route.run === null) void loadRuns();
   else if (route.attempt !== null) void loadAttempt(route.run, route.attempt);
   else if (stream === null) {
-    stream = new Stream(route.run, { message: onMessage, still: () => store.set(heard(store.state, now())), link: onLink });
+    stream = new Stream(route.run, {
+      message: onMessage,
+      still: () => store.set(heard(store.state, now())),
+      link: onLink,
+    });
     loadCharts();
   }
   drawn_at = 0;
@@ -427,17 +465,27 @@ let shownAlert = null;
 
 /** Let the first paint happen before the browser parses 0.8 MB of charts. */
 function loadCharts() {
-  requestAnimationFrame(() => setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0));
+  requestAnimationFrame(() =>
+    setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0),
+  );
 }
 
 /** An earlier attempt is over: what is known of it is asked for once, and nothing is followed. @param {string} run @param {number} attempt */
 async function loadAttempt(run, attempt) {
   loadCharts();
   try {
-    const [summary, findings] = await Promise.all(["summary", "findings"].map((what) => call(withQuery(`${runPath(run)}/${what}`, { attempt }))));
+    const [summary, findings] = await Promise.all(
+      ["summary", "findings"].map((what) => call(withQuery(`${runPath(run)}/${what}`, { attempt }))),
+    );
     const { route } = store.state;
     if (route.run !== run || route.attempt !== attempt) return;
-    onMessage({ summary, findings, findings_changed: true, newest_at: summary.last_seen_at, may_change: false });
+    onMessage({
+      summary,
+      findings,
+      findings_changed: true,
+      newest_at: summary.last_seen_at,
+      may_change: false,
+    });
     store.set({ ticked_at: null });
   } catch (error) {
     onLink(failure(error));
@@ -484,14 +532,21 @@ function showFinding(id) {
   setTimeout(() => {
     const element = document.getElementById(`finding-${id}`);
     element?.scrollIntoView({ block: "start", behavior: "smooth" });
-    /** @type {HTMLElement|null} */ (element?.querySelector("[data-nav]") ?? null)?.focus({ preventScroll: true });
+    /** @type {HTMLElement|null} */ (element?.querySelector("[data-nav]") ?? null)?.focus({
+      preventScroll: true,
+    });
   }, ACTED_EVERY_MS + 100);
 }
 
 async function loadRuns() {
   try {
     const runs = await call("/runs");
-    store.set({ runs, runs_error: null, clock: now(), ...(store.state.route.run === null ? { link: "live" } : {}) });
+    store.set({
+      runs,
+      runs_error: null,
+      clock: now(),
+      ...(store.state.route.run === null ? { link: "live" } : {}),
+    });
   } catch (error) {
     const link = failure(error);
     setLink(link === "gone" ? "stale" : link);
@@ -519,7 +574,8 @@ function start() {
   });
   new ResizeObserver(() => schedule()).observe(app);
   window.addEventListener("pointerdown", (event) => hold(event.button === 0), true);
-  for (const over of ["pointerup", "pointercancel", "dragend", "blur"]) window.addEventListener(over, () => hold(false), true);
+  for (const over of ["pointerup", "pointercancel", "dragend", "blur"])
+    window.addEventListener(over, () => hold(false), true);
   listenKeys(() => store.state, actions);
   listenTakes(() => store.state, actions.tell);
   setInterval(() => {
@@ -531,7 +587,8 @@ function start() {
     if (store.state.route.page === "runs" && !document.hidden) void loadRuns();
   }, RUNS_EVERY_MS);
   setInterval(() => {
-    if (store.state.route.page === "compare" && !document.hidden && goesOn(store.state.comparison)) void loadPair();
+    if (store.state.route.page === "compare" && !document.hidden && goesOn(store.state.comparison))
+      void loadPair();
   }, COMPARE_EVERY_MS);
   navigate();
 }

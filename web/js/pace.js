@@ -12,13 +12,32 @@ export const DATA_EVERY_MS = 1000;
 export const pointsFor = (width) => Math.max(160, Math.min(320, Math.round((width - 160) / 6)));
 
 /** What moves on while the reader only looks. @type {ReadonlySet<string>} */
-const MOVES = new Set(["summary", "heard", "findings", "findings_version", "cards", "clock", "offset", "ticked_at", "newest_at", "runs", "runs_error"]);
+const MOVES = new Set([
+  "summary",
+  "heard",
+  "findings",
+  "findings_version",
+  "cards",
+  "clock",
+  "offset",
+  "ticked_at",
+  "newest_at",
+  "runs",
+  "runs_error",
+]);
 
 /** Whether something changed that the reader did, or that is there for the first time. @param {State} before @param {State} after */
 export function isUrgent(before, after) {
-  for (const [name, value] of Object.entries(after)) if (!MOVES.has(name) && value !== /** @type {any} */ (before)[name]) return true;
-  if ((before.summary === null) !== (after.summary === null) || (before.runs === null) !== (after.runs === null)) return true;
-  return after.cards !== before.cards && Object.keys(after.cards).some((id) => before.cards[id] === undefined);
+  for (const [name, value] of Object.entries(after))
+    if (!MOVES.has(name) && value !== /** @type {any} */ (before)[name]) return true;
+  if (
+    (before.summary === null) !== (after.summary === null) ||
+    (before.runs === null) !== (after.runs === null)
+  )
+    return true;
+  return (
+    after.cards !== before.cards && Object.keys(after.cards).some((id) => before.cards[id] === undefined)
+  );
 }
 
 /** Says how long to wait between two drawings. */

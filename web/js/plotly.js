@@ -12,7 +12,13 @@ import { say } from "./texts.js";
  * @property {(id: string, y: number) => void} click - on a row of a chart
  */
 
-const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false, scrollZoom: false };
+const CONFIG = {
+  displayModeBar: false,
+  responsive: false,
+  doubleClick: false,
+  showTips: false,
+  scrollZoom: false,
+};
 
 /** @type {Promise<any>|null} */
 let loading = null;
@@ -56,7 +62,8 @@ const wired = new Set();
 function point(plot, client_x) {
   const axis = plot._fullLayout?.xaxis;
   if (axis === undefined) return null;
-  const at = client_x === null ? -1 : (client_x - plot.getBoundingClientRect().left - axis._offset) / axis._length;
+  const at =
+    client_x === null ? -1 : (client_x - plot.getBoundingClientRect().left - axis._offset) / axis._length;
   for (const element of wired) {
     element.classList.toggle("is-pointed", at >= 0 && at <= 1);
     element.style.setProperty("--at", at.toFixed(4));

@@ -15,8 +15,20 @@ export const MANY_RANKS = 64;
 
 /** How fast a rank goes, before anybody has asked for it. */
 const NOT_ASKED = {
-  eval_batches: 0, step: null, epoch: null, batch: null, phase: null, phase_age_s: null, steps_per_s: null, data_wait_ratio: null, step_s: null,
-  wait_s: null, ready_batches: null, gpu_utilization_ratio: null, seen_at: null, in_detail: true,
+  eval_batches: 0,
+  step: null,
+  epoch: null,
+  batch: null,
+  phase: null,
+  phase_age_s: null,
+  steps_per_s: null,
+  data_wait_ratio: null,
+  step_s: null,
+  wait_s: null,
+  ready_batches: null,
+  gpu_utilization_ratio: null,
+  seen_at: null,
+  in_detail: true,
 };
 
 /**
@@ -25,11 +37,15 @@ const NOT_ASKED = {
  */
 export function heard(before, message) {
   const { summary, partial } = message;
-  if (before === null || (!partial && before.attempt !== summary.attempt)) return { ...summary, ranks: summary.ranks.map((/** @type {any} */ r) => ({ ...NOT_ASKED, ...r })) };
+  if (before === null || (!partial && before.attempt !== summary.attempt))
+    return { ...summary, ranks: summary.ranks.map((/** @type {any} */ r) => ({ ...NOT_ASKED, ...r })) };
   const rows = summary.ranks ?? [];
   if (partial) return { ...before, ...summary, ranks: merged(before.ranks, rows) };
   const known = new Map(before.ranks.map((r) => [r.rank, r]));
-  return { ...summary, ranks: rows.map((/** @type {any} */ r) => ({ ...NOT_ASKED, ...known.get(r.rank), ...r })) };
+  return {
+    ...summary,
+    ranks: rows.map((/** @type {any} */ r) => ({ ...NOT_ASKED, ...known.get(r.rank), ...r })),
+  };
 }
 
 /** Rows with news of some of them. @param {RankRow[]} rows @param {any[]} news @returns {RankRow[]} */
@@ -65,7 +81,11 @@ export const chosenGroup = (state) => state.choices["ranks.group"] || null;
 
 /** Whether a run has this rank; of a large one not every rank is listed. @param {Summary} s @param {number|null} rank */
 export function hasRank(s, rank) {
-  return rank !== null && (s.ranks.some((r) => r.rank === rank) || (isLarge(s) && Number.isInteger(rank) && rank >= 0 && rank < s.world_size));
+  return (
+    rank !== null &&
+    (s.ranks.some((r) => r.rank === rank) ||
+      (isLarge(s) && Number.isInteger(rank) && rank >= 0 && rank < s.world_size))
+  );
 }
 
 /** The row of a rank, as the summary has it or as it was asked for. @param {State} state @param {number|null} rank @returns {RankRow|null} */
@@ -85,8 +105,13 @@ export function neighbourOf(s, rank, by) {
 /** What the table asks the server for. @param {State} state */
 export function pageAsked(state) {
   return {
-    sort: state.sort.by, down: state.sort.down, offset: Number(state.choices["ranks.offset"] ?? 0), limit: PAGE_ROWS, find: state.choices["ranks.find"] ?? "",
-    group: chosenGroup(state), attempt: state.route.attempt,
+    sort: state.sort.by,
+    down: state.sort.down,
+    offset: Number(state.choices["ranks.offset"] ?? 0),
+    limit: PAGE_ROWS,
+    find: state.choices["ranks.find"] ?? "",
+    group: chosenGroup(state),
+    attempt: state.route.attempt,
   };
 }
 
@@ -100,7 +125,11 @@ export function pageShown(state) {
   if (answer !== null) return { total: answer.total, offset: answer.offset, rows: answer.rows };
   const found = sorted((state.summary?.ranks ?? []).filter((r) => matches(r, find)), state.sort);
   const all = state.summary !== null && isLarge(state.summary) && find === ""; // those that the summary lists are shown until the server answers
-  return { total: all ? (state.summary?.rank_count ?? 0) : found.length, offset, rows: found.slice(offset, offset + PAGE_ROWS) };
+  return {
+    total: all ? (state.summary?.rank_count ?? 0) : found.length,
+    offset,
+    rows: found.slice(offset, offset + PAGE_ROWS),
+  };
 }
 
 /** Whether each word is the rank's number, or a part of its host's name, its state or its phase. @param {RankRow} row @param {string} find */

@@ -24,5 +24,7 @@ function bucketAt(series, t) {
 
 /** What the values of a legend are of. @param {State} state */
 export function readingOf(state) {
-  return state.pointed_at === null ? say("reading-of-means") : say("reading-at", { time: clockBare(state.pointed_at, serverNow(state)) });
+  return state.pointed_at === null
+    ? say("reading-of-means")
+    : say("reading-at", { time: clockBare(state.pointed_at, serverNow(state)) });
 }

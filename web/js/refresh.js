@@ -62,7 +62,15 @@ export class Refresher {
       if (asks === null || (source.when === "seen" && !this.page.seen(source.id))) continue;
       let p = this.progress.get(source.id);
       if (p === undefined) {
-        p = { asked: "", due_at: 0, stale: true, retry: false, abort: null, timed: source.timed ?? false, began: 0 };
+        p = {
+          asked: "",
+          due_at: 0,
+          stale: true,
+          retry: false,
+          abort: null,
+          timed: source.timed ?? false,
+          began: 0,
+        };
         this.progress.set(source.id, p);
       }
       const changed = asks !== p.asked;
@@ -91,12 +99,18 @@ export class Refresher {
     try {
       const data = await source.load(state, range, this.page.points(), abort.signal);
       bucket = bucketOf(data);
-      if (p.abort === abort) this.page.put(source.id, { data, range, error: null, loaded_at: Date.now() / 1000 });
+      if (p.abort === abort)
+        this.page.put(source.id, { data, range, error: null, loaded_at: Date.now() / 1000 });
     } catch (error) {
       if (abort.signal.aborted) return;
       const before = this.page.state().cards[source.id];
       const message = error instanceof Error ? error.message : String(error);
-      this.page.put(source.id, { data: before?.data ?? null, range: before?.range ?? null, error: message, loaded_at: before?.loaded_at ?? 0 });
+      this.page.put(source.id, {
+        data: before?.data ?? null,
+        range: before?.range ?? null,
+        error: message,
+        loaded_at: before?.loaded_at ?? 0,
+      });
       p.retry = true;
       bucket = 2; // wait two seconds
     } finally {
@@ -115,5 +129,7 @@ export function bucketOf(data) {
   if (data === null || typeof data !== "object") return 0;
   if (typeof data.bucket_s === "number") return data.bucket_s;
   const [first] = Object.values(data);
-  return first !== null && typeof first === "object" && typeof first.bucket_s === "number" ? first.bucket_s : 0;
+  return first !== null && typeof first === "object" && typeof first.bucket_s === "number"
+    ? first.bucket_s
+    : 0;
 }

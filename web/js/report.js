@@ -9,7 +9,8 @@ import { say } from "./texts.js";
 const WAIT_MS = 60_000;
 /** What stands where something is still to come, or never came; a chart that is drawn has an SVG. */
 const UNDRAWN = ".skeleton, .is-failed > .empty, .small-none.is-failed, .plot:not(:has(.main-svg))";
-const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+const POLICY =
+  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 /** What makes no sense on paper. */
 const LEFT_OUT = "button, .range-bar, .page-tools, .neighbours, .downloads, select, input, .skeleton";
 
@@ -47,9 +48,15 @@ export async function makeReport(store, { app, every, title, tell }) {
 function missingOn(main, state) {
   return [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(UNDRAWN))].map((place) => {
     const card = /** @type {HTMLElement|null} */ (place.closest("[data-card]"));
-    const name = place.closest(".small")?.querySelector(".small-head span")?.textContent ?? card?.getAttribute("aria-label") ?? "";
+    const name =
+      place.closest(".small")?.querySelector(".small-head span")?.textContent ??
+      card?.getAttribute("aria-label") ??
+      "";
     const error = place.dataset.why ?? state.cards[card?.dataset.card ?? ""]?.error;
-    return { name, why: error ?? say(place.matches(".plot") ? "report-chart-not-drawn" : "report-chart-not-answered") };
+    return {
+      name,
+      why: error ?? say(place.matches(".plot") ? "report-chart-not-drawn" : "report-chart-not-answered"),
+    };
   });
 }
 
@@ -65,9 +72,12 @@ function reportOf(main, about) {
     text.textContent = say("report-chart-missing", { why: about.missing[i]?.why ?? "" });
     place.replaceWith(text);
   });
-  const charts = [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".plot:has(.main-svg)"))].map((plot) => svgOf(plot).svg);
+  const charts = [
+    .../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".plot:has(.main-svg)")),
+  ].map((plot) => svgOf(plot).svg);
   copy.querySelectorAll(".plot").forEach((plot, i) => plot.replaceChildren(`@@chart ${i}@@`));
-  for (const button of copy.querySelectorAll("button.alert-head, button.sort")) button.replaceWith(asText(button));
+  for (const button of copy.querySelectorAll("button.alert-head, button.sort"))
+    button.replaceWith(asText(button));
   for (const each of copy.querySelectorAll(LEFT_OUT)) each.remove();
   for (const link of copy.querySelectorAll("a")) link.removeAttribute("href");
   for (const each of copy.querySelectorAll("[id]")) each.removeAttribute("id");
@@ -78,7 +88,9 @@ function reportOf(main, about) {
     `<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}"><meta name="viewport" content="width=device-width, initial-scale=1">`,
     `<title>${escaped(about.title)}</title><style>${styles()}\n${OWN}</style></head>`,
     `<body><p class="report-head">${escaped(about.title)} · ${escaped(say("report-made", { time: about.made.toISOString().replace("T", " ").slice(0, 19) }))} · ${escaped(about.source)}</p>`,
-    about.missing.length === 0 ? "" : `<p class="report-missing" role="note">${escaped(say("report-missing", { charts: about.missing.map((one) => one.name).join(", ") }))}</p>`,
+    about.missing.length === 0
+      ? ""
+      : `<p class="report-missing" role="note">${escaped(say("report-missing", { charts: about.missing.map((one) => one.name).join(", ") }))}</p>`,
     body,
     "</body></html>",
   ].join("\n");

@@ -13,7 +13,8 @@ import { say } from "./texts.js";
 /** @param {Store} store @param {(note: string) => void} tell @param {() => Promise<void>} reload @param {(hash: string) => void} go */
 export function runActions(store, tell, reload, go) {
   /** @param {Partial<Editing>} patch */
-  const edit = (patch) => store.state.editing !== null && store.set({ editing: { ...store.state.editing, ...patch } });
+  const edit = (patch) =>
+    store.state.editing !== null && store.set({ editing: { ...store.state.editing, ...patch } });
 
   /** @param {string} run @param {Record<string, unknown>} labels */
   const label = async (run, labels) => {
@@ -40,7 +41,9 @@ export function runActions(store, tell, reload, go) {
     /** @param {string} run */
     pick: (run) => {
       const { picked } = store.state;
-      store.set({ picked: picked.includes(run) ? picked.filter((each) => each !== run) : [...picked.slice(-1), run] });
+      store.set({
+        picked: picked.includes(run) ? picked.filter((each) => each !== run) : [...picked.slice(-1), run],
+      });
     },
     pickNone: () => store.set({ picked: [] }),
     /** @param {string} run @param {boolean} pinned */
@@ -61,7 +64,12 @@ export function runActions(store, tell, reload, go) {
       const said = (/** @type {string} */ name) => String(form.get(name) ?? "");
       const tags = said("tags").split(",").map((tag) => tag.trim().replace(/^#/, "")).filter(Boolean);
       return trying(async () => {
-        await label(editing.run, { name: said("name").trim(), tags, note: said("note").trim(), pinned: form.get("pinned") !== null });
+        await label(editing.run, {
+          name: said("name").trim(),
+          tags,
+          note: said("note").trim(),
+          pinned: form.get("pinned") !== null,
+        });
         store.set({ editing: null });
         tell(say("note-saved"));
       });
@@ -71,7 +79,9 @@ export function runActions(store, tell, reload, go) {
       event.preventDefault();
       const { editing, route, picked } = store.state;
       if (editing === null) return;
-      const name = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get("confirm") ?? "").trim();
+      const name = String(
+        new FormData(/** @type {HTMLFormElement} */ (event.target)).get("confirm") ?? "",
+      ).trim();
       return trying(async () => {
         await call(runPath(editing.run), { method: "DELETE", body: { name } });
         store.set({ editing: null, picked: picked.filter((each) => each !== editing.run) });

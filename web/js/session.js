@@ -92,7 +92,10 @@ export async function restore() {
 /** @param {string|null} ticket @returns {Promise<Greeting>} */
 async function greet(ticket) {
   const challenge = hex(crypto.getRandomValues(new Uint8Array(16)));
-  const answer = await fetch(`${SESSION}?challenge=${challenge}${ticket === null ? "" : `&ticket=${ticket}`}`, { credentials: "omit", cache: "no-store" });
+  const answer = await fetch(
+    `${SESSION}?challenge=${challenge}${ticket === null ? "" : `&ticket=${ticket}`}`,
+    { credentials: "omit", cache: "no-store" },
+  );
   if (answer.status === 429 || answer.status >= 500) throw new TypeError("the server is busy");
   try {
     return { ...(await answer.json()), challenge };

@@ -31,7 +31,10 @@ function reader(rank, worker) {
 export function loadAlone(culprit, loader, script) {
   const named = loader !== null && NAME.test(loader.name);
   const variable = named ? loader.name : "loader";
-  const which = named || loader === null ? variable : `the loader that the page calls ${oneLine(loader.name)}, here "loader"`;
+  const which =
+    named || loader === null
+      ? variable
+      : `the loader that the page calls ${oneLine(loader.name)}, here "loader"`;
   const index = String(Math.trunc(culprit.index));
   const dataset = loader?.dataset_class ?? "";
   return [
@@ -39,7 +42,9 @@ export function loadAlone(culprit, loader, script) {
     `# Paste it below the line that makes ${which}.`,
     "import faulthandler, time",
     `dataset = ${variable}.dataset`,
-    ...(NAME.test(dataset) ? [`assert type(dataset).__name__ == "${dataset}", f"another dataset: {type(dataset)}"`] : []),
+    ...(NAME.test(dataset)
+      ? [`assert type(dataset).__name__ == "${dataset}", f"another dataset: {type(dataset)}"`]
+      : []),
     `faulthandler.dump_traceback_later(${SAYS_AFTER_S}, repeat=True)  # as long as it does not return: where it stands`,
     "began = time.perf_counter()",
     `sample = dataset[${index}]`,
@@ -58,8 +63,19 @@ function fenced(text) {
 
 /** @param {Loader} l */
 function setting(l) {
-  const known = /** @type {const} */ (["batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "start_method", "timeout_s"]);
-  const parts = known.filter((key) => l[key] !== null && l[key] !== undefined).map((key) => `${key}=${l[key]}`);
+  const known = /** @type {const} */ ([
+    "batch_size",
+    "num_workers",
+    "prefetch_factor",
+    "persistent_workers",
+    "pin_memory",
+    "in_order",
+    "start_method",
+    "timeout_s",
+  ]);
+  const parts = known
+    .filter((key) => l[key] !== null && l[key] !== undefined)
+    .map((key) => `${key}=${l[key]}`);
   return `${l.class_name} ${oneLine(l.name)} of ${oneLine(l.dataset_class ?? "an unknown dataset")}: ${parts.join(", ")}`;
 }
 

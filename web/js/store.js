@@ -117,13 +117,27 @@ export class Store {
 /** Routes live behind the `#`, so that the server only knows one page. @param {string} hash @returns {Route} */
 export function parseRoute(hash) {
   const parts = (hash.split("?")[0] ?? "").replace(/^#\/?/, "").split("/").filter(Boolean).map(decode);
-  if (parts[0] === "compare" && parts[1] && parts[2]) return { page: "compare", run: null, rank: null, finding: null, attempt: null, pair: [parts[1], parts[2]] };
+  if (parts[0] === "compare" && parts[1] && parts[2])
+    return {
+      page: "compare",
+      run: null,
+      rank: null,
+      finding: null,
+      attempt: null,
+      pair: [parts[1], parts[2]],
+    };
   const run = parts[0] === "runs" && parts[1] ? parts[1] : null;
   if (run === null) return { page: "runs", run: null, rank: null, finding: null, attempt: null };
   if (parts[2] === "ranks" && /^\d+$/.test(parts[3] ?? ""))
     return { page: "rank", run, rank: Number(parts[3]), finding: null, attempt: null };
   const attempt = parts[2] === "attempts" && /^\d+$/.test(parts[3] ?? "") ? Number(parts[3]) : null;
-  return { page: "run", run, rank: null, finding: parts[2] === "findings" ? (parts[3] ?? null) : null, attempt };
+  return {
+    page: "run",
+    run,
+    rank: null,
+    finding: parts[2] === "findings" ? (parts[3] ?? null) : null,
+    attempt,
+  };
 }
 
 /** @param {string} part */
@@ -256,7 +270,10 @@ export function currentLoader(state) {
   const all = state.summary?.loaders.filter((l) => l.role !== "eval") ?? [];
   const rank = shownRank(state);
   const own = all.filter((l) => l.rank === rank);
-  return (own.length > 0 ? own : all).reduce((newest, l) => (newest === null || l.loader > newest.loader ? l : newest), /** @type {import("./types.js").Loader|null} */ (null));
+  return (own.length > 0 ? own : all).reduce(
+    (newest, l) => (newest === null || l.loader > newest.loader ? l : newest),
+    /** @type {import("./types.js").Loader|null} */ (null),
+  );
 }
 
 /** The rank that a hang which goes on names. @param {Finding[]} findings @returns {number|null} */
@@ -288,7 +305,9 @@ export function shownRange(state) {
   if (state.view.kind === "last") {
     const { span_s } = state.view;
     // A hang older than the span would leave nothing but emptiness: keep what came before it in the picture.
-    const hang = running ? state.findings.find((f) => f.code.startsWith("hung") && f.state !== "resolved") : undefined;
+    const hang = running
+      ? state.findings.find((f) => f.code.startsWith("hung") && f.state !== "resolved")
+      : undefined;
     // A young run fills the picture; the first minute is a minute wide so that it does not rush by.
     const start = Math.max(edge - span_s, Math.min(state.summary.started_at, edge - 60));
     return { start: hang === undefined ? start : Math.min(start, hang.began_at - 0.4 * span_s), end: edge };
@@ -333,7 +352,7 @@ export function active(findings) {
     .filter((f) => f.state !== "resolved" && f.severity !== "info")
     .sort(
       (a, b) =>
-        (weight[/** @type {"critical"} */ (a.severity)] ?? 2) - (weight[/** @type {"critical"} */ (b.severity)] ?? 2) ||
-        b.began_at - a.began_at,
+        (weight[/** @type {"critical"} */ (a.severity)] ?? 2) -
+          (weight[/** @type {"critical"} */ (b.severity)] ?? 2) || b.began_at - a.began_at,
     );
 }

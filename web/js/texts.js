@@ -45,7 +45,10 @@ const functionsOf = (language) => ({
   COUNT: numeric(count, language),
   THREE_DIGITS: numeric(number, language),
   LISTING: ([words]) => listed(String(words).split(" "), undefined, undefined, language),
-  KNOWN: ([value]) => (value instanceof FluentNone || (value instanceof FluentNumber && !Number.isFinite(value.value)) ? "no" : "yes"),
+  KNOWN: ([value]) =>
+    value instanceof FluentNone || (value instanceof FluentNumber && !Number.isFinite(value.value))
+      ? "no"
+      : "yes",
 });
 
 /** The messages of one language. */
@@ -70,7 +73,9 @@ export class Catalogue {
     if (typeof pattern === "string") return this.oneLine(pattern);
     /** @type {Error[]} */
     const faults = [];
-    const values = Object.fromEntries(Object.entries(params).map(([name, value]) => [name, fluentValue(value)]));
+    const values = Object.fromEntries(
+      Object.entries(params).map(([name, value]) => [name, fluentValue(value)]),
+    );
     const said = this.bundle.formatPattern(pattern, values, faults);
     if (faults[0] !== undefined) throw new Error(`message ${id} in ${this.language}: ${faults[0].message}`);
     return this.oneLine(said).replaceAll(KEPT_BREAK, "\n");
@@ -148,5 +153,6 @@ export async function loadCatalogues() {
   sayFrom([own, source].flatMap((catalogue) => catalogue ?? []));
   drawIn(own === null ? SOURCE : wanted);
   if (own !== null) document.documentElement.lang = "zh-CN";
-  for (const written of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-message]"))) written.textContent = say(written.dataset.message ?? "");
+  for (const written of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-message]")))
+    written.textContent = say(written.dataset.message ?? "");
 }

@@ -39,7 +39,9 @@ export function zoneName(t) {
   const ahead = aheadMs(t * 1000);
   let name = names.get(ahead);
   if (name === undefined) {
-    const parts = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts(new Date(t * 1000));
+    const parts = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts(
+      new Date(t * 1000),
+    );
     name = parts.find((part) => part.type === "timeZoneName")?.value ?? "";
     names.set(ahead, name);
   }

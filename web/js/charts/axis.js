@@ -65,7 +65,12 @@ export function timeLayout(palette, height, range, width) {
       ticklen: 4,
       tickcolor: "rgba(0,0,0,0)",
       nticks: width < NARROW ? 4 : 8,
-      tickformat: range.end - range.start > 86_400 ? "%b %d %H:%M" : range.end - range.start > 3_600 ? "%H:%M" : "%H:%M:%S",
+      tickformat:
+        range.end - range.start > 86_400
+          ? "%b %d %H:%M"
+          : range.end - range.start > 3_600
+            ? "%H:%M"
+            : "%H:%M:%S",
       hoverformat: "%H:%M:%S",
       showspikes: false, // the line under the pointer runs through all charts: plotly.js
       fixedrange: false,
@@ -143,7 +148,16 @@ export function bandNames(findings, range, palette, width) {
       if (room < needs || from < free) return [];
       free = from + needs / perSecond;
       const color = f.severity === "critical" ? palette.critical : palette.warning;
-      return [{ ...label(f.code, toAxis(from), color), yanchor: "top", yshift: -3, xshift: 2, bgcolor: fade(palette.panel, 0.85), borderpad: 1 }];
+      return [
+        {
+          ...label(f.code, toAxis(from), color),
+          yanchor: "top",
+          yshift: -3,
+          xshift: 2,
+          bgcolor: fade(palette.panel, 0.85),
+          borderpad: 1,
+        },
+      ];
     });
 }
 
@@ -156,7 +170,16 @@ function visible(findings, range) {
 
 /** @param {string} text @param {number} x @param {string} color @returns {any} */
 function label(text, x, color) {
-  return { x, xref: "x", y: 1, yref: "paper", xanchor: "left", text, showarrow: false, font: { size: 10, color } };
+  return {
+    x,
+    xref: "x",
+    y: 1,
+    yref: "paper",
+    xanchor: "left",
+    text,
+    showarrow: false,
+    font: { size: 10, color },
+  };
 }
 
 /** @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */

@@ -22,7 +22,9 @@ export function gpuFigure(input, palette) {
     ticktext: [percent(0), "", percent(0.5), "", percent(1)],
   });
   layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width);
-  const main = isEmpty(input.data.gpu_utilization_ratio) ? input.data.compute_duty_ratio : input.data.gpu_utilization_ratio;
+  const main = isEmpty(input.data.gpu_utilization_ratio)
+    ? input.data.compute_duty_ratio
+    : input.data.gpu_utilization_ratio;
   /** @type {any[]} */
   const data = [];
   if (main !== undefined && !isEmpty(main)) {

@@ -23,7 +23,10 @@ export function headroomFigure(input, palette) {
   const { slack_s: slack, cushion_s: cushion } = input.data;
   /** @type {any[]} */
   const data = [];
-  const highest = Math.max(...[slack, cushion].flatMap((series) => (series?.mean ?? []).map((v) => v ?? 0)), 0);
+  const highest = Math.max(
+    ...[slack, cushion].flatMap((series) => (series?.mean ?? []).map((v) => v ?? 0)),
+    0,
+  );
   const top = niceTop(Math.max(2 * highest, 1e-3));
   layout.yaxis = valueAxis(palette, {
     range: [0, top * 1.04],
@@ -32,7 +35,8 @@ export function headroomFigure(input, palette) {
     ticktext: ["0", duration(top / 2), duration(top)],
   });
   if (slack !== undefined && !isEmpty(slack)) data.push(area(slack, say("chart-queued"), palette.gpu));
-  if (cushion !== undefined && !isEmpty(cushion)) data.push(area(cushion, say("chart-batches-ready"), palette.h2d));
+  if (cushion !== undefined && !isEmpty(cushion))
+    data.push(area(cushion, say("chart-batches-ready"), palette.h2d));
   return { data, layout };
 }
 

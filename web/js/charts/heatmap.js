@@ -74,11 +74,21 @@ export function heatmapFigure(input, palette) {
     range: [ranks.length - 0.5, -0.5], // the first row on top
     tickmode: "array",
     tickvals: ranks.map((_, i) => i).filter((i) => i % every === 0),
-    ticktext: ranks.map((rank, i) => (of !== null ? shortened(of[i] ?? "", short ? 6 : 9) : short ? `r${rank}` : say("rank-number", { rank }))).filter((_, i) => i % every === 0),
+    ticktext: ranks
+      .map((rank, i) =>
+        of !== null
+          ? shortened(of[i] ?? "", short ? 6 : 9)
+          : short
+            ? `r${rank}`
+            : say("rank-number", { rank }),
+      )
+      .filter((_, i) => i % every === 0),
     showgrid: false,
   });
   // The picture covers the tint of bands: only their bars on top are drawn.
-  layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width).filter((s) => s.type === "line" || s.ysizemode === "pixel");
+  layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width).filter(
+    (s) => s.type === "line" || s.ysizemode === "pixel",
+  );
   const scale = metric.percent ? 100 : 1;
   const z = values.map((row) => row.map((v) => (v === null ? null : v * scale)));
   const heat = metric.low ? [...palette.heat].reverse() : palette.heat;
@@ -90,7 +100,13 @@ export function heatmapFigure(input, palette) {
       y: ranks.map((_, i) => i),
       z,
       customdata: ranks,
-      text: z.map((row, i) => new Array(row.length).fill(of === null ? say("rank-number", { rank: ranks[i] }) : say("heat-host-worst", { host: of[i], rank: ranks[i] }))),
+      text: z.map((row, i) =>
+        new Array(row.length).fill(
+          of === null
+            ? say("rank-number", { rank: ranks[i] })
+            : say("heat-host-worst", { host: of[i], rank: ranks[i] }),
+        ),
+      ),
       zmin: 0,
       zmax: metric.percent ? 100 : topOf(z),
       colorscale: heat.map((color, i) => [i / last, color]),

@@ -20,8 +20,9 @@ const LONG_OPEN_S = 1;
 const [FIRST, SECOND] = ["\ue001", "\ue002"];
 
 /** Thousands of fetches have the same words: these are said once, and filled in for each. @param {string} said */
-const filling = (said) => (/** @type {number|null|undefined} */ first, /** @type {number|null|undefined} */ took_s) =>
-  said.replace(FIRST, String(first)).replace(SECOND, duration(took_s));
+const filling = (said) =>
+  (/** @type {number|null|undefined} */ first, /** @type {number|null|undefined} */ took_s) =>
+    said.replace(FIRST, String(first)).replace(SECOND, duration(took_s));
 
 /** @param {Fetches} f @returns {boolean[]} which fetches were held up by one slow sample */
 export function slowOnes(f) {
@@ -51,13 +52,20 @@ export function lanesFigure(input, palette) {
   const f = input.fetches;
   const lanes = laneWorkers(f, input.workers);
   const thick = lanes.length > 16 ? 8 : lanes.length > 8 ? 12 : 18;
-  const layout = timeLayout(palette, Math.max(1, lanes.length) * (thick + 8) + MARGIN.t + MARGIN.b, input.range, input.width);
+  const layout = timeLayout(
+    palette,
+    Math.max(1, lanes.length) * (thick + 8) + MARGIN.t + MARGIN.b,
+    input.range,
+    input.width,
+  );
   layout.hovermode = "closest";
   layout.yaxis = valueAxis(palette, {
     range: [lanes.length - 0.5, -0.5],
     tickmode: "array",
     tickvals: lanes.map((_, i) => i),
-    ticktext: lanes.map((w) => (w < 0 ? say("main-process") : input.width < NARROW ? `w${w}` : say("worker-number", { worker: w }))),
+    ticktext: lanes.map((w) =>
+      w < 0 ? say("main-process") : input.width < NARROW ? `w${w}` : say("worker-number", { worker: w }),
+    ),
     showgrid: false,
   });
   layout.shapes = epochMarks(input.epochs, input.range, palette, input.width);
@@ -92,9 +100,19 @@ export function lanesFigure(input, palette) {
   const late = segments();
   const long = Math.max(LONG_OPEN_S, 3 * median(f.fetch_s));
   for (const w of input.workers) {
-    if (w.worker < 0 || !w.alive || w.phase_age_s === null || (w.phase !== "fetch" && w.phase !== "collate")) continue;
-    const sample = w.sample_index === null ? "" : `<br>${say("lane-open-sample-read", { sample: w.sample_index, age_s: w.sample_age_s })}`;
-    add(w.phase_age_s > long ? late : open, input.now - w.phase_age_s, input.now, lane.get(w.worker) ?? 0, say("lane-fetching-read", { worker: w.worker, age_s: w.phase_age_s }) + sample);
+    if (w.worker < 0 || !w.alive || w.phase_age_s === null || (w.phase !== "fetch" && w.phase !== "collate"))
+      continue;
+    const sample =
+      w.sample_index === null
+        ? ""
+        : `<br>${say("lane-open-sample-read", { sample: w.sample_index, age_s: w.sample_age_s })}`;
+    add(
+      w.phase_age_s > long ? late : open,
+      input.now - w.phase_age_s,
+      input.now,
+      lane.get(w.worker) ?? 0,
+      say("lane-fetching-read", { worker: w.worker, age_s: w.phase_age_s }) + sample,
+    );
   }
   const data = [
     trace(outlines, palette.wait, thick + 5, say("lane-slow-sample")),

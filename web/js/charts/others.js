@@ -20,7 +20,9 @@ export function withoutOthers(data) {
   const whole = sum(iteration);
   const plain = iteration === undefined ? rest : { ...rest, iteration_s: iteration };
   if (whole === 0 || sum(others) < LEAST_RATIO * whole) return plain;
-  const kept = Object.fromEntries(PHASES.flatMap((metric) => (data[metric] === undefined ? [] : [[metric, [...data[metric].mean]]])));
+  const kept = Object.fromEntries(
+    PHASES.flatMap((metric) => (data[metric] === undefined ? [] : [[metric, [...data[metric].mean]]])),
+  );
   // Of very many iterations the server looks at some: a bucket without one has what the one before it had.
   const waited = held(others, others).map((wait, i) => {
     if (wait === null || (iteration?.mean[i] ?? null) === null) return null;
@@ -34,7 +36,12 @@ export function withoutOthers(data) {
     }
     return wait - left;
   });
-  const phases = Object.fromEntries(Object.entries(kept).map(([metric, mean]) => [metric, { .../** @type {Series} */ (data[metric]), min: mean, mean, max: mean }]));
+  const phases = Object.fromEntries(
+    Object.entries(kept).map(([metric, mean]) => [
+      metric,
+      { .../** @type {Series} */ (data[metric]), min: mean, mean, max: mean },
+    ]),
+  );
   return { ...plain, ...phases, others_wait_s: { ...others, min: waited, mean: waited, max: waited } };
 }
 

@@ -21,7 +21,9 @@ export function outline({ t, widths, filled }) {
     if (points.length === 0) points.push({ t: begin - next_half, at: -1 });
     else if (begin - edge > Math.min(half, next_half) / 2) {
       const [leave, enter] = [edge + half, begin - next_half];
-      points.push(...(enter > leave ? [leave, enter] : [(edge + begin) / 2]).map((at_t) => ({ t: at_t, at: -1 })));
+      points.push(
+        ...(enter > leave ? [leave, enter] : [(edge + begin) / 2]).map((at_t) => ({ t: at_t, at: -1 })),
+      );
     }
     points.push({ t: begin + next_half, at: i });
     edge = begin + 2 * next_half;
@@ -48,7 +50,9 @@ export function area(points, values, color, { shape = "", template, text, floor 
     line: { shape: "hvh", width: 0, color },
     fill: "tozeroy",
     fillcolor: color,
-    ...(shape === "" ? {} : { fillpattern: { shape, fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.3 } }),
+    ...(shape === ""
+      ? {}
+      : { fillpattern: { shape, fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.3 } }),
     ...(text === undefined ? {} : { text: points.map((p) => text[p.at] ?? "") }),
     hoverinfo: known.map((v) => (v === null ? "skip" : "all")),
     hovertemplate: known.map((v) => (v === null ? "" : template)),

@@ -15,9 +15,24 @@ import { isEmpty } from "./steps.js";
 /** The last is a limit that was set, and no fault. The shapes tell them apart without colour. @type {Reason[]} */
 export const REASONS = [
   { metric: "gpu_slowed_hardware_ratio", reason: "hardware slowdown", color: "critical", shape: "" },
-  { metric: "gpu_slowed_hardware_thermal_ratio", reason: "hardware thermal slowdown", color: "wait", shape: "x" },
-  { metric: "gpu_slowed_software_thermal_ratio", reason: "software thermal slowdown", color: "power", shape: "/" },
-  { metric: "gpu_slowed_hardware_power_brake_ratio", reason: "hardware power brake", color: "h2d", shape: "." },
+  {
+    metric: "gpu_slowed_hardware_thermal_ratio",
+    reason: "hardware thermal slowdown",
+    color: "wait",
+    shape: "x",
+  },
+  {
+    metric: "gpu_slowed_software_thermal_ratio",
+    reason: "software thermal slowdown",
+    color: "power",
+    shape: "/",
+  },
+  {
+    metric: "gpu_slowed_hardware_power_brake_ratio",
+    reason: "hardware power brake",
+    color: "h2d",
+    shape: ".",
+  },
   { metric: "gpu_slowed_power_cap_ratio", reason: "power cap", color: "others", shape: "-" },
 ];
 
@@ -49,7 +64,10 @@ export function slowedHeight(reasons) {
 export function slowedFigure(input, palette) {
   const reasons = heldBy(input.data);
   const layout = timeLayout(palette, slowedHeight(reasons.length), input.range, input.width);
-  layout.shapes = [...bands(input.findings, input.range, palette), ...epochMarks(input.epochs, input.range, palette, input.width)];
+  layout.shapes = [
+    ...bands(input.findings, input.range, palette),
+    ...epochMarks(input.epochs, input.range, palette, input.width),
+  ];
   layout.yaxis = valueAxis(palette, {
     range: [reasons.length, 0], rangemode: "normal", tickmode: "array", showgrid: false,
     tickvals: reasons.map((_, i) => i + 0.5), ticktext: reasons.map((r) => shortName(r, input.width)),
@@ -57,10 +75,27 @@ export function slowedFigure(input, palette) {
   const data = reasons.flatMap((r, row) => {
     const series = /** @type {Series} */ (input.data[r.metric]);
     const floor = row + 0.92;
-    const points = outline({ t: series.t, widths: series.t.map(() => series.bucket_s), filled: series.mean.map((v) => v !== null) });
+    const points = outline({
+      t: series.t,
+      widths: series.t.map(() => series.bucket_s),
+      filled: series.mean.map((v) => v !== null),
+    });
     const tops = series.mean.map((v) => (v === null ? null : floor - 0.84 * v));
-    const band = area(points, tops, /** @type {string} */ (palette[r.color]), { shape: r.shape, template: "%{text}", text: series.mean.map((v) => percent(v)), floor });
-    const ground = { type: "scatter", mode: "lines", x: band.x, y: points.map(() => floor), line: { width: 0 }, hoverinfo: "skip", name: "" };
+    const band = area(points, tops, /** @type {string} */ (palette[r.color]), {
+      shape: r.shape,
+      template: "%{text}",
+      text: series.mean.map((v) => percent(v)),
+      floor,
+    });
+    const ground = {
+      type: "scatter",
+      mode: "lines",
+      x: band.x,
+      y: points.map(() => floor),
+      line: { width: 0 },
+      hoverinfo: "skip",
+      name: "",
+    };
     return [ground, { ...band, name: slowedBy(r.reason), fill: "tonexty" }];
   });
   return { data, layout };

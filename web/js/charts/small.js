@@ -13,30 +13,130 @@ import { bridged, ground, line } from "./gpu.js";
 
 /** @type {Counter[]} */
 export const COUNTERS = [
-  { metric: "host_cpu_ratio", unit: "ratio", message: "counter-host-cpu", about_message: "counter-host-cpu-about" },
-  { metric: "process_cpu_ratio", unit: "ratio", message: "counter-process-cpu", about_message: "counter-process-cpu-about" },
-  { metric: "worker_cpu_ratio", unit: "ratio", message: "counter-worker-cpu", about_message: "counter-worker-cpu-about" },
-  { metric: "host_throttled_ratio", unit: "ratio", message: "counter-host-throttled", about_message: "counter-host-throttled-about" },
-  { metric: "host_psi_cpu_ratio", unit: "ratio", message: "counter-host-psi-cpu", about_message: "counter-host-psi-cpu-about" },
-  { metric: "host_psi_io_ratio", unit: "ratio", message: "counter-host-psi-io", about_message: "counter-host-psi-io-about" },
-  { metric: "host_psi_memory_ratio", unit: "ratio", message: "counter-host-psi-memory", about_message: "counter-host-psi-memory-about" },
-  { metric: "host_shm_used_ratio", unit: "ratio", message: "counter-host-shm-used", about_message: "counter-host-shm-used-about" },
-  { metric: "host_disk_read_bytes_per_s", unit: "bytes_per_s", message: "counter-host-disk-read", about_message: "counter-host-disk-read-about" },
-  { metric: "host_memory_available_bytes", unit: "bytes", message: "counter-host-memory-available", about_message: "counter-host-memory-available-about" },
-  { metric: "worker_rss_bytes", unit: "bytes", message: "counter-worker-rss", about_message: "counter-worker-rss-about" },
-  { metric: "process_rss_bytes", unit: "bytes", message: "counter-process-rss", about_message: "counter-process-rss-about" },
+  {
+    metric: "host_cpu_ratio",
+    unit: "ratio",
+    message: "counter-host-cpu",
+    about_message: "counter-host-cpu-about",
+  },
+  {
+    metric: "process_cpu_ratio",
+    unit: "ratio",
+    message: "counter-process-cpu",
+    about_message: "counter-process-cpu-about",
+  },
+  {
+    metric: "worker_cpu_ratio",
+    unit: "ratio",
+    message: "counter-worker-cpu",
+    about_message: "counter-worker-cpu-about",
+  },
+  {
+    metric: "host_throttled_ratio",
+    unit: "ratio",
+    message: "counter-host-throttled",
+    about_message: "counter-host-throttled-about",
+  },
+  {
+    metric: "host_psi_cpu_ratio",
+    unit: "ratio",
+    message: "counter-host-psi-cpu",
+    about_message: "counter-host-psi-cpu-about",
+  },
+  {
+    metric: "host_psi_io_ratio",
+    unit: "ratio",
+    message: "counter-host-psi-io",
+    about_message: "counter-host-psi-io-about",
+  },
+  {
+    metric: "host_psi_memory_ratio",
+    unit: "ratio",
+    message: "counter-host-psi-memory",
+    about_message: "counter-host-psi-memory-about",
+  },
+  {
+    metric: "host_shm_used_ratio",
+    unit: "ratio",
+    message: "counter-host-shm-used",
+    about_message: "counter-host-shm-used-about",
+  },
+  {
+    metric: "host_disk_read_bytes_per_s",
+    unit: "bytes_per_s",
+    message: "counter-host-disk-read",
+    about_message: "counter-host-disk-read-about",
+  },
+  {
+    metric: "host_memory_available_bytes",
+    unit: "bytes",
+    message: "counter-host-memory-available",
+    about_message: "counter-host-memory-available-about",
+  },
+  {
+    metric: "worker_rss_bytes",
+    unit: "bytes",
+    message: "counter-worker-rss",
+    about_message: "counter-worker-rss-about",
+  },
+  {
+    metric: "process_rss_bytes",
+    unit: "bytes",
+    message: "counter-process-rss",
+    about_message: "counter-process-rss-about",
+  },
 ];
 
 /** Of the GPU that the rank computes on. @type {Counter[]} */
 export const GPU_COUNTERS = [
-  { metric: "gpu_memory_ratio", unit: "ratio", message: "counter-gpu-memory", about_message: "counter-gpu-memory-about" },
-  { metric: "gpu_process_memory_bytes", unit: "bytes", message: "counter-gpu-process-memory", about_message: "counter-gpu-process-memory-about" },
-  { metric: "gpu_process_sm_ratio", unit: "ratio", message: "counter-gpu-process-sm", about_message: "counter-gpu-process-sm-about" },
-  { metric: "gpu_sm_clock_hz", unit: "hertz", message: "counter-gpu-sm-clock", about_message: "counter-gpu-sm-clock-about" },
-  { metric: "gpu_temperature_c", unit: "celsius", message: "counter-gpu-temperature", about_message: "counter-gpu-temperature-about" },
-  { metric: "gpu_pcie_rx_bytes_per_s", unit: "bytes_per_s", message: "counter-gpu-pcie-rx", about_message: "counter-gpu-pcie-rx-about" },
-  { metric: "gpu_pcie_tx_bytes_per_s", unit: "bytes_per_s", message: "counter-gpu-pcie-tx", about_message: "counter-gpu-pcie-tx-about" },
-  { metric: "gpu_throttled_ratio", unit: "ratio", message: "counter-gpu-throttled", about_message: "counter-gpu-throttled-about" },
+  {
+    metric: "gpu_memory_ratio",
+    unit: "ratio",
+    message: "counter-gpu-memory",
+    about_message: "counter-gpu-memory-about",
+  },
+  {
+    metric: "gpu_process_memory_bytes",
+    unit: "bytes",
+    message: "counter-gpu-process-memory",
+    about_message: "counter-gpu-process-memory-about",
+  },
+  {
+    metric: "gpu_process_sm_ratio",
+    unit: "ratio",
+    message: "counter-gpu-process-sm",
+    about_message: "counter-gpu-process-sm-about",
+  },
+  {
+    metric: "gpu_sm_clock_hz",
+    unit: "hertz",
+    message: "counter-gpu-sm-clock",
+    about_message: "counter-gpu-sm-clock-about",
+  },
+  {
+    metric: "gpu_temperature_c",
+    unit: "celsius",
+    message: "counter-gpu-temperature",
+    about_message: "counter-gpu-temperature-about",
+  },
+  {
+    metric: "gpu_pcie_rx_bytes_per_s",
+    unit: "bytes_per_s",
+    message: "counter-gpu-pcie-rx",
+    about_message: "counter-gpu-pcie-rx-about",
+  },
+  {
+    metric: "gpu_pcie_tx_bytes_per_s",
+    unit: "bytes_per_s",
+    message: "counter-gpu-pcie-tx",
+    about_message: "counter-gpu-pcie-tx-about",
+  },
+  {
+    metric: "gpu_throttled_ratio",
+    unit: "ratio",
+    message: "counter-gpu-throttled",
+    about_message: "counter-gpu-throttled-about",
+  },
 ];
 
 /** @param {number|null|undefined} v @param {Counter["unit"]} unit */
@@ -56,7 +156,10 @@ const NARROW_PX = 240;
 
 /** Round as it is written: 400 MiB, not 381. @param {number} highest @param {Counter["unit"]} unit */
 function roundTop(highest, unit) {
-  const one = unit === "bytes" || unit === "bytes_per_s" ? 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, highest)) / Math.log(1024))) : 1;
+  const one =
+    unit === "bytes" || unit === "bytes_per_s"
+      ? 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, highest)) / Math.log(1024)))
+      : 1;
   return niceTop(highest / one) * one;
 }
 
@@ -75,7 +178,13 @@ export function counterFigure(input, palette) {
   layout.xaxis.nticks = input.width < NARROW_PX ? 2 : 3;
   layout.xaxis.tickangle = 0; // else times that do not fit are turned, and cut off by the margin
   layout.xaxis.showgrid = false;
-  layout.yaxis = valueAxis(palette, { range: [0, top * 1.05], tickmode: "array", tickvals: [0, top], ticktext: [inUnit(0, counter.unit), inUnit(top, counter.unit)], ticklen: 4 });
+  layout.yaxis = valueAxis(palette, {
+    range: [0, top * 1.05],
+    tickmode: "array",
+    tickvals: [0, top],
+    ticktext: [inUnit(0, counter.unit), inUnit(top, counter.unit)],
+    ticklen: 4,
+  });
   layout.hovermode = "x";
   const text = bridged(series).map((i) => inUnit(series.mean[i], counter.unit));
   return {
@@ -103,8 +212,12 @@ function band(series, color) {
   const close = () => {
     if (run.length > 1) {
       const back = [...run].reverse();
-      for (const i of run) x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)), y.push(series.max[i] ?? null);
-      for (const i of back) x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)), y.push(series.min[i] ?? null);
+      for (const i of run)
+        x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)),
+          y.push(series.max[i] ?? null);
+      for (const i of back)
+        x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)),
+          y.push(series.min[i] ?? null);
       x.push(null);
       y.push(null);
     }
@@ -112,7 +225,17 @@ function band(series, color) {
   };
   for (const i of bridged(series)) series.mean[i] === null ? close() : run.push(i);
   close();
-  return { type: "scatter", mode: "lines", x, y, line: { width: 0 }, fill: "toself", fillcolor: color, hoverinfo: "skip", name: "" };
+  return {
+    type: "scatter",
+    mode: "lines",
+    x,
+    y,
+    line: { width: 0 },
+    fill: "toself",
+    fillcolor: color,
+    hoverinfo: "skip",
+    name: "",
+  };
 }
 
 /**
@@ -130,14 +253,21 @@ export function readyFigure(input, palette) {
   const data = [];
   const ready = input.data.ready_batches;
   if (ready !== undefined) {
-    data.push(
-      band(ready, fade(palette.gpu, 0.16)),
-      { ...line(ready, 1), name: say("chart-ready"), line: { color: palette.gpu, width: 1.5 }, hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }) },
-    );
+    data.push(band(ready, fade(palette.gpu, 0.16)), {
+      ...line(ready, 1),
+      name: say("chart-ready"),
+      line: { color: palette.gpu, width: 1.5 },
+      hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }),
+    });
   }
   const cached = input.data.cached_batches;
   if (cached !== undefined && cached.mean.some((v) => (v ?? 0) > 0))
-    data.push({ ...line(cached, 1), name: say("chart-out-of-order"), line: { color: palette.h2d, width: 1.5, dash: "4px,2px" }, hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }) });
+    data.push({
+      ...line(cached, 1),
+      name: say("chart-out-of-order"),
+      line: { color: palette.h2d, width: 1.5, dash: "4px,2px" },
+      hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }),
+    });
   if (input.capacity !== null && input.capacity > 0)
     layout.shapes.push({
       type: "line", xref: "paper", x0: 0, x1: 1, y0: input.capacity, y1: input.capacity,

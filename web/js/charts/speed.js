@@ -1,6 +1,17 @@
 // Steps and samples per second over time, and below them what happened: settings, checkpoints, evaluation, alerts.
 
-import { MARGIN, NARROW, bandNames, epochNames, fade, marks, niceTop, timeLayout, toAxis, valueAxis } from "./axis.js";
+import {
+  MARGIN,
+  NARROW,
+  bandNames,
+  epochNames,
+  fade,
+  marks,
+  niceTop,
+  timeLayout,
+  toAxis,
+  valueAxis,
+} from "./axis.js";
 import { number } from "../format.js";
 import { say } from "../texts.js";
 import { ground, line } from "./gpu.js";
@@ -57,29 +68,75 @@ export function speedFigure(input, palette) {
   layout.margin.t = TOP_PX;
   const low = (lanes.length * LANE_PX) / (CURVES_PX + lanes.length * LANE_PX);
   layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width);
-  layout.annotations = [...epochNames(input.epochs, input.range, palette, input.width), ...bandNames(input.findings, input.range, palette, input.width)];
+  layout.annotations = [
+    ...epochNames(input.epochs, input.range, palette, input.width),
+    ...bandNames(input.findings, input.range, palette, input.width),
+  ];
   const { steps_per_s: steps, samples_per_s: samples } = input.data;
   /** @type {any[]} */
   const data = [];
   const top = niceTop(highest(steps));
-  layout.yaxis = valueAxis(palette, { range: [0, top * 1.04], domain: [low, 1], tickmode: "array", tickvals: [0, top / 2, top], ticktext: [0, top / 2, top].map(number) });
+  layout.yaxis = valueAxis(palette, {
+    range: [0, top * 1.04],
+    domain: [low, 1],
+    tickmode: "array",
+    tickvals: [0, top / 2, top],
+    ticktext: [0, top / 2, top].map(number),
+  });
   if (steps !== undefined && !isEmpty(steps)) {
     data.push(ground(steps, 1, fade(palette.line, 0.12)));
-    data.push({ ...line(steps, 1), name: say("chart-steps-per-s"), line: { color: palette.line, width: 1.5, shape: "hvh" }, hovertemplate: say("chart-steps-per-s-read", { value: "%{y:.3~g}" }) });
+    data.push({
+      ...line(steps, 1),
+      name: say("chart-steps-per-s"),
+      line: { color: palette.line, width: 1.5, shape: "hvh" },
+      hovertemplate: say("chart-steps-per-s-read", { value: "%{y:.3~g}" }),
+    });
   }
   if (samples !== undefined && !isEmpty(samples)) {
     const most = niceTop(SAMPLES_ROOM * highest(samples));
     layout.yaxis2 = valueAxis(palette, {
-      overlaying: "y", side: "right", showgrid: false, range: [0, most * 1.04], tickmode: "array", tickvals: [0, most / 2, most], ticktext: [0, most / 2, most].map(number),
+      overlaying: "y",
+      side: "right",
+      showgrid: false,
+      range: [0, most * 1.04],
+      tickmode: "array",
+      tickvals: [0, most / 2, most],
+      ticktext: [0, most / 2, most].map(number),
     });
-    data.push({ ...line(samples, 1), name: say("chart-samples-per-s"), yaxis: "y2", line: { color: palette.power, width: 1.5, dash: "4px,2px", shape: "hvh" }, hovertemplate: say("chart-samples-per-s-read", { value: "%{y:.4~g}" }) });
+    data.push({
+      ...line(samples, 1),
+      name: say("chart-samples-per-s"),
+      yaxis: "y2",
+      line: { color: palette.power, width: 1.5, dash: "4px,2px", shape: "hvh" },
+      hovertemplate: say("chart-samples-per-s-read", { value: "%{y:.4~g}" }),
+    });
   }
   if (lanes.length > 0) {
     layout.yaxis3 = valueAxis(palette, {
-      range: [lanes.length - 0.5, -1], tickfont: { size: 10 }, ticklen: 3, domain: [0, low], showgrid: false, tickmode: "array", tickvals: lanes.map((_, i) => i), ticktext: lanes.map(({ kind }) => (input.width < NARROW ? say("event-kind-short", { kind }) : say("event-kind", { kind }))), rangemode: "normal",
+      range: [lanes.length - 0.5, -1],
+      tickfont: { size: 10 },
+      ticklen: 3,
+      domain: [0, low],
+      showgrid: false,
+      tickmode: "array",
+      tickvals: lanes.map((_, i) => i),
+      ticktext: lanes.map(({ kind }) =>
+        input.width < NARROW ? say("event-kind-short", { kind }) : say("event-kind", { kind }),
+      ),
+      rangemode: "normal",
     });
     layout.xaxis.anchor = "y3";
-    lanes.forEach((lane, i) => data.push(...events(inView(input.events, input.range).filter((e) => e.kind === lane.kind), lane, i, input, palette)));
+    lanes.forEach((lane, i) =>
+      data.push(
+        ...events(
+          inView(input.events, input.range).filter((e) => e.kind === lane.kind),
+          lane,
+          i,
+          input,
+          palette,
+        ),
+      ),
+    );
   }
   return { data, layout };
 }
@@ -92,17 +149,36 @@ function highest(series) {
 /** The events of a lane: a shape where each begins, and a bar for as long as it took. @param {Mark[]} list @param {Lane} lane @param {number} y @param {{range: import("../store.js").Range}} input @param {Palette} palette @returns {any[]} */
 function events(list, lane, y, input, palette) {
   const color = /** @type {string} */ (palette[lane.color]);
-  const text = list.map((e) => say("event-read", { kind: lane.kind, text: short(e.text), number: e.ranks.length, rank: e.ranks[0] }));
-  const open = (/** @type {Mark} */ e) => (e.kind === "alert" || e.kind === "evaluation" ? input.range.end : e.began_at);
+  const text = list.map((e) =>
+    say("event-read", { kind: lane.kind, text: short(e.text), number: e.ranks.length, rank: e.ranks[0] }),
+  );
+  const open = (/** @type {Mark} */ e) =>
+    e.kind === "alert" || e.kind === "evaluation" ? input.range.end : e.began_at;
   const base = { type: "scatter", yaxis: "y3", cliponaxis: true };
   return [
     {
-      ...base, mode: "lines", name: "", hoverinfo: "skip", connectgaps: false, line: { color: fade(color, 0.45), width: 5, simplify: false },
-      x: list.flatMap((e) => [toAxis(e.began_at), toAxis(Math.min(e.ended_at ?? open(e), input.range.end)), null]), y: list.flatMap(() => [y, y, null]),
+      ...base,
+      mode: "lines",
+      name: "",
+      hoverinfo: "skip",
+      connectgaps: false,
+      line: { color: fade(color, 0.45), width: 5, simplify: false },
+      x: list.flatMap((e) => [
+        toAxis(e.began_at),
+        toAxis(Math.min(e.ended_at ?? open(e), input.range.end)),
+        null,
+      ]),
+      y: list.flatMap(() => [y, y, null]),
     },
     {
-      ...base, mode: "markers", name: say("event-kind", { kind: lane.kind }), marker: { symbol: lane.symbol, size: 8, color, line: { width: 0 } },
-      x: list.map((e) => toAxis(e.began_at)), y: list.map(() => y), text, hovertemplate: "%{text}<extra></extra>",
+      ...base,
+      mode: "markers",
+      name: say("event-kind", { kind: lane.kind }),
+      marker: { symbol: lane.symbol, size: 8, color, line: { width: 0 } },
+      x: list.map((e) => toAxis(e.began_at)),
+      y: list.map(() => y),
+      text,
+      hovertemplate: "%{text}<extra></extra>",
     },
   ];
 }

@@ -26,7 +26,12 @@ export const PARTS = [
 const PHASES = ["h2d_s", "forward_s", "backward_s", "optimizer_s"];
 
 /** What the chart asks for: the parts of a step, the loop's own waits, whole iterations, and what the GPU spent in each phase. */
-export const ASKED = [...PARTS.map((p) => p.metric).filter((metric) => metric !== "hidden_s"), "wait_s", "iteration_s", ...PHASES.map((metric) => `gpu_${metric}`)];
+export const ASKED = [
+  ...PARTS.map((p) => p.metric).filter((metric) => metric !== "hidden_s"),
+  "wait_s",
+  "iteration_s",
+  ...PHASES.map((metric) => `gpu_${metric}`),
+];
 
 /** Shorter differences between the loop's waits and the data wait are no part of a step. */
 const LEAST_HIDDEN_S = 1e-6;
@@ -43,8 +48,16 @@ export function byDevice(data) {
   const open = lost.mean.map((v, i) => v === null && (loop.mean[i] ?? null) !== null);
   const timed = isOnDevice(data);
   if (!timed && !open.some(Boolean) && hidden.every((v) => v === null || v < LEAST_HIDDEN_S)) return data;
-  const known = Object.fromEntries(Object.entries(data).map(([metric, series]) => [metric, metric.startsWith("gpu_") ? series : without(series, open)]));
-  const found = { ...known, hidden_s: { ...lost, metric: "hidden_s", min: hidden, mean: hidden, max: hidden } };
+  const known = Object.fromEntries(
+    Object.entries(data).map(([metric, series]) => [
+      metric,
+      metric.startsWith("gpu_") ? series : without(series, open),
+    ]),
+  );
+  const found = {
+    ...known,
+    hidden_s: { ...lost, metric: "hidden_s", min: hidden, mean: hidden, max: hidden },
+  };
   return timed ? phasesByDevice(found) : found;
 }
 
@@ -72,7 +85,10 @@ export function isOnDevice(data) {
  */
 function phasesByDevice(data) {
   const wait = /** @type {Series} */ (data.data_wait_s);
-  const mean = totals(PARTS.filter((p) => data[p.metric] !== undefined && p.metric !== "others_wait_s"), data);
+  const mean = totals(
+    PARTS.filter((p) => data[p.metric] !== undefined && p.metric !== "others_wait_s"),
+    data,
+  );
   /** @type {Record<string, (number|null)[]>} */
   const timed = Object.fromEntries(PHASES.map((metric) => [metric, held(data[`gpu_${metric}`], wait)]));
   /** @type {Record<string, (number|null)[]>} */
@@ -92,7 +108,11 @@ function phasesByDevice(data) {
     return [metric, { ...wait, metric, min: values, mean: values, max: values }];
   });
   const others = Object.fromEntries(Object.entries(rest).filter(([metric]) => !PHASES.includes(metric)));
-  return { ...others, ...Object.fromEntries(phases), other_s: { ...wait, metric: "other_s", min: other, mean: other, max: other } };
+  return {
+    ...others,
+    ...Object.fromEntries(phases),
+    other_s: { ...wait, metric: "other_s", min: other, mean: other, max: other },
+  };
 }
 
 /** A series in the buckets of another; a bucket without a value has the one before it. @param {Series|undefined} series @param {Series} like @returns {(number|null)[]} */
@@ -117,7 +137,9 @@ export function isEmpty(series) {
 /** The parts this run knows. Without model and optimizer all of a step is one part, and is called so. @param {Record<string, Series>} data @returns {Part[]} */
 export function knownParts(data) {
   const parts = PARTS.filter((p) => !isEmpty(data[p.metric]));
-  const split = parts.some((p) => !["data_wait_s", "hidden_s", "other_s", "others_wait_s"].includes(p.metric));
+  const split = parts.some(
+    (p) => !["data_wait_s", "hidden_s", "other_s", "others_wait_s"].includes(p.metric),
+  );
   return split ? parts : parts.map((p) => (p.metric === "other_s" ? { ...p, whole: true } : p));
 }
 
@@ -144,11 +166,22 @@ export function stepsFigure(input, palette) {
   const first = input.data[parts[0]?.metric ?? ""];
   const longest = input.data.iteration_s?.max ?? total;
   const widths = first === undefined ? [] : barWidths(first, longest);
-  const points = first === undefined ? [] : outline({ t: first.t, widths, filled: total.map((v) => v !== null) });
+  const points =
+    first === undefined ? [] : outline({ t: first.t, widths, filled: total.map((v) => v !== null) });
   const data = parts.map((part) => {
-    const values = /** @type {Series} */ (input.data[part.metric]).mean.map((v) => (v === null ? null : v * 1000));
+    const values = /** @type {Series} */ (input.data[part.metric]).mean.map((v) =>
+      v === null ? null : v * 1000,
+    );
     const color = /** @type {string} */ (palette[part.color]);
-    return { ...area(points, values, color, { shape: part.hatch ? "/" : "", template: say("chart-ms-read", { value: "%{y:.1f}" }) }), name: partName(part), stackgroup: "step", fill: "tonexty" };
+    return {
+      ...area(points, values, color, {
+        shape: part.hatch ? "/" : "",
+        template: say("chart-ms-read", { value: "%{y:.1f}" }),
+      }),
+      name: partName(part),
+      stackgroup: "step",
+      fill: "tonexty",
+    };
   });
   const top = ceiling(total);
   if (top !== null && first !== undefined) {
@@ -163,7 +196,9 @@ export function totals(parts, data) {
   const length = Math.max(0, ...parts.map((p) => data[p.metric]?.mean.length ?? 0));
   return Array.from({ length }, (_, i) => {
     const values = parts.map((p) => data[p.metric]?.mean[i] ?? null);
-    return values.every((v) => v === null) ? null : values.reduce((sum, v) => /** @type {number} */ (sum) + (v ?? 0), 0);
+    return values.every((v) => v === null)
+      ? null
+      : values.reduce((sum, v) => /** @type {number} */ (sum) + (v ?? 0), 0);
   });
 }
 
@@ -202,8 +237,18 @@ function clipped(series, widths, total, longest, top, input, palette) {
     last = t;
     return [
       {
-        x: toAxis(t + (widths[i] ?? 0) / 2), xref: "x", y: 1, yref: "paper", yanchor: "top", yshift: -18, showarrow: false,
-        text: `↑ ${duration(Math.max(total[i] ?? 0, longest[i] ?? 0))}`, font: { size: 10, color: palette.text }, bgcolor: palette.panel, borderpad: 1, opacity: 0.9,
+        x: toAxis(t + (widths[i] ?? 0) / 2),
+        xref: "x",
+        y: 1,
+        yref: "paper",
+        yanchor: "top",
+        yshift: -18,
+        showarrow: false,
+        text: `↑ ${duration(Math.max(total[i] ?? 0, longest[i] ?? 0))}`,
+        font: { size: 10, color: palette.text },
+        bgcolor: palette.panel,
+        borderpad: 1,
+        opacity: 0.9,
       },
     ];
   });

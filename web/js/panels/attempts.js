@@ -20,11 +20,22 @@ export function attemptBar(s, state, act) {
   const facts = [
     say("attempt-of", { attempt: s.attempt, attempts: s.attempts }),
     say("began-at", { when: clock(s.started_at, now) }),
-    before === undefined ? "" : say("attempt-before", { state: shownState(before.state, before.exit), steps: before.steps, exit: before.exit }),
+    before === undefined
+      ? ""
+      : say("attempt-before", {
+          state: shownState(before.state, before.exit),
+          steps: before.steps,
+          exit: before.exit,
+        }),
   ];
   const choices = [
     { attempt: s.attempts, label: say("attempt-newest", { attempt: s.attempts }) },
-    ...[...s.earlier].reverse().map((one) => ({ attempt: one.attempt, label: say("attempt-choice", { attempt: one.attempt, state: shownState(one.state, one.exit) }) })),
+    ...[...s.earlier]
+      .reverse()
+      .map((one) => ({
+        attempt: one.attempt,
+        label: say("attempt-choice", { attempt: one.attempt, state: shownState(one.state, one.exit) }),
+      })),
   ];
   /** @param {Event} event */
   const choose = (event) => {
@@ -33,14 +44,30 @@ export function attemptBar(s, state, act) {
   };
   return h(
     "div",
-    { class: `attempts ${s.attempt < s.attempts ? "earlier" : ""}`, key: "attempts", role: "group", "aria-label": say("attempts-of-run") },
+    {
+      class: `attempts ${s.attempt < s.attempts ? "earlier" : ""}`,
+      key: "attempts",
+      role: "group",
+      "aria-label": say("attempts-of-run"),
+    },
     h("p", { class: "attempts-text" }, facts.filter(Boolean).join(" · ")),
     h(
       "label",
       { class: "select" },
       h("span", {}, say("show")),
-      h("select", { onchange: choose }, choices.map((c) => h("option", { key: c.attempt, value: String(c.attempt), selected: c.attempt === s.attempt }, c.label))),
+      h(
+        "select",
+        { onchange: choose },
+        choices.map((c) =>
+          h(
+            "option",
+            { key: c.attempt, value: String(c.attempt), selected: c.attempt === s.attempt },
+            c.label,
+          ),
+        ),
+      ),
     ),
-    s.attempt < s.attempts && h("a", { class: "button", href: routeHash({ run: s.run_id }) }, say("to-the-newest")),
+    s.attempt < s.attempts &&
+      h("a", { class: "button", href: routeHash({ run: s.run_id }) }, say("to-the-newest")),
   );
 }

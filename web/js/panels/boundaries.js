@@ -42,10 +42,21 @@ export function boundariesCard(state, act) {
     id: "epochs",
     title: say("boundaries-title"),
     about: about(loaders ?? [], state),
-    legend: (loaders ?? []).length === 0 ? [] : AT_BOUNDARY.map((p) => ({ name: say("epoch-part-in-legend", { part: p.part }), color: `b-${p.part}`, hatch: p.of === "gap_s" })),
+    legend:
+      (loaders ?? []).length === 0
+        ? []
+        : AT_BOUNDARY.map((p) => ({
+            name: say("epoch-part-in-legend", { part: p.part }),
+            color: `b-${p.part}`,
+            hatch: p.of === "gap_s",
+          })),
     height: "120px",
     flush: true,
-    body: h("div", { class: "boundaries" }, (loaders ?? []).map((one) => loaderEpochs(one, (loaders ?? []).length > 1, state, act))),
+    body: h(
+      "div",
+      { class: "boundaries" },
+      (loaders ?? []).map((one) => loaderEpochs(one, (loaders ?? []).length > 1, state, act)),
+    ),
     empty: loaders?.length === 0 ? empty(say("epochs-none"), say("epochs-none-why")) : null,
   });
 }
@@ -57,7 +68,12 @@ function about(loaders, state) {
   const rank = (s?.rank_count ?? 0) > 1 && state.route.page === "run" ? shownRank(state) : null;
   if (loaders.length === 0 || s === null) return say("boundaries-about", { rank });
   const run_s = Math.max(0, s.last_seen_at - s.started_at) || null;
-  return say("boundaries-about-cost", { rank, cost_s: cost, run_s, cost_ratio: run_s === null ? null : cost / run_s });
+  return say("boundaries-about-cost", {
+    rank,
+    cost_s: cost,
+    run_s,
+    cost_ratio: run_s === null ? null : cost / run_s,
+  });
 }
 
 /** @param {LoaderEpochs} one @param {boolean} several @param {State} state @param {Actions} act */
@@ -77,8 +93,22 @@ function loaderEpochs(one, several, state, act) {
       { class: "boundaries-head" },
       h("h3", {}, one.name),
       several && h("span", { class: "chip" }, say("loader-role", { role: one.role })),
-      h("p", { class: "card-about" }, say("epochs-of-loader", { epochs: one.epochs, cost_s: one.cost_s, shown: shown.length < one.epochs ? shown.length : null })),
-      known.length > FIRST && button(all ? say("epochs-show-first", { number: FIRST }) : say("epochs-show-more", { all: known.length === one.epochs, number: known.length }), () => act.open(id, !all)),
+      h(
+        "p",
+        { class: "card-about" },
+        say("epochs-of-loader", {
+          epochs: one.epochs,
+          cost_s: one.cost_s,
+          shown: shown.length < one.epochs ? shown.length : null,
+        }),
+      ),
+      known.length > FIRST &&
+        button(
+          all
+            ? say("epochs-show-first", { number: FIRST })
+            : say("epochs-show-more", { all: known.length === one.epochs, number: known.length }),
+          () => act.open(id, !all),
+        ),
     ),
     h(
       "div",
@@ -86,7 +116,17 @@ function loaderEpochs(one, several, state, act) {
       h(
         "table",
         { class: "grid boundaries-table" },
-        h("thead", {}, h("tr", {}, [say("column-epoch"), say("epoch-boundary"), ...names].map((t, i) => h("th", { scope: "col", class: i > 1 ? "num" : "" }, t)))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            [say("column-epoch"), say("epoch-boundary"), ...names].map((t, i) =>
+              h("th", { scope: "col", class: i > 1 ? "num" : "" }, t),
+            ),
+          ),
+        ),
         h("tbody", {}, shown.map((e, i) => row(e, known[i + 1], { longest, now, names }))),
       ),
     ),
@@ -100,7 +140,10 @@ function row(e, before, { longest, now, names }) {
   return h(
     "tr",
     { key: `${e.epoch}/${e.began_at}` },
-    cell(say("column-epoch"), [h("b", {}, say("epoch-number", { epoch: e.epoch })), h("small", {}, withCommas([clock(e.began_at, now), ended]))]),
+    cell(say("column-epoch"), [
+      h("b", {}, say("epoch-number", { epoch: e.epoch })),
+      h("small", {}, withCommas([clock(e.began_at, now), ended])),
+    ]),
     cell(say("epoch-boundary"), bar(e, longest)),
     PARTS.map((p, i) => cell(names[i] ?? "", part(e, before, p.of), true)),
   );
@@ -113,26 +156,49 @@ function boundary(e) {
 
 /** @param {EpochParts} e @param {number} longest */
 function bar(e, longest) {
-  const said = withCommas(AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) => say("epoch-part-took", { part: p.part, took_s: e[p.of] })));
+  const said = withCommas(
+    AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) =>
+      say("epoch-part-took", { part: p.part, took_s: e[p.of] }),
+    ),
+  );
   return h(
     "span",
     { class: "boundary-bar", role: "img", "aria-label": said, title: said },
-    AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) => h("i", { key: p.part, class: `at-${p.part}`, style: { width: `${((100 * (e[p.of] ?? 0)) / longest).toFixed(2)}%` } })),
+    AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) =>
+      h("i", {
+        key: p.part,
+        class: `at-${p.part}`,
+        style: { width: `${((100 * (e[p.of] ?? 0)) / longest).toFixed(2)}%` },
+      }),
+    ),
   );
 }
 
 /** @param {EpochParts} e @param {EpochParts|undefined} before @param {typeof PARTS[0]["of"]} of */
 function part(e, before, of) {
-  const note = of === "start_s" ? how(e) : of === "steady_s" && e.batches !== null ? say("epoch-batches", { batches: e.batches }) : null;
+  const note =
+    of === "start_s"
+      ? how(e)
+      : of === "steady_s" && e.batches !== null
+        ? say("epoch-batches", { batches: e.batches })
+        : null;
   const changed = change(e[of], before?.[of] ?? null);
-  return [duration(e[of]), (changed !== "" || note !== null) && h("small", {}, note, note !== null && changed !== "" && " · ", changed)];
+  return [
+    duration(e[of]),
+    (changed !== "" || note !== null) &&
+      h("small", {}, note, note !== null && changed !== "" && " · ", changed),
+  ];
 }
 
 /** How the epoch's iterator came to be. @param {EpochParts} e */
 function how(e) {
   const workers = e.workers || null;
-  if (e.iter_kind === "started" || e.iter_kind === "rebuilt") return say("epoch-workers-started", { workers });
-  if (e.iter_kind === "reset") return e.drained ? say("epoch-batches-thrown-away", { batches: e.drained }) : say("epoch-workers-reset", { workers });
+  if (e.iter_kind === "started" || e.iter_kind === "rebuilt")
+    return say("epoch-workers-started", { workers });
+  if (e.iter_kind === "reset")
+    return e.drained
+      ? say("epoch-batches-thrown-away", { batches: e.drained })
+      : say("epoch-workers-reset", { workers });
   return null;
 }
 

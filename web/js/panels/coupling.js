@@ -32,7 +32,10 @@ export function couplingCard(state, act) {
   return card(state, {
     id: "coupling",
     title: say("coupling-title", { is: standing ? "standing" : "going" }),
-    about: c === null || standing || c.iterations === 0 ? "" : say("coupling-about", { span_s: reach(c), iterations: c.iterations, source: c.source }),
+    about:
+      c === null || standing || c.iterations === 0
+        ? ""
+        : say("coupling-about", { span_s: reach(c), iterations: c.iterations, source: c.source }),
     legend:
       bars.length === 0
         ? []
@@ -42,8 +45,18 @@ export function couplingCard(state, act) {
             ...(c?.source ? [{ name: say("waits-for-other-ranks"), color: "c-others", hatch: true }] : []),
           ],
     height: "152px",
-    body: c === null ? null : h("div", { class: "coupling" }, standing ? standstill(c, state, act) : [verdict(c), bars.length > 0 && barRows(c, bars, state)]),
-    empty: c !== null && !standing && c.state === "unknown" ? empty(say("not-known-yet"), say("coupling-unknown", { reason: capital(c.reason) })) : null,
+    body:
+      c === null
+        ? null
+        : h(
+            "div",
+            { class: "coupling" },
+            standing ? standstill(c, state, act) : [verdict(c), bars.length > 0 && barRows(c, bars, state)],
+          ),
+    empty:
+      c !== null && !standing && c.state === "unknown"
+        ? empty(say("not-known-yet"), say("coupling-unknown", { reason: capital(c.reason) }))
+        : null,
   });
 }
 
@@ -98,8 +111,19 @@ function verdict(c) {
     return flow(
       end(rankNamesFirst(c.waiting), say("coupling-early", { early: c.waiting.length, phase })),
       marked(say("coupling-wait", { wait_s: c.wait_s, iteration_s: share.iteration_s })),
-      end(rankNamesFirst(c.waited_for), say("coupling-late", { late: c.waited_for.length, cause: c.cause, takes_s: c.cause === "data" ? share.data_s : share.own_s })),
-      say("coupling-sentence", { ...listed(c.waiting), wait_s: c.wait_s, waited_for: rankNames(c.waited_for) }),
+      end(
+        rankNamesFirst(c.waited_for),
+        say("coupling-late", {
+          late: c.waited_for.length,
+          cause: c.cause,
+          takes_s: c.cause === "data" ? share.data_s : share.own_s,
+        }),
+      ),
+      say("coupling-sentence", {
+        ...listed(c.waiting),
+        wait_s: c.wait_s,
+        waited_for: rankNames(c.waited_for),
+      }),
     );
   }
   const words = {
@@ -119,7 +143,10 @@ export function barsOf(c) {
   if (c.ranks.length <= MOST_BARS) return [...late.map((r) => bar(r, c)), ...rest.map((r) => bar(r, c))];
   const named = late.slice(0, MOST_OUTLIERS);
   const byWait = [...rest].sort((a, b) => b.others_s - a.others_s || b.data_s - a.data_s);
-  const most = c.source === null ? [...rest].sort((a, b) => b.iteration_s - a.iteration_s).slice(0, 2) : byWait.slice(0, 2);
+  const most =
+    c.source === null
+      ? [...rest].sort((a, b) => b.iteration_s - a.iteration_s).slice(0, 2)
+      : byWait.slice(0, 2);
   const others = [...late.slice(MOST_OUTLIERS), ...rest.filter((r) => !most.includes(r))];
   return [...named.map((r) => bar(r, c)), ...most.map((r) => bar(r, c)), together(others)];
 }
@@ -134,14 +161,36 @@ function bar(share, c) {
     : c.source === null
       ? say("coupling-bar", { is: "unmeasured", takes_s: share.iteration_s })
       : say("coupling-bar", { is: "waiting", takes_s: share.others_s });
-  return { key: String(share.rank), name: say("rank-number", { rank: share.rank }), rank: share.rank, tone: late ? "late" : "", share, said };
+  return {
+    key: String(share.rank),
+    name: say("rank-number", { rank: share.rank }),
+    rank: share.rank,
+    tone: late ? "late" : "",
+    share,
+    said,
+  };
 }
 
 /** @param {Share[]} shares @returns {Bar} */
 function together(shares) {
-  const mean = (/** @type {(s: Share) => number} */ of) => shares.reduce((sum, s) => sum + of(s), 0) / shares.length;
-  const share = { rank: -1, iteration_s: mean((s) => s.iteration_s), data_s: mean((s) => s.data_s), own_s: mean((s) => s.own_s), others_s: mean((s) => s.others_s), caused_s: 0 };
-  return { key: "others", name: say("coupling-others", { number: shares.length }), rank: null, tone: "", share, said: say("coupling-bar", { is: "several", takes_s: share.others_s }) };
+  const mean = (/** @type {(s: Share) => number} */ of) =>
+    shares.reduce((sum, s) => sum + of(s), 0) / shares.length;
+  const share = {
+    rank: -1,
+    iteration_s: mean((s) => s.iteration_s),
+    data_s: mean((s) => s.data_s),
+    own_s: mean((s) => s.own_s),
+    others_s: mean((s) => s.others_s),
+    caused_s: 0,
+  };
+  return {
+    key: "others",
+    name: say("coupling-others", { number: shares.length }),
+    rank: null,
+    tone: "",
+    share,
+    said: say("coupling-bar", { is: "several", takes_s: share.others_s }),
+  };
 }
 
 /** @param {Coupling} c @param {Bar[]} bars @param {State} state */
@@ -151,16 +200,33 @@ function barRows(c, bars, state) {
     "ol",
     { class: "bars" },
     bars.map(({ key, name, rank, tone, share, said }) => {
-      const parts = /** @type {const} */ ([["data", share.data_s], ["own", share.own_s], ["others", share.others_s]]);
+      const parts = /** @type {const} */ ([
+        ["data", share.data_s],
+        ["own", share.own_s],
+        ["others", share.others_s],
+      ]);
       const { data_s, own_s, others_s, iteration_s } = share;
       return h(
         "li",
         { key, class: tone },
-        rank === null ? h("span", { class: "bar-name" }, name) : h("a", { class: "bar-name", href: routeHash({ run: state.route.run, rank }) }, name),
+        rank === null
+          ? h("span", { class: "bar-name" }, name)
+          : h("a", { class: "bar-name", href: routeHash({ run: state.route.run, rank }) }, name),
         h(
           "span",
-          { class: "bar", role: "img", "aria-label": say("coupling-bar-label", { name, data_s, own_s, others_s }), title: say("coupling-bar-title", { data_s, own_s, others_s, iteration_s }) },
-          parts.map(([kind, s]) => h("i", { key: kind, class: `part-${kind}`, style: { width: `${((100 * Math.max(0, s)) / widest).toFixed(2)}%` } })),
+          {
+            class: "bar",
+            role: "img",
+            "aria-label": say("coupling-bar-label", { name, data_s, own_s, others_s }),
+            title: say("coupling-bar-title", { data_s, own_s, others_s, iteration_s }),
+          },
+          parts.map(([kind, s]) =>
+            h("i", {
+              key: kind,
+              class: `part-${kind}`,
+              style: { width: `${((100 * Math.max(0, s)) / widest).toFixed(2)}%` },
+            }),
+          ),
         ),
         h("span", { class: "bar-said" }, said),
       );
@@ -176,7 +242,13 @@ function standstill(c, state, act) {
   return [
     waits.length > 0 && others.length > 0
       ? flow(
-          end(rankNamesFirst(c.waiting), say("stands-in", { number: c.waiting.length, place: withCommas([...new Set(waits.map(placeName))]) })),
+          end(
+            rankNamesFirst(c.waiting),
+            say("stands-in", {
+              number: c.waiting.length,
+              place: withCommas([...new Set(waits.map(placeName))]),
+            }),
+          ),
           marked(say("standing-since", { wait_s: c.wait_s, going })),
           end(rankNamesFirst(c.waited_for), withCommas(others.map(stand))),
           say("standing-sentence", { ...listed(c.waiting), waited_for: rankNames(c.waited_for) }),
@@ -184,29 +256,48 @@ function standstill(c, state, act) {
       : waits.length > 1
         ? h("p", { class: "coupling-words" }, say("standing-each-for-others"))
         : null,
-    c.given_up_in_s !== null && h("p", { class: "countdown" }, icon("bell"), h("span", {}, countdown(c.given_up_in_s, c.timeout_s, going))),
+    c.given_up_in_s !== null &&
+      h(
+        "p",
+        { class: "countdown" },
+        icon("bell"),
+        h("span", {}, countdown(c.given_up_in_s, c.timeout_s, going)),
+      ),
     h(
       "ol",
       { class: "places" },
       c.places.slice(0, MOST_PLACES).map((p, i) => placeRow(p, i, c, state, act)),
-      c.places.length > MOST_PLACES && h("li", { class: "place more", key: "more" }, say("places-left-out", { places: c.places.length - MOST_PLACES })),
+      c.places.length > MOST_PLACES &&
+        h(
+          "li",
+          { class: "place more", key: "more" },
+          say("places-left-out", { places: c.places.length - MOST_PLACES }),
+        ),
     ),
   ];
 }
 
 /** Until the collective is given up; of a run that does not report it stands where it stood. @param {number} left_s @param {number|null} timeout_s @param {boolean} going @returns {Child} */
 export function countdown(left_s, timeout_s, going) {
-  if (!going) return left_s > 0 ? say("collective-ended-unheard", { left_s, timeout_s }) : say("collective-was-over", { timeout_s });
-  return left_s > 0 ? marked(say("collective-ends", { left_s, timeout_s })) : say("collective-is-over", { timeout_s });
+  if (!going)
+    return left_s > 0
+      ? say("collective-ended-unheard", { left_s, timeout_s })
+      : say("collective-was-over", { timeout_s });
+  return left_s > 0
+    ? marked(say("collective-ends", { left_s, timeout_s }))
+    : say("collective-is-over", { timeout_s });
 }
 
 /** A phase, a call or a line of code; for ranks that stand nowhere, what is known of them. @param {Place} p */
-const placeName = (p) => (p.state === "stands" ? say("phase-name", { phase: p.stands }) : say("place-of-ranks", { state: p.state }));
+const placeName = (p) =>
+  p.state === "stands" ? say("phase-name", { phase: p.stands }) : say("place-of-ranks", { state: p.state });
 
 /** @param {Place} p */
 function stand(p) {
   if (p.state !== "stands") return placeName(p);
-  const where = /:\d+ in /.test(p.stands) ? p.stands : say("stands-in", { number: p.ranks.length, place: placeName(p) });
+  const where = /:\d+ in /.test(p.stands)
+    ? p.stands
+    : say("stands-in", { number: p.ranks.length, place: placeName(p) });
   return withCommas([where, p.at ?? ""]);
 }
 
@@ -224,8 +315,34 @@ function placeRow(p, i, c, state, act) {
       { class: "place-head" },
       p.stack === null
         ? h("span", {})
-        : h("button", { type: "button", class: "icon-button", "aria-expanded": String(open), "aria-label": say("stack-of-ranks", listed(p.ranks)), title: say("stack"), onclick: () => act.open(id, !open) }, icon("right", "chevron")),
-      h("span", { class: "place-who" }, few.length > 0 ? few.map((rank) => h("a", { class: "chip", key: rank, href: routeHash({ run: state.route.run, rank }) }, say("rank-number", { rank }))) : [h("b", {}, say("ranks-counted", { ranks: p.ranks.length })), h("small", {}, say("place-share", { share_ratio: p.ranks.length / all, ...listed(p.ranks) }))]),
+        : h(
+            "button",
+            {
+              type: "button",
+              class: "icon-button",
+              "aria-expanded": String(open),
+              "aria-label": say("stack-of-ranks", listed(p.ranks)),
+              title: say("stack"),
+              onclick: () => act.open(id, !open),
+            },
+            icon("right", "chevron"),
+          ),
+      h(
+        "span",
+        { class: "place-who" },
+        few.length > 0
+          ? few.map((rank) =>
+              h(
+                "a",
+                { class: "chip", key: rank, href: routeHash({ run: state.route.run, rank }) },
+                say("rank-number", { rank }),
+              ),
+            )
+          : [
+              h("b", {}, say("ranks-counted", { ranks: p.ranks.length })),
+              h("small", {}, say("place-share", { share_ratio: p.ranks.length / all, ...listed(p.ranks) })),
+            ],
+      ),
       h("span", { class: "place-where" }, h("b", {}, placeName(p)), p.at !== null && h("code", {}, p.at)),
       h("span", { class: "place-for" }, p.for_s === null ? "" : say("for-so-long", { lasted_s: p.for_s })),
     ),

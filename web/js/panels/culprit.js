@@ -19,7 +19,11 @@ import { button, copyAction } from "./parts.js";
 
 /** The training loader of a rank. @param {State} state @param {number|null} rank @param {number|null} [loader] @returns {Loader|null} */
 export function loaderOf(state, rank, loader = null) {
-  const all = state.summary?.loaders.filter((l) => (rank === null || l.rank === rank) && (loader === null ? l.role !== "eval" : l.loader === loader)) ?? [];
+  const all =
+    state.summary?.loaders.filter(
+      (l) =>
+        (rank === null || l.rank === rank) && (loader === null ? l.role !== "eval" : l.loader === loader),
+    ) ?? [];
   return all[all.length - 1] ?? null;
 }
 
@@ -34,20 +38,43 @@ export function scriptFor(state, index, of) {
 export function loadAloneView(f, state, act) {
   const [index] = f.sample_indices;
   const script = scriptFor(state, index, f);
-  if (script === null) return index === undefined ? null : h("p", { class: "muted" }, say("sample-without-index"));
+  if (script === null)
+    return index === undefined ? null : h("p", { class: "muted" }, say("sample-without-index"));
   return h(
     "div",
     { class: "load-alone" },
     h("h3", {}, say("column-load-alone")),
-    h("div", { class: "code" }, h("pre", { tabindex: "0", role: "group", "aria-label": say("script-for-sample", { sample: index }) }, script)),
-    h("div", { class: "actions" }, copyAction(say("copy-the-script"), script, say("script-for-sample-copied", { sample: index }), act.tell)),
+    h(
+      "div",
+      { class: "code" },
+      h(
+        "pre",
+        { tabindex: "0", role: "group", "aria-label": say("script-for-sample", { sample: index }) },
+        script,
+      ),
+    ),
+    h(
+      "div",
+      { class: "actions" },
+      copyAction(
+        say("copy-the-script"),
+        script,
+        say("script-for-sample-copied", { sample: index }),
+        act.tell,
+      ),
+    ),
   );
 }
 
 /** @param {Stack} stack @param {State} state @param {Actions} act @param {Finding|null} [alert] */
 export function issueButton(stack, state, act, alert = null) {
   if (state.summary === null || stack.text === "") return null;
-  return copyAction(say("copy-for-an-issue"), forAnIssue(stack, state.summary, alert), say("stack-copied"), act.tell);
+  return copyAction(
+    say("copy-for-an-issue"),
+    forAnIssue(stack, state.summary, alert),
+    say("stack-copied"),
+    act.tell,
+  );
 }
 
 /** Which workers' last fetches are unfolded. @param {State} state @returns {number[]} */
@@ -62,7 +89,16 @@ export function unfolded(state) {
 export function fetchesButton(worker, state, act, label = say("last-fetches")) {
   const id = `fetches/${worker}`;
   const open = state.open[id] ?? false;
-  return button(label, () => act.open(id, !open), { class: "button unfold", "aria-expanded": String(open), "aria-label": say("last-fetches-of-worker", { worker }) }, icon("right", "chevron"));
+  return button(
+    label,
+    () => act.open(id, !open),
+    {
+      class: "button unfold",
+      "aria-expanded": String(open),
+      "aria-label": say("last-fetches-of-worker", { worker }),
+    },
+    icon("right", "chevron"),
+  );
 }
 
 /** What a worker read last, newest first; nothing while it is folded. @param {number} worker @param {State} state */
@@ -77,7 +113,22 @@ export function lastFetches(worker, state) {
     "table",
     { class: "evidence fetched" },
     h("caption", {}, say("fetches-that-ended", { worker })),
-    h("thead", {}, h("tr", {}, [say("fetch-began"), say("column-took"), say("fetch-collate"), say("fetch-on-cpu"), say("fetch-samples"), say("fetch-slowest-sample")].map((t) => h("th", { scope: "col" }, t)))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        [
+          say("fetch-began"),
+          say("column-took"),
+          say("fetch-collate"),
+          say("fetch-on-cpu"),
+          say("fetch-samples"),
+          say("fetch-slowest-sample"),
+        ].map((t) => h("th", { scope: "col" }, t)),
+      ),
+    ),
     h(
       "tbody",
       {},
@@ -92,7 +143,13 @@ export function lastFetches(worker, state) {
             h("td", {}, duration(f.collate_s[i])),
             h("td", {}, duration(f.cpu_s[i])),
             h("td", {}, count(f.samples[i])),
-            h("td", {}, slow === null || slow === undefined ? "–" : say("fetch-slowest-took", { sample: slow, slow_s: f.slow_s[i] })),
+            h(
+              "td",
+              {},
+              slow === null || slow === undefined
+                ? "–"
+                : say("fetch-slowest-took", { sample: slow, slow_s: f.slow_s[i] }),
+            ),
           );
         })
         .reverse(),

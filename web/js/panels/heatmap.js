@@ -34,10 +34,33 @@ export function heatmapCard(state, s, act) {
     extra: h(
       "div",
       { class: "controls" },
-      s.rank_count > 1 && choice("heat.metric", say("heatmap-what-is-drawn"), metric.metric, HEAT_METRICS.map(({ metric }) => [metric, say("heat-metric", { metric })]), act),
-      s.rank_count >= SEVERAL && s.host_count > 1 && choice("heat.by", say("heatmap-rows"), asked.by, ["rank", "host"].map((by) => [by, say("heatmap-rows-by", { by })]), act),
-      s.rank_count >= SEVERAL && choice("heat.order", say("heatmap-order"), asked.order, ["worst", "rank"].map((order) => [order, say("heatmap-order-by", { order })]), act),
-      s.rank_count >= SEVERAL && findBox("heat.find", say("heatmap-find"), state, (find) => act.choose({ "heat.find": find })),
+      s.rank_count > 1 &&
+        choice(
+          "heat.metric",
+          say("heatmap-what-is-drawn"),
+          metric.metric,
+          HEAT_METRICS.map(({ metric }) => [metric, say("heat-metric", { metric })]),
+          act,
+        ),
+      s.rank_count >= SEVERAL &&
+        s.host_count > 1 &&
+        choice(
+          "heat.by",
+          say("heatmap-rows"),
+          asked.by,
+          ["rank", "host"].map((by) => [by, say("heatmap-rows-by", { by })]),
+          act,
+        ),
+      s.rank_count >= SEVERAL &&
+        choice(
+          "heat.order",
+          say("heatmap-order"),
+          asked.order,
+          ["worst", "rank"].map((order) => [order, say("heatmap-order-by", { order })]),
+          act,
+        ),
+      s.rank_count >= SEVERAL &&
+        findBox("heat.find", say("heatmap-find"), state, (find) => act.choose({ "heat.find": find })),
       colours(metric, data),
     ),
     height,
@@ -48,7 +71,14 @@ export function heatmapCard(state, s, act) {
 
 /** @param {HeatMetric} metric @param {string} by @param {Heatmap|null} data */
 function aboutRows(metric, by, data) {
-  const value = metric.metric === "data_wait_ratio" ? "wait" : metric.percent ? "share" : metric.unit === "" ? "number" : "unit";
+  const value =
+    metric.metric === "data_wait_ratio"
+      ? "wait"
+      : metric.percent
+        ? "share"
+        : metric.unit === ""
+          ? "number"
+          : "unit";
   const rows = data?.of ?? 0;
   const drawn = data !== null && rows > data.ranks.length ? data.ranks.length : null;
   return say("heatmap-about", { value, unit: metric.unit, by, low: metric.low ?? false, drawn, rows });
@@ -58,17 +88,31 @@ function aboutRows(metric, by, data) {
 function nothing(state, data) {
   const find = state.choices["heat.find"] ?? "";
   if (data === null) return null;
-  if (data.ranks.length === 0 && find !== "") return empty(say("heatmap-no-row"), say("heatmap-no-row-why", { find }));
+  if (data.ranks.length === 0 && find !== "")
+    return empty(say("heatmap-no-row"), say("heatmap-no-row-why", { find }));
   if (data.t.length === 0) return empty(say("heatmap-empty"), say("choose-longer-range"));
-  if (data.values.every((row) => row.every((v) => v === null))) return empty(say("not-known-in-range"), say("heatmap-not-reported"));
+  if (data.values.every((row) => row.every((v) => v === null)))
+    return empty(say("not-known-in-range"), say("heatmap-not-reported"));
   return null;
 }
 
 /** What the colours mean, from the best to the worst. @param {HeatMetric} metric @param {Heatmap|null} data */
 function colours(metric, data) {
-  const top = metric.percent ? percent(1) : data === null ? "" : `${number(topOf(data.values))}\u202f${metric.unit}`;
-  const [best, worst] = metric.low ? [top, "0"] : ["0", metric.metric === "data_wait_ratio" ? say("heatmap-all-wait", { wait_ratio: 1 }) : top];
-  return h("div", { class: "scale", "aria-hidden": "true" }, h("span", {}, best), h("i", {}), h("span", {}, worst));
+  const top = metric.percent
+    ? percent(1)
+    : data === null
+      ? ""
+      : `${number(topOf(data.values))}\u202f${metric.unit}`;
+  const [best, worst] = metric.low
+    ? [top, "0"]
+    : ["0", metric.metric === "data_wait_ratio" ? say("heatmap-all-wait", { wait_ratio: 1 }) : top];
+  return h(
+    "div",
+    { class: "scale", "aria-hidden": "true" },
+    h("span", {}, best),
+    h("i", {}),
+    h("span", {}, worst),
+  );
 }
 
 /** @param {string} name @param {string} label @param {string} value @param {string[][]} options - value and text @param {Actions} act */
@@ -78,8 +122,15 @@ function choice(name, label, value, options, act) {
     { class: "select", key: name },
     h(
       "select",
-      { value, name, "aria-label": label, onchange: (/** @type {any} */ e) => act.choose({ [name]: e.target.value }) },
-      options.map(([each, text]) => h("option", { key: each, value: each, selected: each === value }, text ?? "")),
+      {
+        value,
+        name,
+        "aria-label": label,
+        onchange: (/** @type {any} */ e) => act.choose({ [name]: e.target.value }),
+      },
+      options.map(([each, text]) =>
+        h("option", { key: each, value: each, selected: each === value }, text ?? ""),
+      ),
     ),
   );
 }

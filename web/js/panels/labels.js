@@ -24,10 +24,23 @@ export function labelsDialog(state, act) {
     h(
       "div",
       {
-        class: "dialog labels", role: "dialog", "aria-modal": "true", "aria-label": say(editing.deleting ? "delete-run-named" : "labels-of-run", { name: run.name }), tabindex: "-1",
+        class: "dialog labels",
+        role: "dialog",
+        "aria-modal": "true",
+        "aria-label": say(editing.deleting ? "delete-run-named" : "labels-of-run", { name: run.name }),
+        tabindex: "-1",
         onkeydown: (/** @type {KeyboardEvent} */ e) => e.key === "Escape" && act.closeEditing(),
       },
-      h("header", { class: "card-head" }, h("h2", {}, say(editing.deleting ? "delete-this-run" : "labels")), h("button", { type: "button", class: "icon-button", "aria-label": say("close"), onclick: act.closeEditing }, icon("close"))),
+      h(
+        "header",
+        { class: "card-head" },
+        h("h2", {}, say(editing.deleting ? "delete-this-run" : "labels")),
+        h(
+          "button",
+          { type: "button", class: "icon-button", "aria-label": say("close"), onclick: act.closeEditing },
+          icon("close"),
+        ),
+      ),
       editing.error !== "" && h("p", { class: "notice warning", role: "alert" }, editing.error),
       editing.deleting && contents !== null ? deleteForm(contents, act) : labelsForm(run, contents, act),
     ),
@@ -40,16 +53,61 @@ function labelsForm(run, contents, act) {
   return h(
     "form",
     { class: "labels-form", key: "labels", onsubmit: act.saveLabels, autocomplete: "off" },
-    h("label", {}, h("span", {}, say("run-name")), h("input", { class: "field", name: "name", maxlength: "200", value: run.script === run.name ? "" : run.name, placeholder: run.script || run.name, disabled: fixed })),
-    h("label", {}, h("span", {}, say("run-tags")), h("input", { class: "field", name: "tags", maxlength: "800", value: (run.tags ?? []).join(", "), placeholder: say("run-tags-example"), disabled: fixed })),
-    h("label", {}, h("span", {}, say("run-note")), h("textarea", { class: "field", name: "note", rows: "4", maxlength: "4000", disabled: fixed }, run.note ?? "")),
-    h("label", { class: "check" }, h("input", { type: "checkbox", name: "pinned", checked: run.pinned ?? false, disabled: fixed }), h("span", {}, say("run-pinned"))),
+    h(
+      "label",
+      {},
+      h("span", {}, say("run-name")),
+      h("input", {
+        class: "field",
+        name: "name",
+        maxlength: "200",
+        value: run.script === run.name ? "" : run.name,
+        placeholder: run.script || run.name,
+        disabled: fixed,
+      }),
+    ),
+    h(
+      "label",
+      {},
+      h("span", {}, say("run-tags")),
+      h("input", {
+        class: "field",
+        name: "tags",
+        maxlength: "800",
+        value: (run.tags ?? []).join(", "),
+        placeholder: say("run-tags-example"),
+        disabled: fixed,
+      }),
+    ),
+    h(
+      "label",
+      {},
+      h("span", {}, say("run-note")),
+      h(
+        "textarea",
+        { class: "field", name: "note", rows: "4", maxlength: "4000", disabled: fixed },
+        run.note ?? "",
+      ),
+    ),
+    h(
+      "label",
+      { class: "check" },
+      h("input", { type: "checkbox", name: "pinned", checked: run.pinned ?? false, disabled: fixed }),
+      h("span", {}, say("run-pinned")),
+    ),
     h(
       "div",
       { class: "actions" },
       h("button", { type: "submit", class: "button primary", disabled: fixed }, say("save")),
-      button(say("delete-the-run"), act.askToDelete, { class: "button danger", disabled: contents === null || whyNot(contents) !== "" }),
-      h("p", { class: "muted", role: "status" }, contents === null ? "" : fixed ? say("labels-need-token") : whyNot(contents)),
+      button(say("delete-the-run"), act.askToDelete, {
+        class: "button danger",
+        disabled: contents === null || whyNot(contents) !== "",
+      }),
+      h(
+        "p",
+        { class: "muted", role: "status" },
+        contents === null ? "" : fixed ? say("labels-need-token") : whyNot(contents),
+      ),
     ),
   );
 }
@@ -75,11 +133,19 @@ function deleteForm(contents, act) {
         contents.attempts > 1 ? say("attempts-counted", { attempts: contents.attempts }) : "",
         say("delete-loses-alerts", { alerts: contents.alerts }),
         say("delete-loses-labels"),
-      ]
-        .filter(Boolean)
-        .map((what) => h("li", {}, what)),
+      ].filter(Boolean).map((what) => h("li", {}, what)),
     ),
-    h("label", {}, h("span", {}, say("delete-write-name"), " ", h("b", {}, contents.name)), h("input", { class: "field", name: "confirm", required: true, "data-first": true })),
-    h("div", { class: "actions" }, h("button", { type: "submit", class: "button danger" }, say("delete-for-good")), button(say("cancel"), act.closeEditing)),
+    h(
+      "label",
+      {},
+      h("span", {}, say("delete-write-name"), " ", h("b", {}, contents.name)),
+      h("input", { class: "field", name: "confirm", required: true, "data-first": true }),
+    ),
+    h(
+      "div",
+      { class: "actions" },
+      h("button", { type: "submit", class: "button danger" }, say("delete-for-good")),
+      button(say("cancel"), act.closeEditing),
+    ),
   );
 }

@@ -25,10 +25,12 @@ function joined(items, join) {
 }
 
 /** Remarks as one text, with commas between. @param {string[]} items - empty ones are left out */
-export const withCommas = (items) => joined(items, (before, next) => say("joined-by-comma", { before, next }));
+export const withCommas = (items) =>
+  joined(items, (before, next) => say("joined-by-comma", { before, next }));
 
 /** The same with semicolons. @param {string[]} items */
-export const withSemicolons = (items) => joined(items, (before, next) => say("joined-by-semicolon", { before, next }));
+export const withSemicolons = (items) =>
+  joined(items, (before, next) => say("joined-by-semicolon", { before, next }));
 
 /** @param {string} state */
 export const stateWord = (state) => say("run-state", { state });
@@ -41,18 +43,28 @@ const STOPS = /^(SIG(TERM|INT|HUP|QUIT)$|exit code 1(29|30|31|43)$|uncaught Keyb
  * crashed. A run's verdict is a remark then. A rank's end says it.
  * @param {string} state @param {string|null|undefined} end - the severity of the verdict, or how the rank ended
  */
-export const shownState = (state, end) => (state === "crashed" && (end === "info" || STOPS.test(end ?? "")) ? "stopped" : state);
+export const shownState = (state, end) =>
+  state === "crashed" && (end === "info" || STOPS.test(end ?? "")) ? "stopped" : state;
 
 /** State of a run or rank: a shape and a word, so that colour is not needed. @param {string} state */
 export function stateBadge(state) {
-  return h("span", { class: `badge state-${state}` }, h("i", { class: "dot", "aria-hidden": "true" }), stateWord(state));
+  return h(
+    "span",
+    { class: `badge state-${state}` },
+    h("i", { class: "dot", "aria-hidden": "true" }),
+    stateWord(state),
+  );
 }
 
 /** A share of one as a short bar. @param {number|null|undefined} ratio @param {string} tone */
 export function meter(ratio, tone) {
   const known = ratio !== null && ratio !== undefined;
   const width = known ? Math.max(0, Math.min(1, ratio)) * 100 : 0;
-  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { class: `fill ${tone}`, style: { width: `${width.toFixed(1)}%` } }));
+  return h(
+    "span",
+    { class: "meter", "aria-hidden": "true" },
+    h("i", { class: `fill ${tone}`, style: { width: `${width.toFixed(1)}%` } }),
+  );
 }
 
 /** How bad a share of data wait is. The line at 10 % is where the verdict starts to speak. @param {number|null|undefined} ratio */
@@ -73,12 +85,27 @@ export function button(label, onclick, props = {}, lead = null) {
 
 /** Copies text, falling back to a selection where the clipboard is not allowed (plain http). @param {string} text @param {(note: string) => void} tell */
 export function copyButton(text, tell) {
-  return h("button", { type: "button", class: "icon-button", title: say("copy-text", { text }), "aria-label": say("copy-text", { text }), onclick: copying(text, say("copied-text", { text }), tell) }, icon("copy"));
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "icon-button",
+      title: say("copy-text", { text }),
+      "aria-label": say("copy-text", { text }),
+      onclick: copying(text, say("copied-text", { text }), tell),
+    },
+    icon("copy"),
+  );
 }
 
 /** The same for a text that is too long to be its own name. @param {string} label @param {string} text @param {string} done - the note when it is copied @param {(note: string) => void} tell */
 export function copyAction(label, text, done, tell) {
-  return h("button", { type: "button", class: "button", onclick: copying(text, done, tell) }, icon("copy"), h("span", {}, label));
+  return h(
+    "button",
+    { type: "button", class: "button", onclick: copying(text, done, tell) },
+    icon("copy"),
+    h("span", {}, label),
+  );
 }
 
 /** @param {string} text @param {string} done @param {(note: string) => void} tell */
@@ -111,7 +138,13 @@ export async function copy(text) {
 
 /** @param {string} title @param {Child} text @param {Child} [more] @param {"p"|"h1"} [tag] - h1 where nothing else is on the page */
 export function empty(title, text, more = null, tag = "p") {
-  return h("div", { class: "empty" }, h(tag, { class: "empty-title" }, title), h("p", { class: "empty-text" }, text), more);
+  return h(
+    "div",
+    { class: "empty" },
+    h(tag, { class: "empty-title" }, title),
+    h("p", { class: "empty-text" }, text),
+    more,
+  );
 }
 
 /** @param {string} height */

@@ -24,7 +24,12 @@ export function slowedCard(state) {
     id: "slowed",
     title: say("slowed-title"),
     about: say("slowed-about"),
-    legend: reasons.map((r) => ({ name: slowedBy(r.reason), color: r.color === "critical" ? "critical" : `c-${r.color}`, hatch: r.shape !== "", value: percent(reading(state, data?.[r.metric])) })),
+    legend: reasons.map((r) => ({
+      name: slowedBy(r.reason),
+      color: r.color === "critical" ? "critical" : `c-${r.color}`,
+      hatch: r.shape !== "",
+      value: percent(reading(state, data?.[r.metric])),
+    })),
     reads: true,
     height,
     body: plot("slowed", height, say("slowed-label")),

@@ -29,7 +29,11 @@ export function parseStack(text) {
       const [, file = "", number = "", name = ""] = frame;
       threads[threads.length - 1]?.frames.push({ file, line: number, name, own: !LIBRARY.test(file) });
     } else if (/^(Current thread|Thread|Stack) ?/.test(line)) {
-      threads.push({ title: line.replace(/ \(most recent call first\):?$/, ""), current: line.startsWith("Current"), frames: [] });
+      threads.push({
+        title: line.replace(/ \(most recent call first\):?$/, ""),
+        current: line.startsWith("Current"),
+        frames: [],
+      });
     } else if (line.trim() !== "") other.push(line);
   }
   // The thread that took the signal is the one that matters, wherever faulthandler put it.
@@ -48,7 +52,11 @@ export function ownFrame(text) {
 }
 
 /** As the messages name it. @param {Stack} stack */
-const named = (stack) => ({ rank: stack.rank, worker: stack.worker < 0 ? null : stack.worker, pid: stack.pid });
+const named = (stack) => ({
+  rank: stack.rank,
+  worker: stack.worker < 0 ? null : stack.worker,
+  pid: stack.pid,
+});
 
 /** Why a stack was taken, or why there is none; variants of a message have no spaces. @param {string} why */
 const reason = (why) => say("stack-why", { why: why.replace(/[^A-Za-z]+/g, "-"), said: why });
@@ -65,7 +73,13 @@ export function stackBody(stack, brief = false) {
     other.map((line) => h("p", { class: "stack-other" }, line)),
     shown.map((thread) => [
       shown.length > 1 ? h("p", { class: "stack-thread" }, thread.title) : null,
-      h("ol", { class: "frames" }, foldLibrary(thread.frames).map((one) => (Array.isArray(one) ? foldedView(one) : frameView(one, one === own)))),
+      h(
+        "ol",
+        { class: "frames" },
+        foldLibrary(thread.frames).map((one) =>
+          Array.isArray(one) ? foldedView(one) : frameView(one, one === own),
+        ),
+      ),
     ]),
   );
 }
@@ -83,7 +97,12 @@ export function stackView(stack, open, toggle, now, brief = false, tools = null)
       icon("right", "chevron"),
       h("span", { class: "stack-name" }, say("stack-name", named(stack))),
       h("code", { class: "stack-at" }, at),
-      h("span", { class: "stack-when" }, clock(stack.taken_at, now), stack.why === "" ? "" : ` · ${reason(stack.why)}`),
+      h(
+        "span",
+        { class: "stack-when" },
+        clock(stack.taken_at, now),
+        stack.why === "" ? "" : ` · ${reason(stack.why)}`,
+      ),
     ),
     open && stackBody(stack, brief),
     open && tools !== null && h("div", { class: "actions stack-tools" }, tools),
@@ -119,7 +138,12 @@ function foldedView(frames) {
     h(
       "details",
       null,
-      h("summary", { class: "frame" }, h("span", { class: "frame-name" }, first?.name), h("span", { class: "frame-file" }, say("stack-frames-in", { frames: frames.length, packages }))),
+      h(
+        "summary",
+        { class: "frame" },
+        h("span", { class: "frame-name" }, first?.name),
+        h("span", { class: "frame-file" }, say("stack-frames-in", { frames: frames.length, packages })),
+      ),
       h("ol", null, frames.map((frame) => frameView(frame, false))),
     ),
   );

@@ -15,6 +15,17 @@ export function pageTools(state, act) {
     { class: "page-tools", key: "tools" },
     button(say("take-link"), act.copyLink, { title: say("take-link-about") }, icon("copy")),
     button(say("take-report"), act.report, { title: say("take-report-about") }, icon("down")),
-    h("a", { class: "button", href: `/api/v1${recordingPath(run)}`, download: "", onclick: act.takeRecording, title: say("take-recording-about") }, icon("down"), h("span", {}, say("take-recording"))),
+    h(
+      "a",
+      {
+        class: "button",
+        href: `/api/v1${recordingPath(run)}`,
+        download: "",
+        onclick: act.takeRecording,
+        title: say("take-recording-about"),
+      },
+      icon("down"),
+      h("span", {}, say("take-recording")),
+    ),
   );
 }
