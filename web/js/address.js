@@ -1,5 +1,5 @@
-// What of the picture stands in the address, so that a link opens it again: range of time, rank, alert; of the list of
-// runs its filter. The path names the page (store.js); this is what follows the "?". Pure.
+// The part of the address after the "?": time range, rank and alert, or the filter of the list of runs. A
+// link restores them. The path names the page (store.js). Pure.
 
 import { SORTS, STATES, wholeList } from "./listing.js";
 import { shownRange } from "./store.js";
@@ -10,12 +10,11 @@ import { shownRange } from "./store.js";
  */
 
 const LONGEST_S = 400 * 86400;
-const LATEST = 4e9; // as the server takes times
+const LATEST = 4e9; // the server accepts no later time
 
 /**
- * What an address asks for; what it does not name is left out.
- * @param {string} hash
- * @returns {{seen: Partial<State>, alert: string|null}}
+ * What an address asks for. Values that the address does not name are left out.
+ * @param {string} hash @returns {{seen: Partial<State>, alert: string|null}}
  */
 export function parseSeen(hash) {
   const query = new URLSearchParams(hash.split("?")[1] ?? "");
@@ -50,7 +49,7 @@ function listingOf(query) {
   };
 }
 
-/** The query of what is shown; "" where it is what the page shows by itself. @param {State} state */
+/** The query that restores the current view; "" for the default view. @param {State} state */
 export function seenQuery(state) {
   const { route, listing, view } = state;
   /** @type {Record<string, string>} */
@@ -69,7 +68,11 @@ export function seenQuery(state) {
   return String(new URLSearchParams(query));
 }
 
-/** A range as it stands: what is "the last five minutes" now is another five minutes to whoever opens the link. @param {State} state @param {string} hash */
+/**
+ * The address with its time range as two fixed moments: "the last five minutes" would be other minutes for
+ * the person who opens the link.
+ * @param {State} state @param {string} hash
+ */
 export function frozenHash(state, hash) {
   const range = shownRange(state);
   if (range === null) return hash;
@@ -85,7 +88,7 @@ const fixed = ({ start, end }) => ({
   to: String(Math.round(end * 1000) / 1000),
 });
 
-/** The alert that is unfolded, where the path does not name it. @param {State} state @returns {Record<string, string>} */
+/** The unfolded alert, unless the path names it. @param {State} state @returns {Record<string, string>} */
 function alertOf(state) {
   const found = state.findings.find((f) => state.open[f.id]);
   return found === undefined || found.id === state.route.finding ? {} : { alert: found.id };

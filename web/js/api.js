@@ -1,4 +1,4 @@
-// Every call to the server, and the one kind of error they fail with.
+// Every call to the server, and the one kind of error that a call throws.
 
 import { asked } from "./reader.js";
 import { NotOurs, doubt, renew, signed } from "./session.js";
@@ -15,17 +15,20 @@ export class ApiError extends Error {
 }
 
 const ROOT = "/api/v1";
-/** How often a refused request is signed again: after a restart once, with several servers behind one address as often as there are. */
+/**
+ * Times that a refused request is signed again: once after a restart of the server, and once per server where
+ * several share one address.
+ */
 const MOST_TURNS = 4;
 
 /**
- * The address of a `GET`, signed for use at once: for an event stream or a download.
+ * The address of a `GET`, signed for immediate use: for an event stream or a download.
  * @param {string} path
  * @throws {ApiError}
  */
 export const signedAddress = (path) => reached(() => signed("GET", addressOf(path)));
 
-/** A path of the API with the language in which the page wants sentences. @param {string} path */
+/** A path of the API, with the language of the page. @param {string} path */
 const addressOf = (path) =>
   ROOT + (asked() === null ? path : `${path}${path.includes("?") ? "&" : "?"}lang=${asked()}`);
 
@@ -56,7 +59,7 @@ export async function call(path, options = {}) {
   try {
     message = (await response.json()).error ?? message;
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error; // not JSON: the status alone has to do
+    if (!(error instanceof SyntaxError)) throw error; // no JSON: the message names the status only
   }
   throw new ApiError(response.status, message);
 }

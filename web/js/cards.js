@@ -1,4 +1,4 @@
-// Which data each card of each page asks for.
+// The data that each card of each page requests.
 
 import { call, runPath, withQuery } from "./api.js";
 import { ASKED as HEADROOM_ASKED } from "./charts/headroom.js";
@@ -20,14 +20,15 @@ import { isGoing, shownRange, shownRank } from "./store.js";
  * @typedef {object} Source
  * @property {string} id
  * @property {"always"|"seen"} when - "seen": only while the card is on the screen
- * @property {(state: State) => string|null} asks - what is asked for apart from time; a change asks at once; null: nothing
+ * @property {(state: State) => string|null} asks - what is asked for apart from time; a change asks at once;
+ *   null: nothing
  * @property {(state: State, range: Range, points: number, signal: AbortSignal) => Promise<any>} load
  * @property {boolean} [timed] - asks for the shown range of time
  * @property {boolean} [settled] - asked again only when `asks` changes, not with every tick
  * @property {number} [every_s] - asked again after so many seconds at the soonest
  */
 
-/** As many significant digits as a chart shows; all of them would be three times as long. */
+/** Significant digits of a number in a chart. All digits would triple the answer. */
 const DIGITS = 4;
 
 /** @param {State} state */
@@ -35,8 +36,7 @@ const base = (state) => runPath(state.route.run ?? "");
 
 /**
  * Several series side by side, as one object by metric.
- * @param {string[]} metrics
- * @param {number} [finest_s] - buckets finer than this would mostly be empty
+ * @param {string[]} metrics @param {number} [finest_s] - narrower buckets would mostly be empty
  * @returns {Source["load"]}
  */
 function seriesOf(metrics, finest_s = 0.2) {
@@ -68,7 +68,7 @@ const STEPS = {
 /** @type {Source} */
 const SPEED = { id: "speed", when: "seen", timed: true, asks: rankKey, load: seriesOf(SPEED_ASKED, 1) };
 
-/** Settings, checkpoints and evaluation beside the charts; they come seldom. @type {Source} */
+/** Settings, checkpoints and evaluation beside the charts. They are rare. @type {Source} */
 const MARKS = {
   id: "marks",
   when: "always",
@@ -114,7 +114,7 @@ const HEADROOM = {
 /** @type {Source} */
 const STARVATION = { ...HEADROOM, id: "starvation", load: seriesOf(STARVATION_ASKED) };
 
-/** Whether CUDA events tell what the GPU does. @param {State} state */
+/** Whether CUDA events time the GPU's work. @param {State} state */
 export function hasDeviceClock(state) {
   return state.summary !== null && state.summary.clock !== "loop";
 }
@@ -125,7 +125,7 @@ export function hasGpu(state) {
   return s !== null && (s.gpu_utilization_ratio !== null || s.ranks.some((r) => r.gpu !== null));
 }
 
-/** A new epoch is asked for at once, the end of one a little later. @type {Source} */
+/** A new epoch is requested at once, the end of an epoch a little later. @type {Source} */
 const EPOCHS = {
   id: "epochs",
   when: "always",
@@ -141,7 +141,7 @@ const EPOCHS = {
       { signal },
     ),
 };
-/** Epochs of a loader that are listed, and marked on the charts. */
+/** Most epochs of a loader that the page lists and marks on the charts. */
 const MOST_EPOCHS = 300;
 
 /** @type {Source} */
@@ -163,7 +163,7 @@ const HEATMAP = {
     ),
 };
 
-/** The page of the table that is in view. @type {Source} */
+/** The page of the table of ranks that is in view. @type {Source} */
 const RANKS = {
   id: "ranks",
   when: "seen",
@@ -177,7 +177,7 @@ const RANKS = {
   },
 };
 
-/** The one rank of its own page. @type {Source} */
+/** The one rank that its own page shows. @type {Source} */
 const RANK_ROW = {
   id: "rank_row",
   when: "always",
@@ -186,7 +186,11 @@ const RANK_ROW = {
     call(withQuery(`${base(state)}/ranks`, { rank: shownRank(state) }), { signal }),
 };
 
-/** The stream leaves stack texts out, and which later run followed an advice; asked for when findings changed. @type {Source} */
+/**
+ * What the stream leaves out: stack texts, and the later runs that followed an advice. Requested when
+ * findings change.
+ * @type {Source}
+ */
 const FINDINGS = {
   id: "findings",
   when: "always",
@@ -202,7 +206,7 @@ const FINDINGS = {
   }),
 };
 
-/** Advice changes with the loaders and as epochs are measured. @type {Source} */
+/** Advice changes with the loaders, and as epochs are measured. @type {Source} */
 const AUDIT = {
   id: "audit",
   when: "seen",
@@ -218,7 +222,7 @@ const AUDIT = {
   load: (state, _range, _points, signal) => call(`${base(state)}/audit`, { signal }),
 };
 
-/** What other settings would give, as more is measured. @type {Source} */
+/** What other settings would give. The answer changes as more is measured. @type {Source} */
 const WHAT_IF = {
   id: "whatif",
   when: "seen",
@@ -227,7 +231,7 @@ const WHAT_IF = {
   load: (state, _range, _points, signal) => call(`${base(state)}/what-if`, { signal }),
 };
 
-/** Who waits for whom; of a run that is over, once. @type {Source} */
+/** Which rank waits for which. For a run that is over, one request is enough. @type {Source} */
 const COUPLING = {
   id: "coupling",
   when: "always",
@@ -248,7 +252,10 @@ const HANG_WORKERS = {
   }),
 };
 
-/** What unfolded workers read last, by worker: of the rank of this page, or of the one that hangs. @type {Source} */
+/**
+ * The last fetches of unfolded workers, by worker: those of this page's rank, or of the rank that hangs.
+ * @type {Source}
+ */
 const FETCHED = {
   id: "fetched",
   when: "always",
@@ -301,7 +308,10 @@ const READY = {
   load: seriesOf(["ready_batches", "cached_batches"]),
 };
 
-/** All in one call: a browser asks a server for six things at a time. @type {Source} */
+/**
+ * One call for all counters, because a browser sends a server at most six requests at a time.
+ * @type {Source}
+ */
 const SMALL = {
   id: "counters",
   when: "seen",
@@ -328,7 +338,10 @@ const SLOWED = {
   load: seriesOf(SLOWED_ASKED, 1),
 };
 
-/** The streamer looks every five seconds; on a rank's page those of its host are asked for. @type {Source} */
+/**
+ * The streamer reads the GPUs every five seconds. The page of a rank requests those of its host.
+ * @type {Source}
+ */
 const GPUS = {
   id: "gpus",
   when: "seen",

@@ -1,4 +1,4 @@
-// Two runs beside each other: what the server says of them, and their courses for the charts.
+// Two runs beside each other: the server's comparison, and the series for the charts.
 
 import { call, runPath, withQuery } from "./api.js";
 import { failure } from "./stream.js";
@@ -6,10 +6,11 @@ import { failure } from "./stream.js";
 /**
  * @typedef {import("./types.js").Comparison} Comparison
  * @typedef {import("./types.js").Series} Series
- * @typedef {{pair: [string, string], data: Comparison|null, courses: [Record<string, Series>, Record<string, Series>]|null, error: string|null, link: "live"|"unauthorized"}} Compared
+ * @typedef {{pair: [string, string], data: Comparison|null, courses: [Record<string, Series>, Record<string,
+ *   Series>]|null, error: string|null, link: "live"|"unauthorized"}} Compared
  */
 
-/** What the charts show. */
+/** The metrics of the charts. */
 export const COURSES = ["steps_per_s", "data_wait_ratio"];
 const POINTS = 240;
 
@@ -42,7 +43,10 @@ async function courseOf(run) {
   return Object.fromEntries(series.map((each) => [each.metric, each]));
 }
 
-/** Whether one of the two still runs, so that it is worth asking again. @param {Compared|null} compared */
+/**
+ * Whether one of the two runs still reports, so that another request is useful.
+ * @param {Compared|null} compared
+ */
 export const goesOn = (compared) =>
   compared?.data !== null &&
   [compared?.data?.a, compared?.data?.b].some((run) => run?.state === "live" || run?.state === "hung");

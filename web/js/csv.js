@@ -1,8 +1,12 @@
-// What a card was drawn from, as CSV. Pure. Times stand twice: as a reader's eyes and as a program want them.
+// The data of a card as CSV. Pure. Each time appears twice: as text for a reader and as a number for a
+// program.
 
 /** @typedef {Record<string, any>} Data */
 
-/** @param {any} data - of a card, as the server gave it @returns {string|null} null: it has nothing that a table could hold */
+/**
+ * @param {any} data - of a card, as the server sent it
+ * @returns {string|null} null: no part of the data fits a table
+ */
 export function csvOf(data) {
   const rows = tableOf(data);
   return rows === null ? null : rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
@@ -79,7 +83,7 @@ function ofColumns(data) {
 /** @param {number} t */
 const utc = (t) => new Date(t * 1000).toISOString();
 
-/** A text that a spreadsheet would take for a formula is marked as text. @param {any} value */
+/** Mark a text that a spreadsheet would read as a formula. @param {any} value */
 function cell(value) {
   if (value === null || value === undefined) return "";
   if (typeof value === "number") return String(value);

@@ -1,5 +1,5 @@
-// A view is plain data (`h`), and `render` makes the document match it while keeping focus, scroll and open menus.
-// Text becomes text nodes only, so nothing a training script is called can turn into markup.
+// A view is plain data (`h`). `render` makes the document match a view and keeps focus, scroll and open
+// menus. Text becomes text nodes only, so that no name from a training script turns into markup.
 
 /**
  * @typedef {{tag: string, props: Record<string, any>, children: (VNode|string)[]}} VNode
@@ -10,24 +10,21 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * A node of a view. Props: attributes; `on…` handlers; `style` an object of CSS properties; `key` for list items;
- * `opaque` leaves the children to someone else (a chart).
- * @param {string} tag
- * @param {Record<string, any>|null} [props]
- * @param {...Child} children
- * @returns {VNode}
+ * A node of a view. Props: attributes; `on…` handlers; `style` as an object of CSS properties; `key` for list
+ * items. `opaque` leaves the children to another module (a chart).
+ * @param {string} tag @param {Record<string, any>|null} [props] @param {...Child} children @returns {VNode}
  */
 export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children: flatten(children) };
 }
 
 /**
- * Control characters, and those that turn the direction of what follows: a name with them could make the words beside it
- * say something else.
+ * Control characters, and characters that change the direction of the text after them. In a name they could
+ * change how the words beside the name read.
  */
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** A text as it may be shown. @param {string} text */
+/** A text without characters that could mislead the reader. @param {string} text */
 export const plain = (text) => text.replace(UNSEEN, "\ufffd");
 
 /** @param {Child[]} children @returns {(VNode|string)[]} */
@@ -48,7 +45,7 @@ export function textOf(node) {
   return typeof node === "string" ? node : node.children.map(textOf).join(" ");
 }
 
-/** What each element was last drawn from. @type {WeakMap<Node, VNode>} */
+/** The view that each element was last drawn from. @type {WeakMap<Node, VNode>} */
 const drawn = new WeakMap();
 
 /** Make `parent` hold exactly `children`. @param {Element} parent @param {Child[]} children */
@@ -63,12 +60,12 @@ function identity(node) {
   return node.props.key === undefined ? node.tag : `${node.tag}/${node.props.key}`;
 }
 
-/** What `node` was drawn from, as `identity` says it of what is wanted. @param {ChildNode} node */
+/** The identity of the view that `node` was drawn from. @param {ChildNode} node */
 const identityOf = (node) => (node.nodeType === Node.TEXT_NODE ? "#" : identity(drawn.get(node)));
 
 /**
- * Nodes that stay are left where they are: one that is taken out and put in again loses the click that is being made on it,
- * the focus and what the reader has marked.
+ * Make the children of `parent` match. Nodes that stay are not moved: a node that is taken out and put back
+ * loses focus, selection and a click in progress.
  * @param {Element} parent @param {(VNode|string)[]} wanted
  */
 function reconcile(parent, wanted) {
@@ -98,7 +95,8 @@ function reconcile(parent, wanted) {
 }
 
 /**
- * For each that is wanted the place of what it can be drawn into, or -1: what has a key by its key, the rest in their order.
+ * For each wanted node the index of the existing node that becomes it; -1: a new node. Keyed nodes match by
+ * key, all others in their order.
  * @param {string[]} there @param {string[]} wanted
  */
 export function pair(there, wanted) {
@@ -127,9 +125,12 @@ export function pair(there, wanted) {
   return places;
 }
 
-/** Of the places the most that rise one after the other: whatever else is moved, these need not be. @param {number[]} places */
+/**
+ * The longest increasing subsequence of the places. Only nodes outside it must move.
+ * @param {number[]} places
+ */
 export function longestRise(places) {
-  /** The smallest end of a rise of each length. @type {number[]} */
+  /** The smallest end of an increasing sequence, by length. @type {number[]} */
   const ends = [];
   /** @type {Map<number, number|undefined>} */
   const before = new Map();
@@ -146,7 +147,10 @@ export function longestRise(places) {
   return rise;
 }
 
-/** Browsers that can move a node without taking it out do so. @param {Element} parent @param {Node} node @param {Node|null} next */
+/**
+ * Move a node. Browsers with `moveBefore` do it without taking the node out.
+ * @param {Element} parent @param {Node} node @param {Node|null} next
+ */
 function move(parent, node, next) {
   if (typeof parent.moveBefore === "function") parent.moveBefore(node, next);
   else /** @type {Element} */ (parent).insertBefore(node, next);

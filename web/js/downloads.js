@@ -1,5 +1,5 @@
-// What a reader takes along: a chart as CSV or picture, the recording, the page as a report. Buttons carry what they are
-// for as data attributes, so that a card needs to know nothing of all this.
+// Downloads: a chart as CSV or picture, the recording, the page as a report. The buttons carry their target
+// as data attributes, so that cards know nothing about downloads.
 
 import { runPath, signedAddress } from "./api.js";
 import { csvOf } from "./csv.js";
@@ -9,9 +9,9 @@ import { say } from "./texts.js";
 
 /** @typedef {import("./store.js").State} State */
 
-const SCALE = 2; // pixels of a picture for one of the page
+const SCALE = 2; // pixels of the picture per pixel of the page
 
-/** The buttons of a chart. @param {string} id - of its plot */
+/** The download buttons of a chart. @param {string} id - of its plot */
 export function downloadButtons(id) {
   return h(
     "span",
@@ -34,7 +34,7 @@ export function downloadButtons(id) {
   );
 }
 
-/** Where the newest part of a run lies as a file, for `loaderwatch analyze`. @param {string} run */
+/** The address of a file with the last hour of a run, for `loaderwatch analyze`. @param {string} run */
 export const recordingPath = (run) => `${runPath(run)}/recording?last=3600`;
 
 /** @param {string} run */
@@ -77,7 +77,7 @@ async function takePicture(state, id) {
 }
 
 /**
- * A chart as the text of an SVG, with a title over it where one is given. It is put together from what Plotly has drawn:
+ * A chart as the text of an SVG, with an optional title above it. It is assembled from Plotly's drawing:
  * Plotly's own export writes markup into the page, which Trusted Types forbid.
  * @param {HTMLElement} element @param {string} [title]
  */
@@ -111,14 +111,18 @@ export function svgOf(element, title) {
   return { svg: new XMLSerializer().serializeToString(svg), width, height };
 }
 
-/** Plotly names the picture of a heat map in XLink's namespace without its prefix, which no HTML file can. @param {SVGImageElement} image */
+/**
+ * Plotly names the image of a heat map in XLink's namespace without a prefix. An HTML file cannot express
+ * that.
+ * @param {SVGImageElement} image
+ */
 function withoutNamespace(image) {
   const address = image.href.baseVal;
   image.removeAttributeNS("http://www.w3.org/1999/xlink", "href");
   image.setAttribute("href", address);
 }
 
-/** What Plotly draws for the pointer. */
+/** Layers that Plotly draws for the pointer. */
 const TOOLS = ".draglayer, .hoverlayer, .zoomlayer, .selectionlayer";
 
 /** @param {string} tag @param {Record<string, string|number>} attributes */
@@ -157,7 +161,7 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** @param {string} address @param {string} name - "": as the server calls it */
+/** @param {string} address @param {string} name - "": the name that the server gives */
 function take(address, name) {
   const link = document.createElement("a");
   link.href = address;

@@ -22,14 +22,17 @@ import { say } from "./texts.js";
 export const cardOf = (id) =>
   id.startsWith("small-gpu_") ? "gpu_counters" : id.startsWith("small-") ? "counters" : id;
 
-/** @param {State} state @param {string} id @param {Palette} palette @param {number} width @returns {Figure|null} null: nothing to draw */
+/**
+ * @param {State} state @param {string} id @param {Palette} palette @param {number} width
+ * @returns {Figure|null} null: nothing to draw
+ */
 export function figureOf(state, id, palette, width) {
   const held = state.cards[cardOf(id)];
   if (held === undefined || held.data === null || held.range === null) return null;
   const range = commonRange(state) ?? held.range;
   const epochs = epochsOf(state);
   const rank = state.route.page === "rank" ? state.route.rank : null;
-  // On the page of a rank only what concerns it is a band.
+  // The page of a rank has bands only for alerts of this rank and of the whole run.
   const findings =
     rank === null ? state.findings : state.findings.filter((f) => f.rank === null || f.rank === rank);
   const { data } = held;
@@ -67,7 +70,11 @@ export function figureOf(state, id, palette, width) {
   }
 }
 
-/** One range for all charts of a page, that of the newest data among them: one moment lies at one x everywhere. @param {State} state @returns {import("./store.js").Range|null} */
+/**
+ * The one time range of all charts of a page: the range of the newest data. One moment has the same x on
+ * every chart.
+ * @param {State} state @returns {import("./store.js").Range|null}
+ */
 export function commonRange(state) {
   if (state.view.kind === "fixed") return { start: state.view.start, end: state.view.end };
   /** @type {import("./store.js").Range|null} */
@@ -77,7 +84,11 @@ export function commonRange(state) {
   return newest;
 }
 
-/** The marks follow the training loaders, named where there are several; an evaluation pass is not an epoch to the reader. @param {State} state @returns {import("./charts/axis.js").EpochMark[]} */
+/**
+ * The marks follow the training loaders, and name the loader where there are several. An evaluation pass is
+ * no epoch to the reader.
+ * @param {State} state @returns {import("./charts/axis.js").EpochMark[]}
+ */
 export function epochsOf(state) {
   /** @type {import("./types.js").LoaderEpochs[]} */
   const loaders = state.cards.epochs?.data ?? [];
@@ -95,7 +106,10 @@ export function epochsOf(state) {
     .sort((a, b) => a.began_at - b.began_at);
 }
 
-/** What happened, for the shown rank: alerts as this page knows them, everything else as the server told it last. @param {State} state @returns {import("./types.js").Mark[]} */
+/**
+ * Events of the shown rank: alerts as this page knows them, all others from the server's last answer.
+ * @param {State} state @returns {import("./types.js").Mark[]}
+ */
 export function eventsOf(state) {
   /** @type {import("./types.js").Mark[]} */
   const told = state.cards.marks?.data ?? [];

@@ -1,5 +1,5 @@
-// HMAC-SHA-256. The browser's own where it offers one: its keys can be used and kept, but nobody reads them. Pages over plain
-// http from another machine are offered none, so that the rest of this module stands in for it.
+// HMAC-SHA-256, computed by the browser where possible: nobody can read a key of its own. Browsers offer no
+// cryptography to a page over plain http from another machine. There this module computes the HMAC.
 
 /** @typedef {CryptoKey|Uint8Array} Key */
 
@@ -36,7 +36,7 @@ export function ownHmac(secret, bytes) {
 /** @type {number[]} */
 const PRIMES = [];
 for (let n = 2; PRIMES.length < 64; n += 1) if (PRIMES.every((prime) => n % prime !== 0)) PRIMES.push(n);
-/** The first 32 bits behind the point. @param {number} x */
+/** The first 32 bits of the fraction. @param {number} x */
 const fraction = (x) => ((x - Math.floor(x)) * 2 ** 32) | 0;
 const FIRST = PRIMES.slice(0, 8).map((prime) => fraction(Math.sqrt(prime)));
 const ROUNDS = PRIMES.map((prime) => fraction(Math.cbrt(prime)));

@@ -44,7 +44,7 @@ export function icon(name, extra = "") {
   );
 }
 
-/** The sawtooth. */
+/** The sawtooth logo. */
 export function logo() {
   return h(
     "svg",

@@ -1,4 +1,4 @@
-// The keyboard. Says what a key means; main.js does it.
+// The keyboard: this module says what a key means, main.js acts on it.
 
 import { parentHash } from "./store.js";
 
@@ -17,7 +17,10 @@ export function listenKeys(state, act) {
   });
 }
 
-/** @param {string} key @param {State} state @param {Actions} act @param {HTMLElement} target @returns {boolean} whether the key meant something */
+/**
+ * @param {string} key @param {State} state @param {Actions} act @param {HTMLElement} target
+ * @returns {boolean} whether the key meant something
+ */
 function press(key, state, act, target) {
   const { route } = state;
   if (state.editing !== null) return false;
@@ -67,7 +70,7 @@ function press(key, state, act, target) {
 }
 
 /**
- * Focus the next thing in the page's lists. Arrow keys do so only from within a list: elsewhere they scroll.
+ * Focus the next item of the page's lists. Arrow keys act only inside a list: elsewhere they scroll.
  * @param {number} by @param {HTMLElement|null} within
  */
 function move(by, within) {

@@ -9,13 +9,13 @@
  * @property {keyof typeof SORTS} sort
  */
 
-/** Worse first, for the order "by state". @type {Record<string, number>} */
+/** Rank of each state in the order "by state": the worst first. @type {Record<string, number>} */
 const TROUBLE = { hung: 0, crashed: 1, lost: 2, live: 3, finished: 4 };
 
 /** @type {Record<string, number>} */
 const WEIGHT = { critical: 0, warning: 1, info: 2, ok: 3 };
 
-/** How two runs are compared in each order. @type {Record<string, (a: RunRow, b: RunRow) => number>} */
+/** The comparison of two runs for each order. @type {Record<string, (a: RunRow, b: RunRow) => number>} */
 export const SORTS = {
   newest: (a, b) => b.started_at - a.started_at,
   seen: (a, b) => b.last_seen_at - a.last_seen_at,
@@ -32,7 +32,10 @@ export const STATES = ["live", "hung", "crashed", "lost", "finished"];
 /** @returns {Listing} */
 export const wholeList = () => ({ query: "", states: [], sort: "newest" });
 
-/** The runs that a reader asked for; pinned ones come first in any order. @param {RunRow[]} runs @param {Listing} listing */
+/**
+ * The runs that the reader asked for. Pinned runs come first in every order.
+ * @param {RunRow[]} runs @param {Listing} listing
+ */
 export function shownRuns(runs, listing) {
   const compare = SORTS[listing.sort] ?? /** @type {(a: RunRow, b: RunRow) => number} */ (SORTS.newest);
   return runs
@@ -46,7 +49,7 @@ export function shownRuns(runs, listing) {
     );
 }
 
-/** How many runs are in each state, of those that the words find. @param {RunRow[]} runs @param {string} query */
+/** The number of matching runs in each state. @param {RunRow[]} runs @param {string} query */
 export function stateCounts(runs, query) {
   /** @type {Record<string, number>} */
   const counts = {};

@@ -1,4 +1,5 @@
-// Knows everyone: routes, the live stream, the refresher, drawing. One drawing a second, four while the reader does something.
+// Connects all modules: routes, the live stream, the refresher, drawing. It draws once a second, and four
+// times while the reader acts.
 
 import { frozenHash, parseSeen, seenQuery } from "./address.js";
 import { acknowledge, call, runPath, silence, takeStacks, withQuery } from "./api.js";
@@ -40,16 +41,24 @@ import { applyTheme, listenPrint, readPalette, savedTheme } from "./theme.js";
 import { saveUtc, savedUtc, useUtc } from "./zone.js";
 
 /**
- * What a reader can do.
+ * The reader's actions.
+ * @typedef {typeof actions} Actions
+ * @typedef {import("./store.js").State} State
  * @typedef {typeof actions} Actions
  * @typedef {import("./store.js").State} State
  */
 
-/** Alerts that change between two answers move their bands with the next one; where none comes, after so long. */
+/**
+ * Changed alerts and marks are usually drawn with the next data. Without new data a chart waits this long for
+ * them.
+ */
 const MARKS_EVERY_MS = 1200;
 const RUNS_EVERY_MS = 2000;
 const COMPARE_EVERY_MS = 15_000;
-/** While a mouse button is down nothing moves under it, or the click would be lost; and no longer than this. */
+/**
+ * While a mouse button is down nothing is drawn, or the click would be lost. After this time drawing
+ * continues.
+ */
 const HELD_MOST_MS = 5000;
 
 const store = new Store();
@@ -245,19 +254,22 @@ const reactions = {
   },
 };
 
-// ---- drawing ------------------------------------------------------------------------------------------------------
+// ---- drawing ----------------------------------------------------------------------------------------------
 
 const pace = new Pace();
-/** The state of the last notification. */
+/** The state at the last notification. */
 let noticed = store.state;
 /** When the next drawing is due. */
 let due_at = Infinity;
 /** @type {number|undefined} */
 let timer = undefined;
 let drawn_at = 0;
-/** Since when a mouse button or a finger is down. @type {number|null} */
+/** When a mouse button or finger went down; null: none is down. @type {number|null} */
 let held_at = null;
-/** What each chart was last drawn from. @type {Map<string, {data: unknown[], marks: unknown[], other: unknown[], at: number}>} */
+/**
+ * The inputs that each chart was last drawn from.
+ * @type {Map<string, {data: unknown[], marks: unknown[], other: unknown[], at: number}>}
+ */
 let inputs = new Map();
 /** @type {Map<string, HTMLElement>} */
 const plots = new Map();
@@ -278,7 +290,7 @@ function changed(state) {
   schedule(every_ms);
 }
 
-/** Draw without waiting: the reader did something. */
+/** Draw without waiting, after an action of the reader. */
 function redraw() {
   inputs = new Map();
   drawn_at = 0;
@@ -340,7 +352,7 @@ function paintCharts() {
     const other = [element, state.view, state.theme, element.clientWidth, themeTurn];
     const before = inputs.get(id);
     if (before !== undefined && same(before.other, other)) {
-      // Only time has moved on. Once a second is enough: with the data, when that of all charts is there.
+      // Only time has passed. New data is drawn once all charts have theirs; new marks alone wait longer.
       const moved = !same(before.data, data);
       if (moved ? refresher.awaited() : same(before.marks, marks) || drawn_at - before.at < MARKS_EVERY_MS)
         continue;
@@ -362,7 +374,7 @@ function paintCharts() {
   }
 }
 
-/** Take all cards for seen, until `over`. @param {boolean} over */
+/** Treat all cards as visible until `over`. @param {boolean} over */
 function seeAll(over) {
   for (const card of app.querySelectorAll("[data-card]"))
     seen.add(/** @type {HTMLElement} */ (card).dataset.card ?? "");
@@ -375,7 +387,7 @@ function seeAll(over) {
   schedule();
 }
 
-/** Follow which cards are on the screen. */
+/** Observe which cards are on the screen. */
 function watchCards() {
   const cards = new Set(app.querySelectorAll("[data-card]"));
   for (const element of watched)
@@ -391,7 +403,7 @@ function watchCards() {
     }
 }
 
-/** Tell screen readers of a new alert, once. @param {State} state */
+/** Tell screen readers about a new alert, once. @param {State} state */
 function announce(state) {
   const first = active(state.findings).find((f) => f.state === "firing");
   const text = first === undefined ? "" : say("new-alert", { severity: first.severity, title: first.title });
@@ -402,12 +414,15 @@ function announce(state) {
   }
 }
 
-// ---- where we are -------------------------------------------------------------------------------------------------
+// ---- where we are -----------------------------------------------------------------------------------------
 
-/** The address that the state follows: another one stands there from a click on a link until the browser tells of it. */
+/**
+ * The address that the state follows. After a click on a link it differs from the browser's address until the
+ * browser's event.
+ */
 let followed = "";
 
-/** What is shown stands in the address; going back leads to the page before, not through every zoom. @param {State} state */
+/** Write the view into the address. The history keeps pages, not each zoom. @param {State} state */
 function writeAddress(state) {
   if (location.hash !== followed) return;
   const [path = "", query = ""] = followed.split("?");
@@ -463,14 +478,17 @@ function navigate() {
 /** The alert that the address names. @type {string|null} */
 let shownAlert = null;
 
-/** Let the first paint happen before the browser parses 0.8 MB of charts. */
+/** Start loading Plotly (0.8 MB) after the first paint. */
 function loadCharts() {
   requestAnimationFrame(() =>
     setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0),
   );
 }
 
-/** An earlier attempt is over: what is known of it is asked for once, and nothing is followed. @param {string} run @param {number} attempt */
+/**
+ * Request an earlier attempt once. It is over, so that there is nothing to follow.
+ * @param {string} run @param {number} attempt
+ */
 async function loadAttempt(run, attempt) {
   loadCharts();
   try {
@@ -496,7 +514,7 @@ async function loadAttempt(run, attempt) {
 /** @param {State["link"]} link */
 function onLink(link) {
   setLink(link);
-  if (link === "gone" && store.state.summary === null) void loadRuns(); // for the names that come near
+  if (link === "gone" && store.state.summary === null) void loadRuns(); // for similar names
 }
 
 /** @param {State["link"]} link */
@@ -505,7 +523,10 @@ function setLink(link) {
   store.set({ link, sign_in: { ...sign_in, before: wasSignedIn() } });
 }
 
-/** Sign in, or note why not. @param {string} token @param {string} unknown - what to say of a token that the server does not know */
+/**
+ * Sign in, or note why not.
+ * @param {string} token @param {string} unknown - the note for a token that the server does not know
+ */
 async function enter(token, unknown) {
   let problem = unknown;
   try {
@@ -526,7 +547,7 @@ function onMessage(message) {
   if (first && shownAlert !== null) showFinding(shownAlert);
 }
 
-/** Unfold a finding and bring it into view once it is drawn. @param {string} id */
+/** Unfold a finding, and scroll to it once it is drawn. @param {string} id */
 function showFinding(id) {
   actions.open(id, true);
   setTimeout(() => {
@@ -593,7 +614,7 @@ function start() {
   navigate();
 }
 
-/** The token of the printed address. It leaves the address before anything else happens. */
+/** Take the token out of the printed address, before anything else happens. */
 function takeToken() {
   const address = new URL(location.href);
   const token = address.searchParams.get("token");
@@ -602,7 +623,7 @@ function takeToken() {
   return token;
 }
 
-/** @param {string|null} token - that of the address */
+/** @param {string|null} token - from the address */
 async function open(token) {
   await loadCatalogues();
   if (token === null) await restore();

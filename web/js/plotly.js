@@ -1,4 +1,5 @@
-// The only module that touches Plotly. The library (0.8 MB) loads after the first paint, on the first chart drawn.
+// The only module that touches Plotly. The library (0.8 MB) loads after the first paint, with the first
+// chart.
 
 import { fromAxis } from "./charts/axis.js";
 import { say } from "./texts.js";
@@ -24,12 +25,12 @@ const CONFIG = {
 let loading = null;
 
 /**
- * The hash of that file. It is the only script that loads after the page, perhaps from a process that took over the server's port.
- * `tests/unit/server/access/test_security_headers.py` says what it has to be.
+ * The hash of the library's file. It is the only script that loads after the page, perhaps from a process
+ * that took over the server's port. `tests/unit/server/access/test_security_headers.py` checks the hash.
  */
 const INTEGRITY = "sha384-tbZWJa6S2uzN/pj0RFqwZUYj975As/jPtuNDQuFhWIci2azb13tTa/8LdSHBlrq3";
 
-/** The only script that the page adds: with Trusted Types a browser takes its address from here alone. */
+/** The only script that the page adds: under Trusted Types a browser accepts its address from here alone. */
 const SCRIPT = { createScriptURL: () => new URL("../vendor/plotly.min.js", import.meta.url).href };
 const trusted = /** @type {any} */ (globalThis).trustedTypes?.createPolicy("loaderwatch", SCRIPT) ?? SCRIPT;
 
@@ -51,11 +52,11 @@ export function load() {
   return loading;
 }
 
-/** Elements that already report to us. @type {Set<HTMLElement>} */
+/** Elements whose events are connected. @type {Set<HTMLElement>} */
 const wired = new Set();
 
 /**
- * The moment under the pointer, marked on every chart (`.plot::after` draws the line).
+ * Mark the moment under the pointer on every chart (`.plot::after` draws the line).
  * @param {any} plot @param {number|null} client_x - null: the pointer left
  * @returns {number|null} that moment in UTC seconds; null beside the data
  */
@@ -94,7 +95,7 @@ export async function draw(element, figure, reactions) {
   });
 }
 
-/** Free what Plotly holds for an element that goes away. @param {HTMLElement} element */
+/** Release Plotly's data of a removed element. @param {HTMLElement} element */
 export async function purge(element) {
   if (loading !== null && wired.delete(element)) (await loading).purge(element);
 }

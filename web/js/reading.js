@@ -1,4 +1,4 @@
-// Which value a legend tells of a series: that under the pointer, else the mean of the time in view.
+// The value of a series in its legend: under the pointer, or else the mean of the visible time.
 
 import { clockBare } from "./format.js";
 import { serverNow } from "./store.js";
@@ -22,7 +22,7 @@ function bucketAt(series, t) {
   return Math.floor((t - (series.t[0] ?? 0)) / series.bucket_s + 1e-6);
 }
 
-/** What the values of a legend are of. @param {State} state */
+/** What the values of a legend refer to. @param {State} state */
 export function readingOf(state) {
   return state.pointed_at === null
     ? say("reading-of-means")

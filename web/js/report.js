@@ -1,23 +1,27 @@
-// The page as one HTML file that opens without a network and runs nothing: what it says, its style sheets and its charts.
+// The page as one HTML file: text, style sheets and charts. It opens without a network and runs no script.
 
 import { fileName, save, svgOf } from "./downloads.js";
 import { say } from "./texts.js";
 
 /** @typedef {import("./store.js").State} State */
 
-/** So long nothing new may come before the report is made without what is missing. A hidden page draws nothing, and is waited for. */
+/**
+ * After this time without progress the report is made with parts missing. A hidden page draws nothing, so
+ * that its time does not count.
+ */
 const WAIT_MS = 60_000;
-/** What stands where something is still to come, or never came; a chart that is drawn has an SVG. */
+/** Places whose content is missing or still loading. A drawn chart has an SVG. */
 const UNDRAWN = ".skeleton, .is-failed > .empty, .small-none.is-failed, .plot:not(:has(.main-svg))";
 const POLICY =
   "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
-/** What makes no sense on paper. */
+/** Parts that are useless on paper. */
 const LEFT_OUT = "button, .range-bar, .page-tools, .neighbours, .downloads, select, input, .skeleton";
 
 /**
- * Every card is loaded and drawn first, and every alert unfolded: the report has room for all of it.
+ * Load and draw every card and unfold every alert first: the report has room for all of them.
  * @param {import("./store.js").Store} store
- * @param {{app: HTMLElement, every: (over: boolean) => void, title: string, tell: (note: string) => void}} page - `every` has all cards drawn
+ * @param {{app: HTMLElement, every: (over: boolean) => void, title: string, tell: (note: string) => void}}
+ *   page - `every` has all cards drawn
  */
 export async function makeReport(store, { app, every, title, tell }) {
   const { open, findings } = store.state;
@@ -42,7 +46,7 @@ export async function makeReport(store, { app, every, title, tell }) {
 }
 
 /**
- * What the report has to do without, in the order of `UNDRAWN` on the page: which chart, and why.
+ * The charts that the report lacks, in the order of `UNDRAWN` on the page, and why.
  * @param {HTMLElement} main @param {State} state @returns {{name: string, why: string}[]}
  */
 function missingOn(main, state) {
@@ -105,7 +109,10 @@ const OWN = `
 @media print { :root { color-scheme: light; } .card, .tile, .alert { break-inside: avoid; } }
 `;
 
-/** Wait until nothing that is on the page is still to come, or nothing has come for too long. @param {() => number} left @returns {Promise<void>} */
+/**
+ * Wait until no part of the page is still loading, or until WAIT_MS passes without progress.
+ * @param {() => number} left @returns {Promise<void>}
+ */
 async function settled(left) {
   let fewest = Infinity;
   let until = 0;
@@ -117,7 +124,7 @@ async function settled(left) {
   }
 }
 
-/** A heading that folds nothing any more. @param {Element} button */
+/** A heading that no longer folds anything. @param {Element} button */
 function asText(button) {
   const text = document.createElement("div");
   text.className = button.className;
@@ -125,7 +132,7 @@ function asText(button) {
   return text;
 }
 
-/** Our own style sheets, as the browser has read them. */
+/** The page's own style sheets, as the browser parsed them. */
 function styles() {
   return [...document.styleSheets]
     .filter((sheet) => sheet.href !== null)

@@ -1,4 +1,4 @@
-// What a reader can do to runs: search them, name, tag, pin and delete them, and pick two to compare.
+// The reader's actions on runs: search, name, tag, pin, delete, and pick two to compare.
 
 import { call, runPath } from "./api.js";
 import { wholeList } from "./listing.js";
@@ -7,10 +7,14 @@ import { say } from "./texts.js";
 /**
  * @typedef {import("./store.js").Store} Store
  * @typedef {import("./types.js").Contents} Contents
- * @typedef {{run: string, contents: Contents|null, deleting: boolean, error: string}} Editing - the dialog of a run
+ * @typedef {{run: string, contents: Contents|null, deleting: boolean, error: string}} Editing - the dialog of
+ *   a run
  */
 
-/** @param {Store} store @param {(note: string) => void} tell @param {() => Promise<void>} reload @param {(hash: string) => void} go */
+/**
+ * @param {Store} store @param {(note: string) => void} tell @param {() => Promise<void>} reload
+ * @param {(hash: string) => void} go
+ */
 export function runActions(store, tell, reload, go) {
   /** @param {Partial<Editing>} patch */
   const edit = (patch) =>
@@ -36,7 +40,7 @@ export function runActions(store, tell, reload, go) {
   return {
     /** @param {Partial<import("./listing.js").Listing>} patch */
     list: (patch) => store.set({ listing: { ...store.state.listing, ...patch } }),
-    /** As new: the key of the search field makes the browser forget what was typed. */
+    /** Reset the list. The new key of the search field makes the browser clear it. */
     listAll: () => store.set({ listing: wholeList(), listing_turn: store.state.listing_turn + 1 }),
     /** @param {string} run */
     pick: (run) => {

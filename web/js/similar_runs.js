@@ -1,12 +1,15 @@
-// Runs whose id or name comes near to one that does not exist.
+// Runs whose id or name is similar to one that does not exist.
 
 /** @typedef {import("./types.js").RunRow} RunRow */
 
 const MOST = 5;
-/** Of the longer word, so many letters may be wrong. */
+/** Most wrong letters, as a share of the longer word. */
 const WRONG_RATIO = 0.4;
 
-/** Insertions, deletions and replacements that make one word the other (Levenshtein). @param {string} a @param {string} b */
+/**
+ * Insertions, deletions and replacements that turn one word into the other (Levenshtein).
+ * @param {string} a @param {string} b
+ */
 export function distance(a, b) {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i += 1) {
@@ -24,7 +27,10 @@ export function distance(a, b) {
   return row[b.length] ?? 0;
 }
 
-/** How far a run is from what was typed: 0 for the beginning of its id or name, 1 for nothing in common. @param {string} typed @param {RunRow} run */
+/**
+ * The distance of a run from the typed text: 0 if its id or name begins with the text, 1 if nothing agrees.
+ * @param {string} typed @param {RunRow} run
+ */
 function farness(typed, run) {
   const asked = typed.toLowerCase();
   return Math.min(
@@ -36,7 +42,10 @@ function farness(typed, run) {
   );
 }
 
-/** The nearest first, newest first of those equally near. @param {string} typed @param {RunRow[]} runs @returns {RunRow[]} */
+/**
+ * The most similar runs; equally similar ones newest first.
+ * @param {string} typed @param {RunRow[]} runs @returns {RunRow[]}
+ */
 export function nearest(typed, runs) {
   return runs
     .map((run) => ({ run, far: farness(typed, run) }))

@@ -1,5 +1,6 @@
-// Texts to take along: a script that loads one sample alone, and a stack as people put it into an issue. They are in English,
-// because others read them. Names come from training jobs: what is no name is left out of code, and a comment stays one line.
+// Texts to copy: a script that loads one sample alone, and a stack for an issue. They are in English, because
+// other people read them. Names come from training jobs. Code leaves out a text that is no valid name, and a
+// comment stays on one line.
 
 /**
  * @typedef {import("./types.js").Loader} Loader
@@ -8,7 +9,7 @@
  * @typedef {{index: number, worker: number|null, rank: number|null}} Culprit
  */
 
-/** After so long without an answer the script says where it stands. */
+/** Seconds without a result after which the script prints its stacks. */
 const SAYS_AFTER_S = 30;
 
 const NAME = /^[\p{L}_][\p{L}\p{N}_.]*$/u;
@@ -25,7 +26,7 @@ function reader(rank, worker) {
 }
 
 /**
- * Python that reads a sample of the run's own dataset in the process where it is pasted.
+ * Python code that reads one sample of the run's dataset, in the process into which it is pasted.
  * @param {Culprit} culprit @param {Loader|null} loader @param {string|null} script
  */
 export function loadAlone(culprit, loader, script) {
@@ -54,7 +55,7 @@ export function loadAlone(culprit, loader, script) {
   ].join("\n");
 }
 
-/** A fence that nothing in the text ends. @param {string} text */
+/** A Markdown fence that is longer than any fence in the text. @param {string} text */
 function fenced(text) {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length));
   const fence = "`".repeat(longest + 1);
@@ -80,7 +81,7 @@ function setting(l) {
 }
 
 /**
- * Markdown of a stack with what somebody else needs to make sense of it.
+ * A stack as Markdown, with the facts that a reader of the issue needs.
  * @param {Stack} stack @param {Summary} s @param {{title: string, cause: string}|null} alert
  */
 export function forAnIssue(stack, s, alert) {
