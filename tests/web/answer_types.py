@@ -23,12 +23,12 @@ PLAIN: Final = {
 }
 HEAD: Final = """\
 /**
- * The answers of the HTTP API, for the type checker. Made from loaderwatch/core/answers/ by `make types`: change them there.
+ * The answers of the HTTP API, for the type checker. Generated from loaderwatch/core/answers/ by `make types`.
  *
 """
 PARAM: Final = get_args(typing.get_type_hints(answers.Text)["params"])[1]
 """A value in a message. It may be a text, which has such values itself, so it needs a name of its own."""
-WIDTH: Final = 120
+WIDTH: Final = 110
 LINE: Final = " * "
 
 

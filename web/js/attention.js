@@ -130,9 +130,11 @@ const BADGES = {
   quiet: "",
   stale: "<circle cx='17' cy='17' r='7' fill='%23596273' stroke='white' stroke-width='1.5'/>",
   warning:
-    "<path d='M17 9.5 24 23H10Z' fill='%23f5b301' stroke='white' stroke-width='1.2'/><path d='M17 14v4M17 20v1' stroke='%23171a21' stroke-width='2'/>",
+    "<path d='M17 9.5 24 23H10Z' fill='%23f5b301' stroke='white' stroke-width='1.2'/>" +
+    "<path d='M17 14v4M17 20v1' stroke='%23171a21' stroke-width='2'/>",
   critical:
-    "<circle cx='17' cy='17' r='7' fill='%23c4262e' stroke='white' stroke-width='1.5'/><path d='M17 13v4.5M17 20v1' stroke='white' stroke-width='2'/>",
+    "<circle cx='17' cy='17' r='7' fill='%23c4262e' stroke='white' stroke-width='1.5'/>" +
+    "<path d='M17 13v4.5M17 20v1' stroke='white' stroke-width='2'/>",
 };
 
 /** Each tone has its own shape, so that colour is not needed. @param {Tone} tone */

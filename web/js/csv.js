@@ -1,5 +1,4 @@
-// The data of a card as CSV. Pure. Each time appears twice: as text for a reader and as a number for a
-// program.
+// The data of a card as CSV. Pure. Each time appears twice: as text for people, as a number for programs.
 
 /** @typedef {Record<string, any>} Data */
 

@@ -45,9 +45,8 @@ export async function takeRecording(run) {
 /** @param {() => State} state @param {(note: string) => void} tell */
 export function listenTakes(state, tell) {
   document.addEventListener("click", (event) => {
-    const button = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest?.(
-      "[data-take]",
-    ));
+    const target = /** @type {Element} */ (event.target);
+    const button = /** @type {HTMLElement|null} */ (target.closest?.("[data-take]"));
     if (button === null) return;
     const { take: kind, of: id = "" } = button.dataset;
     const work = kind === "csv" ? takeCsv(state(), id) : takePicture(state(), id);
@@ -112,8 +111,7 @@ export function svgOf(element, title) {
 }
 
 /**
- * Plotly names the image of a heat map in XLink's namespace without a prefix. An HTML file cannot express
- * that.
+ * Plotly names a heat map's image in XLink's namespace without a prefix, which HTML files cannot express.
  * @param {SVGImageElement} image
  */
 function withoutNamespace(image) {

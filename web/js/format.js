@@ -140,7 +140,8 @@ export function clockBare(t, now) {
   const at = shown(t);
   const time = at.toISOString().slice(11, 19);
   if (at.toISOString().slice(0, 10) === shown(now).toISOString().slice(0, 10)) return time;
-  return `${at.toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" })}, ${time.slice(0, 5)}`;
+  const day = at.toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
+  return `${day}, ${time.slice(0, 5)}`;
 }
 
 /** A value of evidence in its unit. @param {import("./types.js").Evidence} e */

@@ -78,11 +78,9 @@ function move(by, within) {
   if (items.length === 0) return false;
   const at = items.indexOf(/** @type {HTMLElement} */ (document.activeElement));
   if (at < 0 && within !== null && within !== document.body) return false;
-  const next = items[
-    at < 0
-      ? (by > 0 ? 0 : items.length - 1)
-      : Math.max(0, Math.min(items.length - 1, at + by))
-  ];
+  const last = items.length - 1;
+  const entry = by > 0 ? 0 : last;
+  const next = items[at < 0 ? entry : Math.max(0, Math.min(last, at + by))];
   next?.focus();
   next?.scrollIntoView({ block: "nearest" });
   return true;

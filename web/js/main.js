@@ -44,21 +44,13 @@ import { saveUtc, savedUtc, useUtc } from "./zone.js";
  * The reader's actions.
  * @typedef {typeof actions} Actions
  * @typedef {import("./store.js").State} State
- * @typedef {typeof actions} Actions
- * @typedef {import("./store.js").State} State
  */
 
-/**
- * Changed alerts and marks are usually drawn with the next data. Without new data a chart waits this long for
- * them.
- */
+/** Changed alerts and marks are drawn with the next data, or after this time. */
 const MARKS_EVERY_MS = 1200;
 const RUNS_EVERY_MS = 2000;
 const COMPARE_EVERY_MS = 15_000;
-/**
- * While a mouse button is down nothing is drawn, or the click would be lost. After this time drawing
- * continues.
- */
+/** Longest pause of drawing while a mouse button is down. A drawing could lose the click. */
 const HELD_MOST_MS = 5000;
 
 const store = new Store();

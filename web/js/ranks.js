@@ -10,10 +10,7 @@ import { sorted } from "./store.js";
 
 /** Rows on one page of the table. */
 export const PAGE_ROWS = 16;
-/**
- * With more ranks than this the heat map has a row per host, and the reader types a rank instead of picking
- * it.
- */
+/** With more ranks than this the heat map has a row per host, and readers type a rank's number. */
 export const MANY_RANKS = 64;
 
 /** Measurements of a rank before the first answer. */

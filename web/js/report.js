@@ -86,26 +86,33 @@ function reportOf(main, about) {
   for (const link of copy.querySelectorAll("a")) link.removeAttribute("href");
   for (const each of copy.querySelectorAll("[id]")) each.removeAttribute("id");
   const body = copy.outerHTML.replace(/@@chart (\d+)@@/g, (_, i) => charts[Number(i)] ?? "");
+  const time = about.made.toISOString().replace("T", " ").slice(0, 19);
+  const head = [about.title, say("report-made", { time }), about.source].map(escaped).join(" · ");
+  const names = about.missing.map((chart) => chart.name).join(", ");
   return [
     "<!doctype html>",
     `<html lang="${document.documentElement.lang}"${themeAttribute()}>`,
-    `<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}"><meta name="viewport" content="width=device-width, initial-scale=1">`,
+    '<head><meta charset="utf-8">' +
+      `<meta http-equiv="Content-Security-Policy" content="${POLICY}">` +
+      '<meta name="viewport" content="width=device-width, initial-scale=1">',
     `<title>${escaped(about.title)}</title><style>${styles()}\n${OWN}</style></head>`,
-    `<body><p class="report-head">${escaped(about.title)} · ${escaped(say("report-made", { time: about.made.toISOString().replace("T", " ").slice(0, 19) }))} · ${escaped(about.source)}</p>`,
+    `<body><p class="report-head">${head}</p>`,
     about.missing.length === 0
       ? ""
-      : `<p class="report-missing" role="note">${escaped(say("report-missing", { charts: about.missing.map((one) => one.name).join(", ") }))}</p>`,
+      : `<p class="report-missing" role="note">${escaped(say("report-missing", { charts: names }))}</p>`,
     body,
     "</body></html>",
   ].join("\n");
 }
 
 const OWN = `
-.report-head { padding: 12px 24px; color: var(--muted); font-size: 13px; border-bottom: 1px solid var(--border); overflow-wrap: anywhere; }
+.report-head { padding: 12px 24px; color: var(--muted); font-size: 13px;
+  border-bottom: 1px solid var(--border); overflow-wrap: anywhere; }
 .plot > svg { display: block; max-width: 100%; height: auto; }
 .plot { height: auto !important; }
 .chevron { display: none; }
-.report-missing { margin: 12px 24px; padding: 8px 12px; border-left: 4px solid var(--warning); background: var(--warning-soft); font-size: 13px; }
+.report-missing { margin: 12px 24px; padding: 8px 12px; border-left: 4px solid var(--warning);
+  background: var(--warning-soft); font-size: 13px; }
 @media print { :root { color-scheme: light; } .card, .tile, .alert { break-inside: avoid; } }
 `;
 

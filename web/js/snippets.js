@@ -38,15 +38,17 @@ export function loadAlone(culprit, loader, script) {
       : `the loader that the page calls ${oneLine(loader.name)}, here "loader"`;
   const index = String(Math.trunc(culprit.index));
   const dataset = loader?.dataset_class ?? "";
+  const who = reader(culprit.rank, culprit.worker);
+  const repeat = `faulthandler.dump_traceback_later(${SAYS_AFTER_S}, repeat=True)`;
   return [
-    `# Loads sample ${index} alone, which ${reader(culprit.rank, culprit.worker)} read in ${oneLine(script ?? "the script")}.`,
+    `# Loads sample ${index} alone, which ${who} read in ${oneLine(script ?? "the script")}.`,
     `# Paste it below the line that makes ${which}.`,
     "import faulthandler, time",
     `dataset = ${variable}.dataset`,
     ...(NAME.test(dataset)
       ? [`assert type(dataset).__name__ == "${dataset}", f"another dataset: {type(dataset)}"`]
       : []),
-    `faulthandler.dump_traceback_later(${SAYS_AFTER_S}, repeat=True)  # as long as it does not return: where it stands`,
+    `${repeat}  # as long as it does not return: where it stands`,
     "began = time.perf_counter()",
     `sample = dataset[${index}]`,
     "faulthandler.cancel_dump_traceback_later()",
@@ -77,7 +79,8 @@ function setting(l) {
   const parts = known
     .filter((key) => l[key] !== null && l[key] !== undefined)
     .map((key) => `${key}=${l[key]}`);
-  return `${l.class_name} ${oneLine(l.name)} of ${oneLine(l.dataset_class ?? "an unknown dataset")}: ${parts.join(", ")}`;
+  const dataset = oneLine(l.dataset_class ?? "an unknown dataset");
+  return `${l.class_name} ${oneLine(l.name)} of ${dataset}: ${parts.join(", ")}`;
 }
 
 /**
@@ -88,10 +91,12 @@ export function forAnIssue(stack, s, alert) {
   const row = s.ranks.find((r) => r.rank === stack.rank);
   const loader = s.loaders.find((l) => l.rank === stack.rank && l.role !== "eval") ?? null;
   const when = `${new Date(stack.taken_at * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  const host = row === undefined ? "" : ` on ${oneLine(row.host)}`;
+  const why = stack.why === "" ? "" : ` (${oneLine(stack.why)})`;
   const facts = [
     ...(alert === null ? [] : [oneLine(alert.title), oneLine(alert.cause), ""]),
     `run:    ${oneLine(s.name)}, ${s.world_size} rank${s.world_size === 1 ? "" : "s"}`,
-    `stack:  ${reader(stack.rank, stack.worker)}, pid ${stack.pid}${row === undefined ? "" : ` on ${oneLine(row.host)}`}, taken ${when}${stack.why === "" ? "" : ` (${oneLine(stack.why)})`}`,
+    `stack:  ${reader(stack.rank, stack.worker)}, pid ${stack.pid}${host}, taken ${when}${why}`,
     ...(loader === null ? [] : [`loader: ${setting(loader)}`]),
     "",
     stack.text,

@@ -1,4 +1,5 @@
-// The live stream of one run: server-sent events, with reconnecting of our own because EventSource gives up on HTTP errors.
+// The live stream of one run: server-sent events. This module reconnects, because EventSource gives up on
+// HTTP errors.
 
 import { ApiError, call, runPath, signedAddress } from "./api.js";
 import { doubt } from "./session.js";
@@ -9,9 +10,8 @@ export function backoff(attempt) {
 }
 
 /**
- * What a failed attempt means.
- * @param {unknown} error
- * @returns {"unauthorized"|"gone"|"stale"}
+ * The state of the link after a failed attempt.
+ * @param {unknown} error @returns {"unauthorized"|"gone"|"stale"}
  */
 export function failure(error) {
   if (error instanceof ApiError && error.status === 401) return "unauthorized";
@@ -71,8 +71,8 @@ export class Stream {
   failed() {
     if (this.closed) return;
     this.source?.close();
-    doubt(); // another process may have the port by now
-    // EventSource does not tell a 401 from a server that is down; an ordinary call does.
+    doubt(); // another process may own the port by now
+    // EventSource does not distinguish a 401 from a server that is down; an ordinary call does.
     call(`${runPath(this.run)}/summary`)
       .then(() => this.retry("stale"))
       .catch((error) => this.retry(failure(error)));

@@ -1,4 +1,4 @@
-// How long the GPU would go on without another batch.
+// How long the GPU could continue without another batch.
 
 import { duration } from "../format.js";
 import { say } from "../texts.js";
@@ -11,11 +11,10 @@ import { isEmpty } from "./steps.js";
 export const ASKED = ["slack_s", "cushion_s"];
 
 /**
- * Stacked: the work that is queued on the GPU, and the steps of the batches that lie ready.
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
- *   range: import("../store.js").Range, width: number}} input
- * @param {import("../theme.js").Palette} palette
- * @returns {import("./axis.js").Figure}
+ * Stacked: the work queued on the GPU, and the steps of the ready batches.
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings:
+ *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function headroomFigure(input, palette) {
   const layout = timeLayout(palette, 150, input.range, input.width);

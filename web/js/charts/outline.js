@@ -1,14 +1,16 @@
-// Bars that touch, drawn as the one line around them: a browser draws a path for the price of a few of the rectangles that a
-// bar chart has, one per bucket and part.
+// Bars that touch, drawn as one line around them. A path costs a browser as little as a few rectangles; a bar
+// chart would need one per bucket and part.
 
 import { toAxis } from "./axis.js";
 
 /** @typedef {import("../types.js").Series} Series */
 
 /**
- * The points of a line that changes half-way between two of them ("hvh"): the middle of each bar, and points at 0 around a hole.
- * @param {{t: number[], widths: number[], filled: boolean[]}} bars - begin and width in s, and which buckets have one
- * @returns {{t: number, at: number}[]} time in s, and the bucket of the point; -1 where nothing is drawn
+ * The points of a line that changes half-way between two points ("hvh"): the middle of each bar, and points
+ * at 0 around a hole.
+ * @param {{t: number[], widths: number[], filled: boolean[]}} bars - begin and width in s, and which buckets
+ *   have a bar
+ * @returns {{t: number, at: number}[]} time in s, and the bucket of the point; -1: nothing is drawn
  */
 export function outline({ t, widths, filled }) {
   /** @type {{t: number, at: number}[]} */
@@ -34,10 +36,11 @@ export function outline({ t, widths, filled }) {
 }
 
 /**
- * A part of such bars as a trace.
+ * One part of the bars as a trace.
  * @param {{t: number, at: number}[]} points @param {(number|null)[]} values - by bucket
- * @param {string} color @param {{shape?: string, template: string, text?: string[], floor?: number}} look - `shape`: of a pattern in
- *   place of the full colour; `floor`: where it stands
+ * @param {string} color
+ * @param {{shape?: string, template: string, text?: string[], floor?: number}} look - `shape`: pattern
+ *   instead of the full colour; `floor`: its lower edge
  * @returns {any}
  */
 export function area(points, values, color, { shape = "", template, text, floor = 0 }) {

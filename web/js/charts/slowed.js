@@ -1,4 +1,4 @@
-// What holds a GPU's clock down, over time: a band per reason, as high as the share of time it held.
+// The reasons for a reduced GPU clock, over time: a band per reason, as high as its share of the time.
 
 import { percent } from "../format.js";
 import { say } from "../texts.js";
@@ -9,10 +9,14 @@ import { isEmpty } from "./steps.js";
 /**
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{metric: string, reason: string, color: keyof Palette, shape: string}} Reason - `reason`: as the API names it
+ * @typedef {{metric: string, reason: string, color: keyof Palette, shape: string}} Reason - `reason`: as the
+ *   API names it
  */
 
-/** The last is a limit that was set, and no fault. The shapes tell them apart without colour. @type {Reason[]} */
+/**
+ * The last reason is a limit that somebody set, and no fault. Shapes distinguish them without colour.
+ * @type {Reason[]}
+ */
 export const REASONS = [
   { metric: "gpu_slowed_hardware_ratio", reason: "hardware slowdown", color: "critical", shape: "" },
   {
@@ -40,12 +44,12 @@ export const ASKED = REASONS.map((r) => r.metric);
 
 const ROW_PX = 30;
 
-/** The reasons that held at all. @param {Record<string, Series>} data @returns {Reason[]} */
+/** The reasons that occurred. @param {Record<string, Series>} data @returns {Reason[]} */
 export function heldBy(data) {
   return REASONS.filter((r) => data[r.metric]?.max.some((v) => (v ?? 0) > 0));
 }
 
-/** Whether the driver tells of reasons. @param {Record<string, Series>|null} data */
+/** Whether the driver reports reasons. @param {Record<string, Series>|null} data */
 export function isTold(data) {
   return data !== null && REASONS.some((r) => !isEmpty(data[r.metric]));
 }
@@ -56,10 +60,9 @@ export function slowedHeight(reasons) {
 }
 
 /**
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
- *   range: import("../store.js").Range, width: number}} input
- * @param {Palette} palette
- * @returns {import("./axis.js").Figure}
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings:
+ *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {Palette} palette @returns {import("./axis.js").Figure}
  */
 export function slowedFigure(input, palette) {
   const reasons = heldBy(input.data);
@@ -101,13 +104,13 @@ export function slowedFigure(input, palette) {
   return { data, layout };
 }
 
-/** Variants of a message have no spaces. @param {string} reason */
+/** A reason as a variant of a message, which has no spaces. @param {string} reason */
 const variant = (reason) => reason.replaceAll(" ", "-");
 
-/** What holds a clock down, as people read it. @param {string} reason - as the API names it */
+/** A reason for a reduced clock in words. @param {string} reason - as the API names it */
 export const slowedBy = (reason) => say("slowed-by", { reason: variant(reason), said: reason });
 
-/** Of two words a narrow chart has the last. @param {Reason} held @param {number} width */
+/** The name of a reason; in a narrow chart only its last word. @param {Reason} held @param {number} width */
 function shortName(held, width) {
   const name = say("slowed-by-short", { reason: variant(held.reason) });
   return width < NARROW ? name.split(" ").at(-1) : name;

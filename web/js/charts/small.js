@@ -1,4 +1,4 @@
-// Small multiples on the shared time axis: one quantity each, with the range it moved in.
+// Small charts on the shared time axis: one metric each, with its range.
 
 import { bytes, percent, number } from "../format.js";
 import { say } from "../texts.js";
@@ -7,8 +7,8 @@ import { bridged, ground, line } from "./gpu.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
- * @typedef {{metric: string, unit: "ratio"|"bytes"|"bytes_per_s"|"hertz"|"celsius"|"count", message: string, about_message: string}} Counter -
- *   `message` names it, `about_message` says what it is of
+ * @typedef {{metric: string, unit: "ratio"|"bytes"|"bytes_per_s"|"hertz"|"celsius"|"count", message: string,
+ *   about_message: string}} Counter - `message` names it, `about_message` says what it is of
  */
 
 /** @type {Counter[]} */
@@ -87,7 +87,7 @@ export const COUNTERS = [
   },
 ];
 
-/** Of the GPU that the rank computes on. @type {Counter[]} */
+/** Metrics of the GPU that the rank computes on. @type {Counter[]} */
 export const GPU_COUNTERS = [
   {
     metric: "gpu_memory_ratio",
@@ -151,10 +151,13 @@ export function inUnit(v, unit) {
 
 /** Height of a small chart. */
 export const SMALL_PX = 108;
-/** Width of one below which three times do not fit under it. */
+/** Below this width three times do not fit under a small chart. */
 const NARROW_PX = 240;
 
-/** Round as it is written: 400 MiB, not 381. @param {number} highest @param {Counter["unit"]} unit */
+/**
+ * A round top in the unit of the label: 400 MiB, not 381.
+ * @param {number} highest @param {Counter["unit"]} unit
+ */
 function roundTop(highest, unit) {
   const one =
     unit === "bytes" || unit === "bytes_per_s"
@@ -173,10 +176,10 @@ export function counterFigure(input, palette) {
   const highest = Math.max(0, ...series.max.map((v) => v ?? 0));
   const top = counter.unit === "ratio" ? Math.max(1, niceTop(highest)) : roundTop(highest, counter.unit);
   const layout = timeLayout(palette, SMALL_PX, input.range, 0);
-  layout.margin = { l: 64, r: 8, t: 6, b: 18 }; // charts.css has the sides, too
+  layout.margin = { l: 64, r: 8, t: 6, b: 18 }; // also in charts.css
   layout.font.size = 10;
   layout.xaxis.nticks = input.width < NARROW_PX ? 2 : 3;
-  layout.xaxis.tickangle = 0; // else times that do not fit are turned, and cut off by the margin
+  layout.xaxis.tickangle = 0; // without this, times that do not fit are rotated and cut off by the margin
   layout.xaxis.showgrid = false;
   layout.yaxis = valueAxis(palette, {
     range: [0, top * 1.05],
@@ -201,7 +204,10 @@ export function counterFigure(input, palette) {
   };
 }
 
-/** Between lowest and highest, one polygon per stretch without a gap. @param {Series} series @param {string} color @returns {any} */
+/**
+ * The area between minimum and maximum: one polygon per stretch without a gap.
+ * @param {Series} series @param {string} color @returns {any}
+ */
 function band(series, color) {
   /** @type {(number|null)[]} */
   const x = [];
@@ -212,14 +218,10 @@ function band(series, color) {
   const close = () => {
     if (run.length > 1) {
       const back = [...run].reverse();
-      for (const i of run)
-        x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)),
-          y.push(series.max[i] ?? null);
-      for (const i of back)
-        x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)),
-          y.push(series.min[i] ?? null);
-      x.push(null);
-      y.push(null);
+      const middle = (/** @type {number} */ i) =>
+        toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2);
+      x.push(...run.map(middle), ...back.map(middle), null);
+      y.push(...run.map((i) => series.max[i] ?? null), ...back.map((i) => series.min[i] ?? null), null);
     }
     run = [];
   };
@@ -239,11 +241,10 @@ function band(series, color) {
 }
 
 /**
- * Batches ready and unread when the loop asked: the band is what they moved within.
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], range: import("../store.js").Range, capacity: number|null,
- *   width: number}} input
- * @param {import("../theme.js").Palette} palette
- * @returns {import("./axis.js").Figure}
+ * Batches that are ready when the loop asks: mean, and their range as a band.
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], range:
+ *   import("../store.js").Range, capacity: number|null, width: number}} input
+ * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function readyFigure(input, palette) {
   const layout = timeLayout(palette, 150, input.range, input.width);

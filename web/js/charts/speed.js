@@ -1,4 +1,4 @@
-// Steps and samples per second over time, and below them what happened: settings, checkpoints, evaluation, alerts.
+// Steps and samples per second over time. Below them the events: settings, checkpoints, evaluation, alerts.
 
 import {
   MARGIN,
@@ -21,12 +21,13 @@ import { isEmpty } from "./steps.js";
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../types.js").Mark} Mark
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{kind: Mark["kind"], symbol: string, color: keyof Palette}} Lane - the message `event-kind` names it
+ * @typedef {{kind: Mark["kind"], symbol: string, color: keyof Palette}} Lane - the message `event-kind` names
+ *   it
  */
 
 export const ASKED = ["steps_per_s", "samples_per_s"];
 
-/** A lane and a shape per kind of event, so that none needs its colour. @type {Lane[]} */
+/** A lane and a shape for each kind of event, so that colour is not needed. @type {Lane[]} */
 export const LANES = [
   { kind: "alert", symbol: "triangle-down", color: "critical" },
   { kind: "attempt", symbol: "star", color: "text" },
@@ -38,10 +39,10 @@ export const LANES = [
 const CURVES_PX = 130;
 const LANE_PX = 18;
 const TOP_PX = 22;
-/** Samples lie below the steps, of which they are a multiple as a rule. */
+/** Room above the line of samples, as a factor. It keeps that line below the steps. */
 const SAMPLES_ROOM = 1.6;
 
-/** The lanes that have an event in view. @param {Mark[]} events @param {import("../store.js").Range} range */
+/** The lanes with an event in view. @param {Mark[]} events @param {import("../store.js").Range} range */
 export function lanesOf(events, range) {
   return LANES.filter((lane) => inView(events, range).some((e) => e.kind === lane.kind));
 }
@@ -57,10 +58,9 @@ export function speedHeight(lanes) {
 }
 
 /**
- * @param {{data: Record<string, Series>, events: Mark[], epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
- *   range: import("../store.js").Range, width: number}} input
- * @param {Palette} palette
- * @returns {import("./axis.js").Figure}
+ * @param {{data: Record<string, Series>, events: Mark[], epochs: import("./axis.js").EpochMark[], findings:
+ *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {Palette} palette @returns {import("./axis.js").Figure}
  */
 export function speedFigure(input, palette) {
   const lanes = lanesOf(input.events, input.range);
@@ -146,7 +146,11 @@ function highest(series) {
   return Math.max(0, ...(series?.max ?? []).map((v) => v ?? 0));
 }
 
-/** The events of a lane: a shape where each begins, and a bar for as long as it took. @param {Mark[]} list @param {Lane} lane @param {number} y @param {{range: import("../store.js").Range}} input @param {Palette} palette @returns {any[]} */
+/**
+ * The events of a lane: a shape at each beginning, and a bar for the duration.
+ * @param {Mark[]} list @param {Lane} lane @param {number} y
+ * @param {{range: import("../store.js").Range}} input @param {Palette} palette @returns {any[]}
+ */
 function events(list, lane, y, input, palette) {
   const color = /** @type {string} */ (palette[lane.color]);
   const text = list.map((e) =>
@@ -183,7 +187,7 @@ function events(list, lane, y, input, palette) {
   ];
 }
 
-/** Plotly reads tags and entities in a label: what a person or a script named is shown as it is. @param {string} text */
+/** Escape a name for a label, in which Plotly would read tags and entities. @param {string} text */
 function short(text) {
   const plain = text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   return text.length > 80 ? `${plain.slice(0, 79)}…` : plain;

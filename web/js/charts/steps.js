@@ -1,4 +1,4 @@
-// What a step consists of: mean milliseconds per step, stacked, over time.
+// The parts of a step: mean milliseconds per step, stacked, over time.
 
 import { duration } from "../format.js";
 import { say } from "../texts.js";
@@ -8,10 +8,11 @@ import { area, outline } from "./outline.js";
 /**
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{metric: string, color: keyof Palette, hatch?: boolean, whole?: boolean}} Part - `whole`: it is all of a step but the waits
+ * @typedef {{metric: string, color: keyof Palette, hatch?: boolean, whole?: boolean}} Part - `whole`: it is
+ *   all of a step but the waits
  */
 
-/** In the order of a step, bottom up. @type {Part[]} */
+/** Bottom up, in the order of a step. @type {Part[]} */
 export const PARTS = [
   { metric: "data_wait_s", color: "wait" },
   { metric: "hidden_s", color: "gpu", hatch: true },
@@ -25,7 +26,7 @@ export const PARTS = [
 
 const PHASES = ["h2d_s", "forward_s", "backward_s", "optimizer_s"];
 
-/** What the chart asks for: the parts of a step, the loop's own waits, whole iterations, and what the GPU spent in each phase. */
+/** The metrics of the chart: parts of a step, waits of the loop, whole iterations, and GPU time per phase. */
 export const ASKED = [
   ...PARTS.map((p) => p.metric).filter((metric) => metric !== "hidden_s"),
   "wait_s",
@@ -33,12 +34,12 @@ export const ASKED = [
   ...PHASES.map((metric) => `gpu_${metric}`),
 ];
 
-/** Shorter differences between the loop's waits and the data wait are no part of a step. */
+/** A smaller difference between the loop's wait and the data wait is no part of a step. */
 const LEAST_HIDDEN_S = 1e-6;
 
 /**
- * The parts of a step by the clock that counts: what the loop waited beyond the data wait is a part of its own, in which the GPU still
- * worked. Buckets of which the server does not know the data wait yet are left open.
+ * The parts of a step by the best clock. The loop's wait beyond the data wait is a part of its own: the GPU
+ * still worked then. Buckets without a known data wait stay empty.
  * @param {Record<string, Series>} data @returns {Record<string, Series>}
  */
 export function byDevice(data) {
@@ -68,7 +69,7 @@ function without(series, open) {
   return { ...series, min: kept(series.min), mean: kept(series.mean), max: kept(series.max) };
 }
 
-/** Whether data wait or phases are by the GPU's clock. @param {Record<string, Series>|null} data */
+/** Whether data wait or phases are timed by the GPU. @param {Record<string, Series>|null} data */
 export function isByDevice(data) {
   return isOnDevice(data) || !isEmpty(data?.hidden_s);
 }
@@ -79,8 +80,8 @@ export function isOnDevice(data) {
 }
 
 /**
- * The phases as the GPU spent them, in place of what the calls that launch them took. It times one step of a few: a bucket without
- * one has what it timed last. What is left of an iteration is "other", so that it takes as long as before.
+ * The phases as timed by the GPU, instead of the launching calls. The GPU times few steps, so that a bucket
+ * without one keeps the previous time. The rest of an iteration is "other": its length does not change.
  * @param {Record<string, Series>} data @returns {Record<string, Series>}
  */
 function phasesByDevice(data) {
@@ -115,7 +116,10 @@ function phasesByDevice(data) {
   };
 }
 
-/** A series in the buckets of another; a bucket without a value has the one before it. @param {Series|undefined} series @param {Series} like @returns {(number|null)[]} */
+/**
+ * A series in the buckets of another. A bucket without a value keeps the previous one.
+ * @param {Series|undefined} series @param {Series} like @returns {(number|null)[]}
+ */
 export function held(series, like) {
   if (series === undefined) return like.t.map(() => null);
   const began = series.t[0] ?? 0;
@@ -134,7 +138,10 @@ export function isEmpty(series) {
   return series === undefined || series.mean.every((v) => v === null);
 }
 
-/** The parts this run knows. Without model and optimizer all of a step is one part, and is called so. @param {Record<string, Series>} data @returns {Part[]} */
+/**
+ * The parts that this run has. Without model and optimizer a step is one part, named as such.
+ * @param {Record<string, Series>} data @returns {Part[]}
+ */
 export function knownParts(data) {
   const parts = PARTS.filter((p) => !isEmpty(data[p.metric]));
   const split = parts.some(
@@ -147,10 +154,9 @@ export function knownParts(data) {
 export const partName = (part) => say("step-part", { part: part.whole ? "whole" : part.metric });
 
 /**
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
- *   range: import("../store.js").Range, width: number}} input
- * @param {Palette} palette
- * @returns {import("./axis.js").Figure}
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings:
+ *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {Palette} palette @returns {import("./axis.js").Figure}
  */
 export function stepsFigure(input, palette) {
   const layout = timeLayout(palette, 260, input.range, input.width);
@@ -191,7 +197,10 @@ export function stepsFigure(input, palette) {
   return { data, layout };
 }
 
-/** Seconds of a whole step per bucket, on average; null where there was none. @param {Part[]} parts @param {Record<string, Series>} data @returns {(number|null)[]} */
+/**
+ * Mean seconds of a whole step per bucket; null: the bucket has no step.
+ * @param {Part[]} parts @param {Record<string, Series>} data @returns {(number|null)[]}
+ */
 export function totals(parts, data) {
   const length = Math.max(0, ...parts.map((p) => data[p.metric]?.mean.length ?? 0));
   return Array.from({ length }, (_, i) => {
@@ -203,8 +212,9 @@ export function totals(parts, data) {
 }
 
 /**
- * A bar is as wide as its bucket; where a step takes longer than that, as wide as the step, so that a steady run has no holes.
- * @param {Series} series @param {(number|null)[]} longest - step that began in each bucket @returns {number[]} seconds
+ * A bar is as wide as its bucket, or as its longest step if that is longer: a steady run has no holes.
+ * @param {Series} series @param {(number|null)[]} longest - step that began in each bucket
+ * @returns {number[]} seconds
  */
 export function barWidths(series, longest) {
   const { t, bucket_s } = series;
@@ -220,7 +230,10 @@ export function barWidths(series, longest) {
   return widths;
 }
 
-/** Where the axis ends when a few steps are so long that they would flatten all others; null: at the longest. @param {(number|null)[]} total @returns {number|null} */
+/**
+ * The end of the axis if a few long steps would flatten all others; null: the longest step.
+ * @param {(number|null)[]} total @returns {number|null}
+ */
 export function ceiling(total) {
   const known = /** @type {number[]} */ (total.filter((v) => v !== null)).sort((a, b) => a - b);
   const usual = known[Math.floor(known.length * 0.75)] ?? 0;
@@ -228,7 +241,13 @@ export function ceiling(total) {
   return known.length >= 20 && usual > 0 && longest > 8 * usual ? niceTop(4 * usual) : null;
 }
 
-/** The longest iteration of each column that is cut off. @param {Series} series @param {number[]} widths @param {(number|null)[]} total @param {(number|null)[]} longest @param {number} top @param {{range: import("../store.js").Range, width: number}} input @param {Palette} palette @returns {any[]} */
+/**
+ * Labels for bars that are cut off: the longest iteration of each.
+ * @param {Series} series @param {number[]} widths @param {(number|null)[]} total
+ * @param {(number|null)[]} longest @param {number} top
+ * @param {{range: import("../store.js").Range, width: number}} input @param {Palette} palette
+ * @returns {any[]}
+ */
 function clipped(series, widths, total, longest, top, input, palette) {
   const gap_s = (64 * (input.range.end - input.range.start)) / Math.max(1, input.width - 120);
   let last = -Infinity;

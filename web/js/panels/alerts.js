@@ -1,4 +1,5 @@
-// Alerts: one line each, unfolding to cause, advice, evidence and stacks; and the card of four facts for a hang.
+// Alerts: one line each, which unfolds to cause, advice, evidence and stacks. Also the card of a hang, with
+// four facts.
 
 import { h } from "../dom.js";
 import { ago, clock, evidence } from "../format.js";
@@ -18,7 +19,7 @@ import { isRecovering } from "./verdict.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** What a rank, worker and sample of a finding are called. @param {Finding} f @returns {string[]} */
+/** The names of a finding's rank, worker and samples. @param {Finding} f @returns {string[]} */
 export function scope(f) {
   const out = [];
   if (f.rank !== null) out.push(say("rank-number", { rank: f.rank }));
@@ -34,7 +35,10 @@ export function scope(f) {
   return out;
 }
 
-/** Findings as they are now, with what the stream leaves out: stack texts, and where an advice was followed. @param {State} state @returns {Finding[]} */
+/**
+ * The current findings, with what the stream leaves out: stack texts, and later runs that followed an advice.
+ * @param {State} state @returns {Finding[]}
+ */
 export function withStacks(state) {
   /** @type {Finding[]} */
   const full = state.cards.findings?.data?.findings ?? [];
@@ -122,7 +126,10 @@ function alertRow(f, state, act) {
   );
 }
 
-/** How long ago, or for how long: of a run that does not report nothing counts on. @param {Finding} f @param {boolean} ended @param {State} state */
+/**
+ * How long ago an alert began, or how long it lasted. Without reports from the run, time does not count on.
+ * @param {Finding} f @param {boolean} ended @param {State} state
+ */
 function whenOf(f, ended, state) {
   if (ended) return say("alert-lasted", { lasted_s: (f.ended_at ?? f.began_at) - f.began_at });
   const known = knownUntil(state) - f.began_at;
@@ -187,7 +194,10 @@ function alertBody(f, state, act) {
   );
 }
 
-/** What came of the advice in a later run, beside which the sentence leads. @param {import("../types.js").Followed} later @param {State} state */
+/**
+ * The result of the advice in a later run, with a link to the comparison.
+ * @param {import("../types.js").Followed} later @param {State} state
+ */
 function followedLine(later, state) {
   return h(
     "p",
@@ -223,7 +233,10 @@ function evidenceTable(list, caption) {
   );
 }
 
-/** What else was seen of the same cause: it raised no alert of its own. @param {Finding} f @param {State} state @param {Actions} act */
+/**
+ * Other findings of the same cause, which raised no alert of their own.
+ * @param {Finding} f @param {State} state @param {Actions} act
+ */
 function alsoSeen(f, state, act) {
   return h(
     "div",
@@ -282,7 +295,7 @@ function stackList(f, state, act) {
   });
 }
 
-/** The hang that goes on now, if any. @param {State} state */
+/** The current hang, if any. @param {State} state */
 export function hangNow(state) {
   return (
     withStacks(state).find(
@@ -291,7 +304,10 @@ export function hangNow(state) {
   );
 }
 
-/** Which rank, which worker, which sample, which stack. @param {Finding} f @param {State} state @param {Actions} act */
+/**
+ * The rank, worker, sample and stack of a hang.
+ * @param {Finding} f @param {State} state @param {Actions} act
+ */
 export function hangCard(f, state, act) {
   const now = serverNow(state);
   const going = isGoing(state.summary);
@@ -392,7 +408,10 @@ export function hangCard(f, state, act) {
   );
 }
 
-/** How long it has been frozen, as far as anything is known. @param {Finding} f @param {State} state @returns {import("../dom.js").Child} */
+/**
+ * How long the run has been frozen, as far as known.
+ * @param {Finding} f @param {State} state @returns {import("../dom.js").Child}
+ */
 function since(f, state) {
   const now = serverNow(state);
   const began = clock(f.began_at, now);

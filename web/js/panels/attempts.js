@@ -1,4 +1,4 @@
-// Which attempt of a run is shown, how the one before ended, and the way to the others.
+// The shown attempt of a run, the end of the previous one, and links to the others.
 
 import { h } from "../dom.js";
 import { clock } from "../format.js";
@@ -12,7 +12,10 @@ import { shownState } from "./parts.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Nothing while there was only one. @param {Summary} s @param {State} state @param {Actions} act */
+/**
+ * The bar of attempts; null for a run with one attempt.
+ * @param {Summary} s @param {State} state @param {Actions} act
+ */
 export function attemptBar(s, state, act) {
   if (s.attempts === 1) return null;
   const now = serverNow(state);

@@ -1,4 +1,4 @@
-// The configuration's audit: folded to one line until the reader wants it.
+// The audit of the configuration, folded to one line until the reader opens it.
 
 import { h } from "../dom.js";
 import { severityIcon } from "../icons.js";

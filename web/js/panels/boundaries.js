@@ -1,4 +1,4 @@
-// What each epoch of a loader consisted of, beside the epoch before, and what its boundaries cost.
+// The parts of each epoch of a loader, compared with the previous epoch, and the cost of its boundaries.
 
 import { h } from "../dom.js";
 import { clock, duration } from "../format.js";
@@ -15,7 +15,7 @@ import { cell } from "./tables.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Epochs of a loader that are shown before the reader asks for all that are known here. */
+/** Epochs of a loader that are shown at first. A click shows all that the page knows. */
 const FIRST = 6;
 /** Differences below both of these are noise. */
 const LEAST_CHANGE = 0.05;
@@ -30,7 +30,7 @@ export const PARTS = [
   { of: "teardown_s", part: "teardown" },
   { of: "gap_s", part: "gap" },
 ];
-/** How a pass was left that did not come to its end; the message `epoch-ended-by` says it. */
+/** Early ends of a pass; the message `epoch-ended-by` names them. */
 const LEFT = new Set(["break", "error", "worker_died", "left_after_death"]);
 const AT_BOUNDARY = PARTS.filter((p) => p.of !== "steady_s");
 
@@ -133,7 +133,10 @@ function loaderEpochs(one, several, state, act) {
   );
 }
 
-/** @param {EpochParts} e @param {EpochParts|undefined} before @param {{longest: number, now: number, names: string[]}} table */
+/**
+ * @param {EpochParts} e @param {EpochParts|undefined} before
+ * @param {{longest: number, now: number, names: string[]}} table
+ */
 function row(e, before, { longest, now, names }) {
   const left = LEFT.has(e.ended_by ?? "") ? say("epoch-ended-by", { by: e.ended_by }) : "";
   const ended = e.ended_at === null ? say("epoch-goes-on") : left;
@@ -149,7 +152,7 @@ function row(e, before, { longest, now, names }) {
   );
 }
 
-/** All of an epoch but its steady part. @param {EpochParts} e */
+/** Seconds of an epoch outside its steady part. @param {EpochParts} e */
 function boundary(e) {
   return AT_BOUNDARY.reduce((sum, p) => sum + (e[p.of] ?? 0), 0);
 }
@@ -190,7 +193,7 @@ function part(e, before, of) {
   ];
 }
 
-/** How the epoch's iterator came to be. @param {EpochParts} e */
+/** How the epoch got its workers. @param {EpochParts} e */
 function how(e) {
   const workers = e.workers || null;
   if (e.iter_kind === "started" || e.iter_kind === "rebuilt")
@@ -202,7 +205,10 @@ function how(e) {
   return null;
 }
 
-/** Against the epoch before: "+1.2 s"; nothing where it is about the same. @param {number|null} now @param {number|null} before */
+/**
+ * The change since the previous epoch: "+1.2 s"; "" for noise.
+ * @param {number|null} now @param {number|null} before
+ */
 export function change(now, before) {
   if (now === null || before === null) return "";
   const by = now - before;

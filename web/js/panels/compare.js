@@ -1,4 +1,4 @@
-// The page of two runs: in a sentence, in their settings, in what was measured, and over time from their starts on.
+// The page of two runs: one sentence, differing settings, measurements, and curves from each run's start.
 
 import { h } from "../dom.js";
 import { clock, duration, number, percent } from "../format.js";
@@ -198,7 +198,7 @@ function valueOf(d, e) {
   return d.unit === "ratio" ? percent(e.mean) : d.unit === "s" ? duration(e.mean) : `${number(e.mean)}/s`;
 }
 
-/** "+12 % (+8 % to +16 %)"; of ratios points. @param {Difference} d */
+/** "+12 % (+8 % to +16 %)"; ratios change in points. @param {Difference} d */
 export function changeOf(d) {
   if (d.change === null) return "–";
   const text = (/** @type {number} */ v) =>
@@ -215,7 +215,11 @@ export function changeOf(d) {
       ];
 }
 
-/** Zero in the middle, the whole width is a change by all of A; by the root, so that a few percent are seen. @param {Difference} d */
+/**
+ * The interval of a change. Zero is the middle, an end is ±100 %. The scale is a square root, so that a few
+ * percent are visible.
+ * @param {Difference} d
+ */
 function intervalBar(d) {
   if (d.change === null || d.change_low === null || d.change_high === null) return null;
   const at = (/** @type {number} */ v) => 60 + 56 * Math.sign(v) * Math.sqrt(Math.min(1, Math.abs(v)));
@@ -298,13 +302,19 @@ function courses(c, [a, b]) {
   );
 }
 
-/** Seconds since the series began, and its means. @param {Series|undefined} series @returns {[number, number|null][]} */
+/**
+ * Seconds since the series began, with its means.
+ * @param {Series|undefined} series @returns {[number, number|null][]}
+ */
 function points(series) {
   const first = series?.t[0] ?? 0;
   return (series?.t ?? []).map((t, i) => [t - first, series?.mean[i] ?? null]);
 }
 
-/** A line that breaks where nothing is known. @param {[number, number|null][]} points @param {number} last @param {number} most */
+/**
+ * A line that is broken where values are unknown.
+ * @param {[number, number|null][]} points @param {number} last @param {number} most
+ */
 export function lineOf(points, last, most) {
   let down = false;
   return points

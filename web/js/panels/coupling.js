@@ -1,4 +1,5 @@
-// Who waits for whom: the parts of one iteration, rank by rank; or, while the ranks stand still, where each of them stands.
+// Which rank waits for which: the parts of one iteration, by rank. While the ranks stand still: where each of
+// them stands.
 
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
@@ -17,12 +18,12 @@ import { stackBody } from "./stacks.js";
  * @typedef {import("../dom.js").Child} Child
  */
 
-/** Bars drawn one by one; of more ranks the outliers are, and the others become one bar. */
+/** Most bars of single ranks. With more ranks, the outliers have bars and the others share one. */
 const MOST_BARS = 8;
 const MOST_OUTLIERS = 4;
 const MOST_PLACES = 8;
 
-/** The card, or nothing for a run of one rank. @param {State} state @param {Actions} act */
+/** The card; null for a run of one rank. @param {State} state @param {Actions} act */
 export function couplingCard(state, act) {
   if ((state.summary?.world_size ?? 1) < 2) return null;
   /** @type {Coupling|null} */
@@ -60,19 +61,19 @@ export function couplingCard(state, act) {
   });
 }
 
-/** Over how many seconds the bars are. Of slow iterations some are compared that lie further back than the tiles look. @param {Coupling} c */
+/** The seconds that the bars cover. Slow iterations reach back further than the tiles. @param {Coupling} c */
 function reach(c) {
   const [first] = c.ranks;
   const span_s = c.iterations * (first?.iteration_s ?? 0);
   return span_s > 33 ? Math.round(span_s) : 30;
 }
 
-/** Whether the ranks stand still now: then the card is a part of the answer. @param {State} state */
+/** Whether the ranks stand still now. Then the card belongs to the answer. @param {State} state */
 export function isStanding(state) {
   return state.cards.coupling?.data?.state === "standing";
 }
 
-/** As the messages take ranks. @param {number[]} ranks */
+/** Ranks as parameters of a message. @param {number[]} ranks */
 const listed = (ranks) => ({ number: ranks.length, ranks: ranks.join(" ") });
 
 /** "rank 1", "ranks 0, 2 and 3", "ranks 0, 1, 2 and 252 more". @param {number[]} ranks */
@@ -86,7 +87,10 @@ function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** Those that wait, how long, and for whom. @param {Child} left @param {Child} label @param {Child} right @param {string} sentence */
+/**
+ * The waiting ranks, the wait, and the late ranks.
+ * @param {Child} left @param {Child} label @param {Child} right @param {string} sentence
+ */
 function flow(left, label, right, sentence) {
   return h(
     "div",
@@ -136,7 +140,7 @@ function verdict(c) {
 
 /** @typedef {{key: string, name: string, rank: number|null, tone: string, share: Share, said: string}} Bar */
 
-/** The outliers first. @param {Coupling} c @returns {Bar[]} */
+/** The bars, outliers first. @param {Coupling} c @returns {Bar[]} */
 export function barsOf(c) {
   const late = c.ranks.filter((r) => c.waited_for.includes(r.rank));
   const rest = c.ranks.filter((r) => !c.waited_for.includes(r.rank));
@@ -277,7 +281,10 @@ function standstill(c, state, act) {
   ];
 }
 
-/** Until the collective is given up; of a run that does not report it stands where it stood. @param {number} left_s @param {number|null} timeout_s @param {boolean} going @returns {Child} */
+/**
+ * The time until the collective times out. Without reports from the run, the time does not count down.
+ * @param {number} left_s @param {number|null} timeout_s @param {boolean} going @returns {Child}
+ */
 export function countdown(left_s, timeout_s, going) {
   if (!going)
     return left_s > 0
@@ -288,7 +295,7 @@ export function countdown(left_s, timeout_s, going) {
     : say("collective-is-over", { timeout_s });
 }
 
-/** A phase, a call or a line of code; for ranks that stand nowhere, what is known of them. @param {Place} p */
+/** A phase, a call or a line of code; for other ranks what is known about them. @param {Place} p */
 const placeName = (p) =>
   p.state === "stands" ? say("phase-name", { phase: p.stands }) : say("place-of-ranks", { state: p.state });
 

@@ -1,4 +1,4 @@
-// What to do with a culprit: load the named sample alone, take its stack along, look at what its worker read last.
+// What to do about a culprit: load the sample alone, copy the stack, see what the worker read last.
 
 import { h } from "../dom.js";
 import { ago, clock, count, duration } from "../format.js";
@@ -17,7 +17,10 @@ import { button, copyAction } from "./parts.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** The training loader of a rank. @param {State} state @param {number|null} rank @param {number|null} [loader] @returns {Loader|null} */
+/**
+ * The training loader of a rank.
+ * @param {State} state @param {number|null} rank @param {number|null} [loader] @returns {Loader|null}
+ */
 export function loaderOf(state, rank, loader = null) {
   const all =
     state.summary?.loaders.filter(
@@ -27,14 +30,21 @@ export function loaderOf(state, rank, loader = null) {
   return all[all.length - 1] ?? null;
 }
 
-/** The script for a sample, or null where none has an index. @param {State} state @param {number|undefined} index @param {{rank: number|null, worker: number|null, loader?: number|null}} of */
+/**
+ * The script for a sample; null without an index.
+ * @param {State} state @param {number|undefined} index
+ * @param {{rank: number|null, worker: number|null, loader?: number|null}} of
+ */
 export function scriptFor(state, index, of) {
   const loader = loaderOf(state, of.rank, of.loader ?? null);
   if (index === undefined || loader?.iterable_dataset) return null;
   return loadAlone({ index, worker: of.worker, rank: of.rank }, loader, state.summary?.name ?? null);
 }
 
-/** The script of an alert's sample, to read and to copy; of several samples the first explains the alert. @param {Finding} f @param {State} state @param {Actions} act */
+/**
+ * The script for an alert's sample. Of several samples the first one explains the alert.
+ * @param {Finding} f @param {State} state @param {Actions} act
+ */
 export function loadAloneView(f, state, act) {
   const [index] = f.sample_indices;
   const script = scriptFor(state, index, f);
@@ -77,7 +87,7 @@ export function issueButton(stack, state, act, alert = null) {
   );
 }
 
-/** Which workers' last fetches are unfolded. @param {State} state @returns {number[]} */
+/** The workers whose last fetches are unfolded. @param {State} state @returns {number[]} */
 export function unfolded(state) {
   return Object.entries(state.open)
     .filter(([id, on]) => on && id.startsWith("fetches/"))
@@ -101,7 +111,10 @@ export function fetchesButton(worker, state, act, label = say("last-fetches")) {
   );
 }
 
-/** What a worker read last, newest first; nothing while it is folded. @param {number} worker @param {State} state */
+/**
+ * The last fetches of a worker, newest first; null while they are folded.
+ * @param {number} worker @param {State} state
+ */
 export function lastFetches(worker, state) {
   if (!(state.open[`fetches/${worker}`] ?? false)) return null;
   /** @type {Fetches|undefined} */

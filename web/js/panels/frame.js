@@ -1,4 +1,4 @@
-// What is around the pages: top bar, range bar, chart cards with their states, keyboard help.
+// The frame of every page: top bar, range bar, chart cards with their states, keyboard help.
 
 import { h } from "../dom.js";
 import { downloadButtons } from "../downloads.js";
@@ -118,7 +118,7 @@ export function topBar(state, act) {
   );
 }
 
-/** How fresh the page is, in a word. @param {State} state */
+/** How current the page is, in a word. @param {State} state */
 export function freshness(state) {
   const running = isGoing(state.summary);
   const age = state.ticked_at === null ? null : Math.max(0, state.clock - state.ticked_at);
@@ -153,7 +153,7 @@ function linkPill(state, act) {
   );
 }
 
-/** The ranges of time that a click chooses, in seconds up to now; null: all. The message `range-span` names them. */
+/** Time ranges to click, in seconds up to now; null: all. The message `range-span` names them. */
 const SPANS = [300, 900, 3600, null];
 
 /** @param {State} state @param {Actions} act */
@@ -206,10 +206,11 @@ export function rangeBar(state, act) {
 }
 
 /**
- * A card around a chart or table: what it is, and which of its states it is in.
+ * A card around a chart or table: its title, description and state.
  * @param {State} state
- * @param {{id: string, title: string, about: Child, legend?: LegendItem[], body: Child, height: string, empty?: Child|null,
- *   extra?: Child, flush?: boolean, badge?: string, reads?: boolean}} card - reads: the values of its legend are readings of series
+ * @param {{id: string, title: string, about: Child, legend?: LegendItem[], body: Child, height: string,
+ *   empty?: Child|null, extra?: Child, flush?: boolean, badge?: string, reads?: boolean}} card - `reads`: its
+ *   legend shows values of series
  */
 export function card(state, card) {
   const held = state.cards[card.id];
@@ -285,7 +286,7 @@ function legend(items, of) {
 /** @param {Child} body */
 const isPlot = (body) => /** @type {any} */ (body)?.props?.class === "plot";
 
-/** The element a chart draws into. @param {string} id @param {string} height @param {string} label */
+/** The element for a chart. @param {string} id @param {string} height @param {string} label */
 export function plot(id, height, label) {
   return h("div", {
     class: "plot",
@@ -298,7 +299,7 @@ export function plot(id, height, label) {
   });
 }
 
-/** As the messages `shortcut-keys` and `shortcut-does` name them. */
+/** Shortcuts, named by the messages `shortcut-keys` and `shortcut-does`. */
 const SHORTCUTS = [
   "list",
   "open",
@@ -355,12 +356,15 @@ export function helpDialog(act) {
   );
 }
 
-/** A page that can show nothing. @param {State} state @param {Actions} act */
+/** The sign-in form, or the page of an unknown run or attempt. @param {State} state @param {Actions} act */
 export function blocked(state, act) {
   return state.link === "unauthorized" ? signInForm(state, act) : unknown(state, act);
 }
 
-/** The token is not sent: `session.js` makes a key of it. @param {State} state @param {Actions} act */
+/**
+ * The sign-in form. The token is not sent: `session.js` derives a key from it.
+ * @param {State} state @param {Actions} act
+ */
 function signInForm(state, act) {
   const { sign_in } = state;
   return empty(
@@ -385,7 +389,7 @@ function signInForm(state, act) {
   );
 }
 
-/** An address that leads nowhere, and where it may have been meant to lead. @param {State} state @param {Actions} act */
+/** The page of an unknown run or attempt, with links to known ones. @param {State} state @param {Actions} act */
 function unknown(state, act) {
   const { run, attempt } = state.route;
   const known = (state.runs ?? []).find((r) => r.run_id === run);

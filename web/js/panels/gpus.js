@@ -1,4 +1,4 @@
-// Every GPU of the run's hosts and the processes on it, whoever they are of.
+// Every GPU of the run's hosts, with the processes of all users on it.
 
 import { h } from "../dom.js";
 import { number, percent } from "../format.js";
@@ -19,9 +19,9 @@ import { cell } from "./tables.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Processes of a GPU that are named; those with the most memory come first. */
+/** Most processes that are named per GPU; those with the most memory come first. */
 const NAMED = 3;
-/** The streamer looks every five seconds; what is much older is told as such. */
+/** The streamer reads the GPUs every five seconds. Older values are marked as such. */
 const OLD_S = 15;
 
 /** @param {State} state @param {Actions} act @param {string} [host] - only this host's */
@@ -48,7 +48,10 @@ export function gpusCard(state, act, host) {
   });
 }
 
-/** @param {Gpu[]} gpus @param {number} offset - of those that are drawn @param {number} hosts @param {number} now */
+/**
+ * @param {Gpu[]} gpus @param {number} offset - of those that are drawn
+ * @param {number} hosts @param {number} now
+ */
 function about(gpus, offset, hosts, now) {
   const looked = Math.min(...gpus.map((g) => g.looked_at ?? Infinity));
   const old = Number.isFinite(looked) && now - looked > OLD_S;

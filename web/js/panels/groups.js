@@ -1,4 +1,4 @@
-// The ranks of a large run as groups: the few that differ, and what all others do.
+// The ranks of a large run as groups: the few that differ, and the majority.
 
 import { h } from "../dom.js";
 import { duration, number, percent } from "../format.js";
@@ -16,7 +16,10 @@ import { meter, waitTone } from "./parts.js";
 
 const ENDED = new Set(["crashed", "finished", "lost"]);
 
-/** What the ranks of a group do. @param {RankGroup} g @param {boolean} most - they are most of the ranks, and others do something else */
+/**
+ * What the ranks of a group do.
+ * @param {RankGroup} g @param {boolean} most - they are the majority, and others differ
+ */
 export function whatTheyDo(g, most) {
   if (ENDED.has(g.state)) return say("group-ended", { state: g.state });
   const differs =
@@ -35,7 +38,10 @@ const heads = (hasGpu) => [
   ...(hasGpu ? [say("column-gpu")] : []),
 ];
 
-/** The groups above the table, which shows the ranks of one of them when it is picked. @param {Summary} s @param {State} state @param {Actions} act */
+/**
+ * The groups above the table. The table shows the ranks of the picked group.
+ * @param {Summary} s @param {State} state @param {Actions} act
+ */
 export function groupList(s, state, act) {
   if (s.groups.length === 0) return null;
   const picked = chosenGroup(state);
@@ -82,7 +88,10 @@ export function groupList(s, state, act) {
   );
 }
 
-/** @param {RankGroup} g @param {{most: boolean, hasGpu: boolean, on: boolean}} shown @param {(group: string|null) => void} pick */
+/**
+ * @param {RankGroup} g @param {{most: boolean, hasGpu: boolean, on: boolean}} shown
+ * @param {(group: string|null) => void} pick
+ */
 function groupRow(g, { most, hasGpu, on }, pick) {
   const names = `${g.ranks.slice(0, 3).join(", ")}${g.count > 3 ? ", …" : ""}`;
   const cells = [

@@ -1,4 +1,4 @@
-// The card of the heat map, and what a reader can choose of it.
+// The card of the heat map, with its controls.
 
 import { HEAT_METRICS, heatmapHeight, heatmapQuery, shownMetric, topOf } from "../charts/heatmap.js";
 import { h } from "../dom.js";
@@ -16,7 +16,7 @@ import { findBox } from "./ranks.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Ranks from which rows are grouped, ordered and searched; fewer are seen at once. */
+/** From this number of ranks on, rows can be grouped, ordered and searched. Fewer fit on the screen. */
 const SEVERAL = 9;
 
 /** @param {State} state @param {Summary} s @param {Actions} act */
@@ -96,7 +96,7 @@ function nothing(state, data) {
   return null;
 }
 
-/** What the colours mean, from the best to the worst. @param {HeatMetric} metric @param {Heatmap|null} data */
+/** The legend of the colours, from best to worst. @param {HeatMetric} metric @param {Heatmap|null} data */
 function colours(metric, data) {
   const top = metric.percent
     ? percent(1)
@@ -115,7 +115,11 @@ function colours(metric, data) {
   );
 }
 
-/** @param {string} name @param {string} label @param {string} value @param {string[][]} options - value and text @param {Actions} act */
+/**
+ * @param {string} name @param {string} label @param {string} value
+ * @param {string[][]} options - value and text
+ * @param {Actions} act
+ */
 function choice(name, label, value, options, act) {
   return h(
     "div",

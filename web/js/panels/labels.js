@@ -1,4 +1,5 @@
-// The dialog of a run: its name, tags, note and pin; and its end, which says what is lost and wants the run's name.
+// The dialog of a run: name, tags, note and pin. It also deletes the run: it says what is lost, and asks for
+// the run's name.
 
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
@@ -112,7 +113,7 @@ function labelsForm(run, contents, act) {
   );
 }
 
-/** Why this reader cannot delete it; "" where they can. @param {Contents} contents */
+/** Why this reader cannot delete the run; "" if they can. @param {Contents} contents */
 function whyNot(contents) {
   if (!contents.may_delete) return say("delete-needs-token");
   return contents.reporting ? say("delete-while-reporting") : "";

@@ -1,4 +1,4 @@
-// The page of a run and the page of a rank: the answer, then the evidence in the order a person would check it.
+// The page of a run and the page of a rank: first the answer, then the evidence in the order of checking.
 
 import { LANES_LIMIT, hasDeviceClock, hasGpu } from "../cards.js";
 import { laneWorkers, slowOnes } from "../charts/lanes.js";
@@ -357,7 +357,10 @@ function headroomCard(state) {
   });
 }
 
-/** @param {State} state @param {string} id @param {string} title @param {import("../charts/small.js").Counter[]} list */
+/**
+ * @param {State} state @param {string} id @param {string} title
+ * @param {import("../charts/small.js").Counter[]} list
+ */
 function counters(state, id, title, list) {
   return h(
     "section",

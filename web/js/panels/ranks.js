@@ -1,4 +1,4 @@
-// The table of ranks, a page of it at a time, and the control that chooses whose charts are shown.
+// The table of ranks, page by page, and the control that picks the rank of the charts.
 
 import { h } from "../dom.js";
 import { count, duration, number, percent } from "../format.js";
@@ -88,7 +88,10 @@ function pageText({ total, offset, rows }, s) {
   });
 }
 
-/** @param {"ranks"|"gpus"} of @param {{total: number, offset: number}} page @param {(offset: number) => void} turn */
+/**
+ * @param {"ranks"|"gpus"} of @param {{total: number, offset: number}} page
+ * @param {(offset: number) => void} turn
+ */
 export function pager(of, { total, offset }, turn) {
   /** @param {string} label @param {string} name @param {number} to */
   const step = (label, name, to) =>
@@ -114,8 +117,9 @@ export function pager(of, { total, offset }, turn) {
 }
 
 /**
- * A box to type in what is looked for; it acts with every letter.
- * @param {string} name - of the choice @param {string} label @param {State} state @param {(text: string) => void} type
+ * A search field that acts on every letter.
+ * @param {string} name - of the choice
+ * @param {string} label @param {State} state @param {(text: string) => void} type
  */
 export function findBox(name, label, state, type) {
   return h("input", {
@@ -132,7 +136,7 @@ export function findBox(name, label, state, type) {
   });
 }
 
-/** Whose charts the page of a run shows. @param {State} state @param {Actions} act */
+/** The control for the rank whose charts the page shows. @param {State} state @param {Actions} act */
 export function rankChoice(state, act) {
   const s = state.summary;
   /** @param {any} e */

@@ -1,4 +1,4 @@
-// All runs, pinned and newest first, each with its verdict: searched, filtered, sorted, and picked for a comparison.
+// All runs with their verdicts, pinned and newest first. Readers search, filter, sort, and pick two of them.
 
 import { h } from "../dom.js";
 import { ago, clock, clockBare, listed } from "../format.js";
@@ -113,7 +113,10 @@ function toolbar(runs, state, act) {
   );
 }
 
-/** The run picked first is A, what the other is compared with. @param {RunRow[]} runs @param {string[]} picked @param {Actions} act */
+/**
+ * The bar of picked runs. The run picked first is A, the baseline.
+ * @param {RunRow[]} runs @param {string[]} picked @param {Actions} act
+ */
 function compareBar(runs, picked, act) {
   const name = (/** @type {string|undefined} */ id) => runs.find((run) => run.run_id === id)?.name ?? id;
   const [a, b] = picked;

@@ -1,4 +1,4 @@
-// What holds the clock of a rank's GPU down.
+// The card of reasons for a reduced clock of a rank's GPU.
 
 import { hasGpu } from "../cards.js";
 import { heldBy, isTold, slowedBy, slowedHeight } from "../charts/slowed.js";

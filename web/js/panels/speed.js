@@ -1,4 +1,4 @@
-// How fast the training is, over time.
+// The card of the training speed over time.
 
 import { lanesOf, speedHeight } from "../charts/speed.js";
 import { isEmpty } from "../charts/steps.js";

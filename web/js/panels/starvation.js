@@ -1,4 +1,4 @@
-// The card of GPU starvation, where the GPU's clock is known.
+// The card of GPU starvation, for runs with GPU timing.
 
 import { hasDeviceClock } from "../cards.js";
 import { isEmpty } from "../charts/steps.js";

@@ -1,4 +1,4 @@
-// What a reader can take along from the page of a run or a rank.
+// The downloads of the page of a run or a rank.
 
 import { recordingPath } from "../downloads.js";
 import { h } from "../dom.js";

@@ -1,4 +1,4 @@
-// The answer first: one sentence, what to do, and the numbers behind it.
+// The answer first: one sentence, the advice, and the numbers behind them.
 
 import { h } from "../dom.js";
 import { clock, count, duration, listed, number, percent } from "../format.js";
@@ -16,7 +16,11 @@ import { goodTone, meter, shownState, stateBadge, waitTone } from "./parts.js";
  *   simulated?: boolean}} Tile
  */
 
-/** Name, state and the facts that do not change. @param {Summary} s @param {State} state @param {{facts: boolean}} [shown] - without them, where something comes first */
+/**
+ * Name, state and the facts that do not change.
+ * @param {Summary} s @param {State} state
+ * @param {{facts: boolean}} [shown] - without facts if something more important follows
+ */
 export function runHead(s, state, shown = { facts: true }) {
   const unwatched = s.unwatched_count;
   return h(
@@ -62,7 +66,7 @@ export function runFacts(s, state) {
   );
 }
 
-/** Since when, and until when as far as that is known. @param {Summary} s @param {number} now */
+/** When the run began, and when it ended if known. @param {Summary} s @param {number} now */
 function lifetime(s, now) {
   const [lived_s, when, until] = [
     s.last_seen_at - s.started_at,
@@ -74,10 +78,11 @@ function lifetime(s, now) {
   return say("run-has-ended", { lasted_s: lived_s, until, ago_s: now - s.last_seen_at });
 }
 
-/** How far the framework is, as it counts itself. @param {import("../types.js").Progress} p */
+/** The framework's own count of its progress. @param {import("../types.js").Progress} p */
 export function progressFact(p) {
   const parts = [`${p.framework} ${p.version}`.trim()];
-  const epoch = p.epoch === null ? null : p.epoch + 1; // people count from 1, and the last is not followed by another
+  // People count from 1. The last epoch has no next one.
+  const epoch = p.epoch === null ? null : p.epoch + 1;
   if (epoch !== null)
     parts.push(
       say("progress-epoch", { epoch: Math.min(epoch, p.max_epochs ?? epoch), epochs: p.max_epochs }),
@@ -87,9 +92,12 @@ export function progressFact(p) {
   return parts.join(" · ");
 }
 
-const ENOUGH_STEPS = 50; // models are looked for in the first ones
+const ENOUGH_STEPS = 50; // the search for models takes place in the first steps
 
-/** What could not be found, and what to do; "" where all is timed, or it is too early to say. @param {Summary} s */
+/**
+ * The phases that could not be timed, with advice; "" if all are timed, or if it is too early.
+ * @param {Summary} s
+ */
 export function phasesFact(s) {
   if ((s.steps ?? 0) < ENOUGH_STEPS) return "";
   const missing = s.ranks.map((r) => r.phases_missing).find(Boolean);
@@ -127,7 +135,7 @@ export function verdictBanner(s, findings = []) {
   );
 }
 
-/** Whether a hang is over as far as the last pass of the detectors saw. @param {import("../types.js").Finding} f */
+/** Whether a hang was over at the last pass of the detectors. @param {import("../types.js").Finding} f */
 export function isRecovering(f) {
   return f.recovering === true && f.state !== "resolved" && f.code.startsWith("hung");
 }
@@ -142,15 +150,15 @@ export function gpuStatus(s) {
 /** @param {Clock} clock */
 const lately = (clock) => say("tile-lately", { clock });
 
-/** Whether a number by this clock comes from a GPU that is none. @param {Summary} s @param {Clock} clock */
+/** Whether a number by this clock comes from a simulated GPU. @param {Summary} s @param {Clock} clock */
 const isSimulated = (s, clock) => s.simulated_gpu && clock !== "loop";
 
-/** Alerts of these codes name time that is lost inside steps, which goodput and compute duty count in full. */
+/** Alerts with these codes find time lost inside steps. Goodput and compute duty count such steps in full. */
 const INSIDE_STEPS = new Set(["slow-step", "gpu-sawtooth"]);
 
 /**
- * The share of its time that an alert which goes on finds lost inside steps; null without one. What a slow rank costs the others is
- * taken out of goodput already.
+ * The largest share of time that a current alert finds lost inside steps; null: no alert. Goodput already
+ * excludes the cost of a slow rank for other ranks.
  * @param {State} state
  */
 function lostInside(state) {
@@ -163,7 +171,10 @@ function lostInside(state) {
   return shares.length === 0 ? null : Math.max(...shares);
 }
 
-/** A tile of the share that steps have: whole steps, so it says what an alert finds lost inside them. @param {string} label @param {number|null} ratio @param {Summary} s @param {State} state @returns {Tile} */
+/**
+ * The tile of a share of whole steps. It adds the share that an alert finds lost inside them.
+ * @param {string} label @param {number|null} ratio @param {Summary} s @param {State} state @returns {Tile}
+ */
 function inSteps(label, ratio, s, state) {
   const lost = lostInside(state);
   const sub =
@@ -221,7 +232,7 @@ export function runTiles(s, state) {
   return tileRow(tiles);
 }
 
-/** The share of the run that was lost, where that is known. @param {Summary} s */
+/** The lost share of the run, if known. @param {Summary} s */
 function lostShare(s) {
   const ran = s.last_seen_at - s.started_at;
   return s.lost_s === null || ran <= 0 ? null : Math.min(1, s.lost_s / ran);

@@ -1,4 +1,4 @@
-// What other settings of a loader would give: speeds that were played with the measured fetches.
+// The effect of other loader settings: speeds that were simulated from the measured fetches.
 
 import { h } from "../dom.js";
 import { bytes, number, percent } from "../format.js";
@@ -15,7 +15,7 @@ import { cell } from "./tables.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Numbers of workers that are shown beyond the fewest that are as good as any. */
+/** Numbers of workers shown beyond the knee, the fewest workers that reach the best speed. */
 const BEYOND = 2;
 /** A gain below this share is noise. */
 const LEAST_GAIN = 0.03;
@@ -47,7 +47,7 @@ const same = (s, today) =>
   s.prefetch_factor === today.prefetch_factor &&
   s.in_order === today.in_order;
 
-/** The best that any number of workers gives. @param {WhatIf} w @param {boolean} named */
+/** In one sentence: the best speed that more workers give. @param {WhatIf} w @param {boolean} named */
 function inShort(w, named) {
   const knee = w.workers.find((s) => s.num_workers === w.knee);
   const gains = knee !== undefined && knee.gain_ratio >= LEAST_GAIN;
@@ -96,7 +96,7 @@ function settings(w) {
 }
 
 /**
- * Batches per second over the number of workers, with the range; marked are today, the fewest that are as good as any, and from where the
+ * Batches per second by number of workers, with the range. Marks: today, the knee, and the number from which
  * workers want more CPUs than there are.
  * @param {WhatIf} w @param {LoaderSetting[]} numbers
  */
@@ -165,7 +165,7 @@ function curve(w, numbers) {
   );
 }
 
-/** What options bring that are not played. @param {WhatIf} w */
+/** The effect of options that are not simulated. @param {WhatIf} w */
 function options(w) {
   return h(
     "table",
@@ -211,7 +211,7 @@ function saved(o) {
   });
 }
 
-/** What the numbers rest on, and what they cannot know. @param {WhatIf} w */
+/** The data behind the numbers, and their limits. @param {WhatIf} w */
 function restsOn(w) {
   const cpus = w.cpus === null ? null : Math.round(w.cpus * 10) / 10;
   const { name: loader, rank, fetches: batches, fetch_s, step_s, free_bytes, free_in } = w;
@@ -255,7 +255,10 @@ function memory(s, w) {
   ];
 }
 
-/** What is to be written, where it differs from today's. @param {LoaderSetting} s @param {LoaderSetting} today */
+/**
+ * A setting as code, with the arguments that differ from today's.
+ * @param {LoaderSetting} s @param {LoaderSetting} today
+ */
 function named(s, today) {
   const parts = [`num_workers=${s.num_workers}`];
   if (s.prefetch_factor !== today.prefetch_factor) parts.push(`prefetch_factor=${s.prefetch_factor}`);
