@@ -29,7 +29,7 @@ const looker = () => {
   return { attention, told, shown };
 };
 
-test("the title counts what nobody has taken up, and the icon says how bad it is", () => {
+test("the title counts unacknowledged alerts, and the icon shows their severity", () => {
   assert.equal(title({ ...initialState() }), "loaderwatch");
   assert.equal(
     title(at({ findings: [finding(), finding({ id: "b", state: "acknowledged" })] })),
@@ -62,7 +62,7 @@ test("the title counts what nobody has taken up, and the icon says how bad it is
   assert.equal(tone(at({ link: "stale" })), "stale");
 });
 
-test("told once, and not of what stood there when the page was opened", () => {
+test("each alert notifies once, and not if it existed when the page opened", () => {
   const { attention, told } = looker();
   attention.look(at({ findings: [finding({ id: "old", title: "Old" })] }));
   assert.deepEqual(told, []);
@@ -91,7 +91,7 @@ test("told once, and not of what stood there when the page was opened", () => {
   assert.deepEqual(told.slice(2), ["Lost contact with train.py", "!It died"]);
 });
 
-test("whoever did not ask is not told, also not afterwards", () => {
+test("a reader who did not ask is never notified, also not afterwards", () => {
   const { attention, told, shown } = looker();
   attention.look(at({ attention: false }));
   attention.look(at({ attention: false, findings: [finding()] }));

@@ -85,7 +85,7 @@ test("steps longer than a bucket leave no holes, but a pause does", () => {
 });
 
 test("the line around bars changes where they begin and end", () => {
-  // Half-way between two points it changes: these are the ends of the bars.
+  // The line changes half-way between two points: at the ends of the bars.
   /** @param {number[]} t @param {number[]} widths @param {boolean[]} filled */
   const changes = (t, widths, filled) => {
     const points = outline({ t, widths, filled });
@@ -107,8 +107,8 @@ test("a few very long steps are cut off and labelled, a spread of ordinary ones 
   const usual = Array.from({ length: 100 }, () => 0.1);
   assert.equal(ceiling([...usual, 0.45]), null);
   assert.equal(ceiling([...usual, 3.5]), 0.4);
-  assert.equal(ceiling([0.1, 3]), null); // too few to know what is usual
-  // The bucket holds a step of 11.4 s beside a short one.
+  assert.equal(ceiling([0.1, 3]), null); // too few to know the usual length
+  // The bucket holds a step of 11.4 s and a short one.
   const data = {
     data_wait_s: series([...usual, 5.7]),
     iteration_s: series([...usual, 5.75], { max: [...usual, 11.4] }),
@@ -124,7 +124,7 @@ test("sparse buckets are bridged, a silence is a gap", () => {
   assert.deepEqual(bridged(series([1, null, 2]), 1), [0, 1, 2]);
 });
 
-test("what the loop waits beyond the data wait is a part of its own, and buckets without a data wait are left open", () => {
+test("the loop's wait beyond the data wait is a part, and buckets without a data wait stay empty", () => {
   const data = {
     data_wait_s: series([0.15, 0.2, null, null]),
     wait_s: series([0.2, 0.2, 0.2, null]),
@@ -154,7 +154,7 @@ test("what the loop waits beyond the data wait is a part of its own, and buckets
   assert.ok(isByDevice(found));
 });
 
-test("phases are drawn as the GPU spent them, and an iteration takes as long as before", () => {
+test("phases have the GPU's times, and an iteration keeps its length", () => {
   const loop = {
     wait_s: series([0.05, 0.05, 0.05]),
     data_wait_s: series([0.01, 0.01, 0.01]),
@@ -176,7 +176,8 @@ test("phases are drawn as the GPU spent them, and an iteration takes as long as 
       [50, 50, 40],
     ],
   );
-  assert.deepEqual(knownParts(found).map(partName), ["data wait", "forward", "backward", "other"]); // no copy was timed
+  // No copy was timed.
+  assert.deepEqual(knownParts(found).map(partName), ["data wait", "forward", "backward", "other"]);
   assert.deepEqual(totals(knownParts(found), found).map((v) => Math.round((v ?? 0) * 1000)), [150, 150, 150]);
   assert.ok(isOnDevice({ ...loop, ...device }) && !isOnDevice(loop) && !isOnDevice(null));
   const short = byDevice({
@@ -192,7 +193,7 @@ test("phases are drawn as the GPU spent them, and an iteration takes as long as 
   );
 });
 
-test("headroom is what is queued and what lies ready", () => {
+test("headroom is queued work and ready batches", () => {
   const data = { slack_s: series([0.1, 0.05]), cushion_s: series([0.2, 0]) };
   const figure = headroomFigure({ ...base, data }, palette);
   assert.deepEqual(figure.data.map((d) => d.name), ["queued on the GPU", "batches ready"]);
@@ -238,11 +239,12 @@ test("alerts are bands within the range; info and other times are not", () => {
     finding({ id: "c", severity: "critical", began_at: 1000, ended_at: 1500, state: "resolved" }),
   ];
   const shapes = bands(list, range, palette);
-  assert.equal(shapes.length, 4); // tint and bar of two
-  assert.equal(shapes[0].x1, toAxis(1700)); // open ones reach to the edge
+  assert.equal(shapes.length, 4); // tint and bar of two alerts
+  assert.equal(shapes[0].x1, toAxis(1700)); // open ones reach the edge
   assert.equal(shapes[2].x0, toAxis(1400));
   assert.match(shapes[2].fillcolor, /^rgba\(196,38,46/);
-  assert.deepEqual(bandNames(list, range, palette, 1000).map((a) => a.text), ["input-bound"]); // never one upon another
+  // Names never overlap.
+  assert.deepEqual(bandNames(list, range, palette, 1000).map((a) => a.text), ["input-bound"]);
   assert.deepEqual(bandNames([finding({ began_at: 1699 })], range, palette, 1000), []); // no room
 });
 
@@ -250,7 +252,8 @@ test("epochs are thinned, never more marks than can be told apart", () => {
   const many = Array.from({ length: 290 }, (_, i) => epoch(i));
   assert.ok(epochMarks(many, range, palette, 1000).length <= 1000 / 8);
   const xs = epochNames(many, range, palette, 1000).map((a) => a.x);
-  assert.ok(xs.length > 5 && xs.every((x, i) => i === 0 || ((x - xs[i - 1]) / 300_000) * 880 >= 60)); // names clear of each other, also in a cluster
+  // Names keep their distance, in a cluster, too.
+  assert.ok(xs.length > 5 && xs.every((x, i) => i === 0 || ((x - xs[i - 1]) / 300_000) * 880 >= 60));
   assert.deepEqual(epochMarks([epoch(0, 1)], range, palette, 1000), []);
 });
 

@@ -1,7 +1,6 @@
-// Charts are told apart without colour vision, and on paper: the parts of a step and the heat map, in both themes.
-//
-// A colour is seen through the matrices of Machado, Oliveira and Fernandes (2009, severity 1.0), compared in OKLab (Ottosson 2020,
-// distances times 100: from about 2 on two colours are seen to differ side by side); on paper in CIE L* (0 to 100).
+// The parts of a step and the heat map are distinct without colour vision and on paper, in both themes.
+// Simulation: matrices of Machado, Oliveira and Fernandes (2009), severity 1.0. Distance: OKLab (Ottosson
+// 2020) times 100; from about 2 on, adjacent colours look different. Paper: CIE L* (0 to 100).
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -10,11 +9,11 @@ import { PARTS, partName } from "../../web/js/charts/steps.js";
 
 /** @typedef {[number, number, number]} Triple */
 
-/** Of parts that touch each other; of any two in one chart; on paper, of parts that touch. */
+/** Least distances: of parts that touch; of any two in one chart; of parts that touch, on paper. */
 const TOUCHING = 9;
 const ANY_TWO = 6;
 const ON_PAPER = 10;
-/** Of the lines of a hatching, which cover a third of it: WCAG asks for 3 of what is drawn in full. */
+/** Least contrast of a hatching's lines, which cover a third of it. WCAG asks for 3 if a shape is filled. */
 const STANDS_OUT = 3.4;
 
 /** @type {Record<string, Triple[]>} */
@@ -42,7 +41,10 @@ const SEEN_BY = {
 };
 
 const css = readFileSync(new URL("../../web/css/tokens.css", import.meta.url), "utf8");
-/** The colours of a theme: of every block of that scheme, which must agree. @param {"light"|"dark"} scheme @returns {Record<string, string>[]} */
+/**
+ * The colours of a theme, from every block of its scheme. The blocks must agree.
+ * @param {"light"|"dark"} scheme @returns {Record<string, string>[]}
+ */
 function themes(scheme) {
   return css
     .split("color-scheme: ")
@@ -126,7 +128,7 @@ for (const scheme of /** @type {const} */ (["light", "dark"])) {
 
   test(`${scheme}: parts of a step that touch are told apart by everybody, and on paper`, () => {
     for (const [i, part] of PARTS.entries()) {
-      // A part may be missing in a run: what lies below and above it then touch.
+      // A run may lack a part. Then its lower and upper neighbours touch.
       for (const other of PARTS.slice(i + 1, i + 3)) {
         if (part.hatch !== other.hatch) continue;
         const [a, b] = [of(part.color), of(other.color)];
@@ -137,7 +139,7 @@ for (const scheme of /** @type {const} */ (["light", "dark"])) {
           );
         assert.ok(
           Math.abs(lightness(a) - lightness(b)) >= ON_PAPER,
-          `${partName(part)} and ${partName(other)}, on paper: ${lightness(a).toFixed(0)} and ${lightness(b).toFixed(0)}`,
+          `${partName(part)} and ${partName(other)}, on paper: ${[a, b].map((c) => lightness(c).toFixed(0))}`,
         );
       }
     }

@@ -1,4 +1,4 @@
-// The style sheets: nothing moves by itself, or a browser draws sixty times a second for as long as the page is open.
+// Style sheets without endless animations, which would make a browser draw sixty times a second.
 
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";

@@ -18,7 +18,7 @@ import { fromAxis, toAxis } from "../../web/js/charts/axis.js";
 import { drawIn } from "../../web/js/reader.js";
 import { useUtc } from "../../web/js/zone.js";
 
-/** Thin spaces are for the eye; tests read better without. @param {string} s */
+/** Ordinary spaces instead of thin ones, which are hard to read in tests. @param {string} s */
 const plain = (s) => s.replace(/\u202f|\u00a0/g, " ");
 
 test("unknown is a dash, never a zero", () => {

@@ -1,4 +1,4 @@
-// The ranks of a large run: groups, and what the summary does not list.
+// The ranks of a large run: groups, and ranks that the summary does not list.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -83,10 +83,8 @@ test("groups stand above the table, and one is picked for it", () => {
   const chosen = [];
   const choosing = /** @type {any} */ ({ choose: (/** @type {any} */ c) => chosen.push(c) });
   const drawn = text(ranksTable(state(), act));
-  assert.match(
-    drawn,
-    /2 ranks.*517, 518.*1 host.*wait more for data than most.*62.*2,046 ranks.*0, 1, 2, ….*256 hosts.*go on, as most do/s,
-  );
+  assert.match(drawn, /2 ranks.*517, 518.*1 host.*wait more for data than most.*62.*2,046 ranks/s);
+  assert.match(drawn, /2,046 ranks.*0, 1, 2, ….*256 hosts.*go on, as most do/s);
   assert.match(drawn, /2 are looked at in detail/);
   const list = /** @type {any} */ (groupList(large, state(), choosing));
   const rows = list.children[0].children.at(-1).children;

@@ -19,7 +19,7 @@ const step = {
 };
 const iteration_s = series([0.12, 0.07, 0.08]);
 
-test("waiting for other ranks is taken out of backward, then of what is left, and a step stays as long", () => {
+test("the wait for others is taken out of backward, then of other phases; a step keeps its length", () => {
   const found = withoutOthers({ ...step, iteration_s, others_wait_s: series([0.06, 0.04, 0.07]) });
   assert.deepEqual(
     [ms(found.backward_s), ms(found.forward_s), ms(found.other_s)],
@@ -44,7 +44,7 @@ test("waiting for other ranks is taken out of backward, then of what is left, an
   );
 });
 
-test("what any exchange costs is no wait, and where the server tells of none nothing changes", () => {
+test("the usual cost of an exchange is no wait, and without waits nothing changes", () => {
   assert.deepEqual(
     Object.keys(withoutOthers({ ...step, iteration_s, others_wait_s: series([0.001, 0.001, 0.001]) })),
     [...Object.keys(step), "iteration_s"],
@@ -56,7 +56,7 @@ test("what any exchange costs is no wait, and where the server tells of none not
   assert.equal(withoutOthers(step), step);
 });
 
-test("a bucket that was not looked at has what the one before it had, and one without a step has nothing", () => {
+test("a bucket without a sample keeps the previous wait, and one without a step has none", () => {
   const found = withoutOthers({
     ...step,
     iteration_s: series([0.12, 0.07, null]),
@@ -65,7 +65,7 @@ test("a bucket that was not looked at has what the one before it had, and one wi
   assert.deepEqual(ms(found.others_wait_s), [20, 20, null]);
 });
 
-test("without model and optimizer the wait is taken out of the step, and phases by the GPU's clock out of its backward", () => {
+test("without model and optimizer the wait leaves the step, with GPU phases their backward", () => {
   const plain = withoutOthers({
     data_wait_s: series([0.01]),
     other_s: series([0.1]),

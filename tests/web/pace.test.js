@@ -1,4 +1,4 @@
-// How soon a change is drawn.
+// When a change is drawn.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -13,7 +13,7 @@ const shown = {
   cards: { steps: card },
 };
 
-test("what arrives by itself can wait, what is there for the first time and what the reader does cannot", () => {
+test("arriving data can wait; the reader's actions and a first answer cannot", () => {
   assert.ok(
     !isUrgent(shown, {
       ...shown,
@@ -36,7 +36,7 @@ test("what arrives by itself can wait, what is there for the first time and what
     assert.ok(isUrgent(shown, { ...shown, ...act }), JSON.stringify(act));
 });
 
-test("answers to what the reader did are drawn as soon as that itself", () => {
+test("answers to the reader's action are drawn as soon as the action", () => {
   const pace = new Pace();
   const later = { ...shown, clock: 8 };
   assert.equal(pace.between(shown, later, 1000), DATA_EVERY_MS);

@@ -54,7 +54,8 @@ test("stacks: the current thread first, library frames told from the reader's ow
 
 test("stacks: our own hooks are not the reader's code", () => {
   const text =
-    '  File "/src/loaderwatch/agent/hot/__init__.py", line 114 in __next__\n  File "/src/train.py", line 9 in main\n';
+    '  File "/src/loaderwatch/agent/hot/__init__.py", line 114 in __next__\n' +
+    '  File "/src/train.py", line 9 in main\n';
   assert.equal(ownFrame(text)?.file, "/src/train.py");
 });
 
@@ -121,10 +122,8 @@ test("the head: phases that could not be found, once, and not in the first steps
     );
   assert.doesNotMatch(head(null), /not timed/);
   assert.doesNotMatch(head("model", 10), /not timed/);
-  assert.match(
-    head("model"),
-    /Forward and backward are not timed: .* Pass the module that the loop calls as model= to loaderwatch\.attach/,
-  );
+  assert.match(head("model"), /Forward and backward are not timed: .* Pass the module that the loop calls/);
+  assert.match(head("model"), /Pass the module that the loop calls as model= to loaderwatch\.attach/);
   assert.match(head("optimizer"), /none of PyTorch's optimizers has stepped/);
   assert.equal(head("many").split("not timed").length, 2);
   assert.doesNotMatch(head("of a newer server"), /not timed/);
@@ -199,7 +198,7 @@ test("tiles: a stand-in GPU says so; without one compute duty takes its place", 
   assert.doesNotMatch(none, /GPU utilization/);
 });
 
-test("tiles: each says its interval, and by whose clock it is; what comes from a simulated GPU says so", () => {
+test("tiles: each names its interval and its clock, and a simulated GPU", () => {
   const plain = (/** @type {any} */ tree) => text(tree).replace(/\s+/g, " ");
   const tiles = (/** @type {any} */ more) => plain(runTiles(summary(more), state()));
   assert.match(
@@ -208,8 +207,9 @@ test("tiles: each says its interval, and by whose clock it is; what comes from a
   );
   assert.match(
     tiles({}),
-    /GPU utilization 55.% last 30 s, mean of ranks Goodput 59.% last 30 s, loop clock Time lost .* of the run, loop clock Epochs 3 begun in the run/,
+    /GPU utilization 55.% last 30 s, mean of ranks Goodput 59.% last 30 s, loop clock Time lost/,
   );
+  assert.match(tiles({}), /loop clock Time lost .* of the run, loop clock Epochs 3 begun in the run/);
   const device = { clock: "device", lost_clock: "mixed", gpu_starved_ratio: 0.41, simulated_gpu: true };
   assert.match(tiles(device), /Data wait simulated 41.% last 30 s, GPU clock/);
   assert.match(
@@ -219,10 +219,9 @@ test("tiles: each says its interval, and by whose clock it is; what comes from a
   assert.doesNotMatch(tiles({ simulated_gpu: true }), /(Data wait|Goodput|Time lost) simulated/);
   const own = (/** @type {any} */ more, /** @type {any} */ of) =>
     plain(rankTiles({ ...rank(0, 0.2), ...more }, summary(of)));
-  assert.match(
-    own({}, {}),
-    /Data wait 20.% last 30 s, loop clock Speed 9 steps\/s, last 30 s · step 1 Step 50.ms last 30 s, loop clock, after 40.ms of wait/,
-  );
+  const tile = own({}, {});
+  assert.match(tile, /Data wait 20.% last 30 s, loop clock Speed 9 steps\/s, last 30 s · step 1 Step 50.ms/);
+  assert.match(tile, /· step 1 Step 50.ms last 30 s, loop clock, after 40.ms of wait/);
   assert.match(
     own({ clock: "device" }, { simulated_gpu: true }),
     /Data wait simulated .*Step simulated .*GPU utilization simulated 50.% last 30 s, GPU 0 on gpu01/,
@@ -246,7 +245,7 @@ test("tiles: time well spent is green only where the verdict may be, too", () =>
   ]);
 });
 
-test("tiles: time in steps is no praise beside an alert of what is lost inside them", () => {
+test("tiles: goodput is not green beside an alert of time lost inside steps", () => {
   const work = finding({ code: "slow-step", scenario: "S26", began_at: 1500, lost_s: 54 });
   const at = (/** @type {any[]} */ findings) =>
     runTiles(
@@ -348,7 +347,7 @@ test("alerts: an advice that was followed in a later run says so, of a run that 
   assert.equal(asks({ findings: [{ ...f, lost_s: null }] }), null, "it cost no time");
 });
 
-test("what else was seen of the same cause lies under its alert, each a button", () => {
+test("other findings of the same cause are buttons under their alert", () => {
   const other = {
     key: "running-out:shm:a",
     code: "running-out",
@@ -495,7 +494,7 @@ test("the heat map of many ranks has rows of hosts, and says how many there are"
   );
 });
 
-test("GPUs: who is on them, those of others as well", () => {
+test("GPUs: their processes, those of other users as well", () => {
   /** @type {import("../../web/js/types.js").Gpu} */
   const used = {
     host: "gpu01",
@@ -542,7 +541,7 @@ test("GPUs: who is on them, those of others as well", () => {
   assert.match(told, /GPU 1 .*none listed/);
   assert.match(
     text(gpusCard(state({ cards, clock: 1700 }), act)),
-    /3 GPUs of 2 hosts, means of five seconds, 1\.7 min ago|3 GPUs of 2 hosts, means of five seconds, 102 s ago/,
+    /3 GPUs of 2 hosts, means of five seconds, (1\.7 min|102 s) ago/,
   );
   const many = { gpus: { ...cards.gpus, data: Array.from({ length: 40 }, (_, gpu) => ({ ...free, gpu })) } };
   assert.match(
@@ -555,7 +554,7 @@ test("GPUs: who is on them, those of others as well", () => {
   );
 });
 
-test("other settings are laid beside today's, up to where more bring nothing", () => {
+test("other settings are compared with today's, up to the knee", () => {
   /** @param {number} workers @param {number} perS */
   const setting = (workers, perS, more = {}) => ({
     num_workers: workers,

@@ -1,4 +1,4 @@
-// Ranks: what the stream tells, and what is asked for.
+// Ranks: rows from the stream, and rows from answers.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -33,7 +33,7 @@ test("ticks of a few fields and ranks make the summary that is shown", () => {
     event({ ...summary(), ranks: [standing(0), standing(1)] }, { worst_rank: 1 }),
     0,
   );
-  assert.equal(state.rank, 1); // nobody knows yet how fast the ranks go, but who is the worst
+  assert.equal(state.rank, 1); // the worst rank is known before any speed
   assert.equal(state.summary?.ranks[1]?.steps_per_s, null);
   state = answered(state, "ranks", {
     data: { total: 2, rows: [rank(1, 0.6)] },
@@ -55,7 +55,7 @@ test("ticks of a few fields and ranks make the summary that is shown", () => {
   ]);
 });
 
-test("what comes while the reader pauses is shown afterwards, all of it", () => {
+test("after a pause everything that arrived is shown", () => {
   let state = streamed(initialState(), event(summary()), 0);
   state = streamed({ ...state, paused: true }, event({ steps: 1300 }, { partial: true }), 1);
   assert.equal(state.summary?.steps, 1200);

@@ -1,4 +1,4 @@
-// The list of runs, the address of what is seen, CSV, and the page of two runs.
+// The list of runs, the address of a view, CSV, and the page of two runs.
 
 import assert from "node:assert/strict";
 import test from "node:test";
@@ -14,7 +14,10 @@ import { initialState, navigated, pairHash, parseRoute, streamed } from "../../w
 import { finding, series, summary } from "./shapes.js";
 
 const act = /** @type {any} */ ({});
-/** @param {string} run_id @param {Partial<import("../../web/js/types.js").RunRow>} [more] @returns {import("../../web/js/types.js").RunRow} */
+/**
+ * @param {string} run_id @param {Partial<import("../../web/js/types.js").RunRow>} [more]
+ * @returns {import("../../web/js/types.js").RunRow}
+ */
 const row = (run_id, more = {}) => ({
   run_id,
   name: "train.py",
@@ -33,7 +36,10 @@ const row = (run_id, more = {}) => ({
   pinned: false,
   ...more,
 });
-/** @param {import("../../web/js/types.js").RunRow[]} runs @param {Partial<import("../../web/js/listing.js").Listing>} listing */
+/**
+ * @param {import("../../web/js/types.js").RunRow[]} runs
+ * @param {Partial<import("../../web/js/listing.js").Listing>} listing
+ */
 const ids = (runs, listing) => shownRuns(runs, { ...wholeList(), ...listing }).map((run) => run.run_id);
 /** @param {any} node */
 const text = (node) => textOf(node).replace(/[\u202f\u00a0\s]+/g, " ");
@@ -44,7 +50,7 @@ const RUNS = [
   row("new", { started_at: 3, state: "live", hosts: ["gpu07"], last_seen_at: 100 }),
 ];
 
-test("runs are found by every word, in any of what they carry", () => {
+test("a run must match every word, in any of its fields", () => {
   assert.deepEqual(ids(RUNS, { query: "#base" }), ["mid"]);
   assert.deepEqual(ids(RUNS, { query: "HIGH name" }), ["mid"]);
   assert.deepEqual(ids(RUNS, { query: "gpu07" }), ["new"]);
@@ -119,7 +125,7 @@ test("the dialog says why a run cannot be deleted", () => {
   );
 });
 
-// ---- the address ------------------------------------------------------------------------------------------------
+// ---- the address ------------------------------------------------------------------------------------------
 
 test("routes do not see the query, and two runs have a page", () => {
   assert.deepEqual(parseRoute("#/runs/r/ranks/3?from=1&to=5"), parseRoute("#/runs/r/ranks/3"));
@@ -127,7 +133,7 @@ test("routes do not see the query, and two runs have a page", () => {
   assert.equal(parseRoute("#/compare/a").page, "runs");
 });
 
-test("what the address names is what is shown, and the other way round", () => {
+test("the address restores the view, and the view writes the address", () => {
   for (const [hash, query] of [
     ["#/runs/r?from=1500&to=1560.5&rank=1", "from=1500&to=1560.5&rank=1"],
     ["#/runs/r?last=900", "last=900"],
@@ -190,12 +196,14 @@ test("a link to send does not move on", () => {
   assert.equal(frozenHash({ ...state, summary: null }, "#/runs/r"), "#/runs/r");
 });
 
-// ---- CSV ----------------------------------------------------------------------------------------------------------
+// ---- CSV --------------------------------------------------------------------------------------------------
 
 test("a chart as a table", () => {
   assert.equal(
     csvOf(series([1, null], { metric: "wait_s" })),
-    "time,unix_s,wait_s_mean,wait_s_min,wait_s_max\r\n1970-01-01T00:25:00.000Z,1500,1,1,1\r\n1970-01-01T00:25:01.000Z,1501,,,\r\n",
+    "time,unix_s,wait_s_mean,wait_s_min,wait_s_max\r\n" +
+      "1970-01-01T00:25:00.000Z,1500,1,1,1\r\n" +
+      "1970-01-01T00:25:01.000Z,1501,,,\r\n",
   );
   const several = csvOf({ a: series([1]), b: series([2, 3]) })?.split("\r\n");
   assert.equal(several?.[0], "time,unix_s,a_mean,a_min,a_max,b_mean,b_min,b_max");
@@ -219,7 +227,7 @@ test("no cell is a formula, and none breaks its row", () => {
   );
 });
 
-// ---- two runs -----------------------------------------------------------------------------------------------------
+// ---- two runs ---------------------------------------------------------------------------------------------
 
 /** @type {any} */
 const run = {

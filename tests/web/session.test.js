@@ -11,11 +11,14 @@ const TICKET = "1-2-3";
 const mac = (key, text) => createHmac("sha256", key).update(text).digest();
 const key = mac(TOKEN, `loaderwatch page session\n${TICKET}`);
 
-/** The processes that answer in turn, the last one from then on. @type {{boot: string, knows: boolean}[]} */
+/**
+ * The processes that answer in turn; the last one answers all later requests.
+ * @type {{boot: string, knows: boolean}[]}
+ */
 let processes = [];
-/** What reached a process. @type {{url: URL, init: any}[]} */
+/** The requests that reached a process. @type {{url: URL, init: any}[]} */
 let received = [];
-/** Whether nobody listens. */
+/** Whether no process listens. */
 let down = false;
 
 /** @param {string} address @param {any} init */

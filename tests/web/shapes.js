@@ -1,6 +1,9 @@
 // Small objects of the shapes in docs/http-api.md.
 
-/** @param {Partial<import("../../web/js/types.js").Summary>} [more] @returns {import("../../web/js/types.js").Summary} */
+/**
+ * @param {Partial<import("../../web/js/types.js").Summary>} [more]
+ * @returns {import("../../web/js/types.js").Summary}
+ */
 export function summary(more = {}) {
   const ranks = more.ranks ?? [rank(0, 0.1), rank(1, 0.6)];
   return {
@@ -79,7 +82,10 @@ export function rank(n, wait) {
   };
 }
 
-/** @param {Partial<import("../../web/js/types.js").Finding>} [more] @returns {import("../../web/js/types.js").Finding} */
+/**
+ * @param {Partial<import("../../web/js/types.js").Finding>} [more]
+ * @returns {import("../../web/js/types.js").Finding}
+ */
 export function finding(more = {}) {
   return {
     id: "f1",
@@ -112,7 +118,10 @@ export function finding(more = {}) {
   };
 }
 
-/** @param {(number|null)[]} mean @param {Partial<import("../../web/js/types.js").Series>} [more] @returns {import("../../web/js/types.js").Series} */
+/**
+ * @param {(number|null)[]} mean @param {Partial<import("../../web/js/types.js").Series>} [more]
+ * @returns {import("../../web/js/types.js").Series}
+ */
 export function series(mean, more = {}) {
   return {
     metric: "m",

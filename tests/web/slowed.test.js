@@ -40,7 +40,7 @@ test("a row per reason that held, as high as its share of the time, each with a 
   assert.equal(new Set(REASONS.map((r) => r.shape)).size, REASONS.length);
 });
 
-test("nothing that held and nothing that is known are told apart", () => {
+test("no reason at all differs from no known reason", () => {
   const state = {
     ...initialState(),
     route: parseRoute("#/runs/r/ranks/0"),

@@ -31,10 +31,8 @@ const act = /** @type {any} */ ({});
 
 test("a script loads the sample from the run's own loader, and checks the dataset's class", () => {
   const text = loadAlone({ index: 18432, worker: 2, rank: 1 }, loader, "train.py");
-  assert.match(
-    text,
-    /^# Loads sample 18432 alone, which worker 2 of rank 1 read in train\.py\.\n# Paste it below the line that makes train_loader\.\n/,
-  );
+  assert.match(text, /^# Loads sample 18432 alone, which worker 2 of rank 1 read in train\.py\.\n# Paste/);
+  assert.match(text, /train\.py\.\n# Paste it below the line that makes train_loader\.\n/);
   assert.match(text, /^dataset = train_loader\.dataset$/m);
   assert.match(text, /^assert type\(dataset\).__name__ == "Images"/m);
   assert.match(text, /^sample = dataset\[18432\]$/m);
@@ -104,10 +102,7 @@ test("a worker's last fetches, newest first, once they are unfolded", () => {
   const open = { "fetches/2": true, "fetches/1": false, other: true };
   assert.deepEqual(unfolded(state({ open })), [2]);
   const told = textOf(lastFetches(2, state({ cards, open }))).replace(/\u202f/g, " ");
-  assert.match(
-    told,
-    /50 s ago *2\.4 s .*dataset\[1204\], 1\.9 s.*100 s ago|50 s ago *2\.4 s .*dataset\[1204\], 1\.9 s.*1 min ago/s,
-  );
+  assert.match(told, /50 s ago *2\.4 s .*dataset\[1204\], 1\.9 s.*(100 s|1 min) ago/s);
   const worker = {
     rank: 1,
     worker: 2,

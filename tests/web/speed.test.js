@@ -14,12 +14,16 @@ const base = { events: [], epochs: [], findings: [], range, width: 1000 };
 /** @param {any} node */
 const text = (node) => textOf(node).replace(/\u202f|\u00a0/g, " ");
 
-/** @param {import("../../web/js/types.js").Mark["kind"]} kind @param {number} began_at @param {number|null} [ended_at] @param {Partial<import("../../web/js/types.js").Mark>} [more] @returns {import("../../web/js/types.js").Mark} */
+/**
+ * @param {import("../../web/js/types.js").Mark["kind"]} kind @param {number} began_at
+ * @param {number|null} [ended_at] @param {Partial<import("../../web/js/types.js").Mark>} [more]
+ * @returns {import("../../web/js/types.js").Mark}
+ */
 function mark(kind, began_at, ended_at = null, more = {}) {
   return { kind, began_at, ended_at, ranks: [0], text: kind, finding_id: null, ...more };
 }
 
-test("speed: zero is a line at the bottom and unknown is a gap; samples lie below on an axis of their own", () => {
+test("speed: zero is a line at the bottom, unknown is a gap; samples have their own axis", () => {
   const { data, layout } = speedFigure(
     {
       ...base,

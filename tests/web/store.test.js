@@ -109,7 +109,7 @@ test("an ended run has nothing new and does not become stale while the server sa
   assert.equal(heard({ ...s, link: "gone" }, 5201).link, "gone");
 });
 
-test("of a run that does not report nothing counts on", () => {
+test("durations of a run that does not report stop counting", () => {
   assert.equal(isGoing(summary({ state: "hung" })), true);
   assert.equal(isGoing(null), false);
   assert.equal(knownUntil({ ...live(), clock: 5060 }), 1660);
@@ -120,7 +120,7 @@ test("of a run that does not report nothing counts on", () => {
     );
 });
 
-test("a silence that ran out is over, also where nothing judges the run any more", () => {
+test("an expired silence is over, even if no detector judges the run any more", () => {
   const silenced = finding({ state: "silenced", silenced_until: 1700 });
   assert.equal(stateNow(silenced, 1699), "silenced");
   assert.equal(stateNow(silenced, 1701), "firing");

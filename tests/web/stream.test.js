@@ -26,7 +26,7 @@ class FakeSource {
   }
 }
 
-/** What the server says to the plain call after a failure. */
+/** The server's answer to the ordinary call after a failure. */
 let status = 200;
 const settle = async () => {
   for (let i = 0; i < 30; i += 1) await Promise.resolve();

@@ -1,4 +1,4 @@
-// Messages: how they are said, what is said where one is missing, and each one of the page in both languages.
+// Messages: formatting, replacements for missing ones, and every message of the page in both languages.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { catalogue, sayIn } from "./catalogues.js";
 const NO_FAULT = /** @type {Error[]} */ ([]);
 /** @param {Error[]} faults @param {Catalogue[]} catalogues */
 const sayHearing = (faults, ...catalogues) => sayFrom(catalogues, (fault) => faults.push(fault));
-/** Thin spaces are for the eye; tests read better without. @param {string} s */
+/** Ordinary spaces instead of thin ones, which are hard to read in tests. @param {string} s */
 const plain = (s) => s.replace(/\u202f|\u00a0/g, " ");
 
 const ENGLISH = `
@@ -72,7 +72,7 @@ test("a line break of the catalogue is a space, or nothing in Chinese; one of a 
   assert.equal(say("long"), "一句话分成两行");
 });
 
-test("what cannot be said in the reader's language is said in English, at last by its id", () => {
+test("a message falls back to English, and then to its id", () => {
   /** @type {Error[]} */
   const faults = [];
   sayHearing(faults, chinese(), english());
@@ -122,7 +122,11 @@ for (const language of /** @type {const} */ (["en", "zh"]))
     }
   });
 
-/** The parameters of a message and of those in it. @param {import("../../web/vendor/fluent/bundle.js").FluentBundle} bundle @param {string} id @returns {string[]} */
+/**
+ * The parameters of a message and of the messages inside it.
+ * @param {import("../../web/vendor/fluent/bundle.js").FluentBundle} bundle @param {string} id
+ * @returns {string[]}
+ */
 function parametersOf(bundle, id) {
   /** @type {Set<string>} */
   const names = new Set();

@@ -1,5 +1,5 @@
 /**
- * The answers of the HTTP API, for the type checker. Generated from loaderwatch/core/answers/ by `make types`.
+ * The answers of the HTTP API as types. Generated from loaderwatch/core/answers/ by `make types`.
  *
  * @typedef {{check: string, severity: Severity, rule: string, params: Object<string, Param>, what: string,
  *   why: string, change: string, loader: string|null, where: string|null, ranks: number[]}} Advice
@@ -69,8 +69,8 @@
  *   for_s: number|null, stack: Stack|null, stands_text: Text|null, at_text: Text|null}} Place
  * @typedef {{rank: number, iteration_s: number, data_s: number, own_s: number, others_s: number,
  *   caused_s: number}} Share
- * @typedef {{rank: number, worker: number, loader: number|null, pid: number,
- *   phase: "outside"|"iter"|"wait"|"step"|"h2d"|"forward"|"backward"|"optimizer"|"teardown"|"user"|"idle"|"fetch"|"collate"|"starting",
+ * @typedef {{rank: number, worker: number, loader: number|null, pid: number, phase: "outside"|"iter"|"wait"|
+ *   "step"|"h2d"|"forward"|"backward"|"optimizer"|"teardown"|"user"|"idle"|"fetch"|"collate"|"starting",
  *   phase_age_s: number, sample_index: number|null, sample_age_s: number|null, os_state: string|null,
  *   wchan: string|null, cpu_ratio: number|null, rss_bytes: number|null, threads: number|null,
  *   fds: number|null, alive: boolean, batches: number}} Worker

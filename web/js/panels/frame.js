@@ -389,7 +389,10 @@ function signInForm(state, act) {
   );
 }
 
-/** The page of an unknown run or attempt, with links to known ones. @param {State} state @param {Actions} act */
+/**
+ * The page of an unknown run or attempt, with links to known ones.
+ * @param {State} state @param {Actions} act
+ */
 function unknown(state, act) {
   const { run, attempt } = state.route;
   const known = (state.runs ?? []).find((r) => r.run_id === run);
