@@ -16,8 +16,7 @@ export class ApiError extends Error {
 
 const ROOT = "/api/v1";
 /**
- * Times that a refused request is signed again: once after a restart of the server, and once per server where
- * several share one address.
+ * Most signatures of one request: a restarted server refuses once, as does each server behind one address.
  */
 const MOST_TURNS = 4;
 

@@ -53,10 +53,7 @@ export function tone(state) {
   return worst !== undefined || state.summary.state === "lost" ? "warning" : "quiet";
 }
 
-/**
- * All news that justifies a notification now. The page notifies once per id.
- * @param {State} state @returns {News[]}
- */
+/** All news worth a notification. The page notifies once per id. @param {State} state @returns {News[]} */
 export function news(state) {
   const s = state.summary;
   if (s === null) return [];
@@ -154,7 +151,7 @@ function showIcon(tone) {
 let audio = null;
 
 /**
- * One tone for a warning, three for critical news. Browsers play nothing before the reader's first click.
+ * One tone for a warning, three for critical news; none before the reader's first click.
  * @param {boolean} grave
  */
 function sound(grave) {

@@ -186,11 +186,7 @@ const RANK_ROW = {
     call(withQuery(`${base(state)}/ranks`, { rank: shownRank(state) }), { signal }),
 };
 
-/**
- * What the stream leaves out: stack texts, and the later runs that followed an advice. Requested when
- * findings change.
- * @type {Source}
- */
+/** Stack texts and later runs that followed an advice: the stream leaves them out. @type {Source} */
 const FINDINGS = {
   id: "findings",
   when: "always",
@@ -252,10 +248,7 @@ const HANG_WORKERS = {
   }),
 };
 
-/**
- * The last fetches of unfolded workers, by worker: those of this page's rank, or of the rank that hangs.
- * @type {Source}
- */
+/** The last fetches of unfolded workers, of this page's rank or of the rank that hangs. @type {Source} */
 const FETCHED = {
   id: "fetched",
   when: "always",
@@ -308,10 +301,7 @@ const READY = {
   load: seriesOf(["ready_batches", "cached_batches"]),
 };
 
-/**
- * One call for all counters, because a browser sends a server at most six requests at a time.
- * @type {Source}
- */
+/** One call for all counters: a browser sends a server at most six requests at a time. @type {Source} */
 const SMALL = {
   id: "counters",
   when: "seen",
@@ -339,7 +329,7 @@ const SLOWED = {
 };
 
 /**
- * The streamer reads the GPUs every five seconds. The page of a rank requests those of its host.
+ * The streamer reads the GPUs every five seconds. A rank's page requests those of its host.
  * @type {Source}
  */
 const GPUS = {

@@ -43,10 +43,7 @@ async function courseOf(run) {
   return Object.fromEntries(series.map((each) => [each.metric, each]));
 }
 
-/**
- * Whether one of the two runs still reports, so that another request is useful.
- * @param {Compared|null} compared
- */
+/** Whether one of the two runs still reports. @param {Compared|null} compared */
 export const goesOn = (compared) =>
   compared?.data !== null &&
   [compared?.data?.a, compared?.data?.b].some((run) => run?.state === "live" || run?.state === "hung");

@@ -125,10 +125,7 @@ export function pair(there, wanted) {
   return places;
 }
 
-/**
- * The longest increasing subsequence of the places. Only nodes outside it must move.
- * @param {number[]} places
- */
+/** The longest increasing subsequence. Only nodes outside it must move. @param {number[]} places */
 export function longestRise(places) {
   /** The smallest end of an increasing sequence, by length. @type {number[]} */
   const ends = [];

@@ -97,7 +97,7 @@ export function duration(s, language = pageLanguage()) {
 }
 
 /**
- * How long ago, in coarse steps so that the text does not flicker.
+ * How long ago, in coarse steps against flicker.
  * @param {number|null|undefined} s @param {Language} [language]
  */
 export function ago(s, language = pageLanguage()) {

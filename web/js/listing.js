@@ -33,7 +33,7 @@ export const STATES = ["live", "hung", "crashed", "lost", "finished"];
 export const wholeList = () => ({ query: "", states: [], sort: "newest" });
 
 /**
- * The runs that the reader asked for. Pinned runs come first in every order.
+ * The runs that match the reader's filters, pinned ones first.
  * @param {RunRow[]} runs @param {Listing} listing
  */
 export function shownRuns(runs, listing) {

@@ -408,10 +408,7 @@ function announce(state) {
 
 // ---- where we are -----------------------------------------------------------------------------------------
 
-/**
- * The address that the state follows. After a click on a link it differs from the browser's address until the
- * browser's event.
- */
+/** The address that the state follows; the browser's address is ahead of it after a click on a link. */
 let followed = "";
 
 /** Write the view into the address. The history keeps pages, not each zoom. @param {State} state */
@@ -477,10 +474,7 @@ function loadCharts() {
   );
 }
 
-/**
- * Request an earlier attempt once. It is over, so that there is nothing to follow.
- * @param {string} run @param {number} attempt
- */
+/** Request an earlier attempt once: it is over. @param {string} run @param {number} attempt */
 async function loadAttempt(run, attempt) {
   loadCharts();
   try {
@@ -515,10 +509,7 @@ function setLink(link) {
   store.set({ link, sign_in: { ...sign_in, before: wasSignedIn() } });
 }
 
-/**
- * Sign in, or note why not.
- * @param {string} token @param {string} unknown - the note for a token that the server does not know
- */
+/** Sign in, or note why not. @param {string} token @param {string} unknown - the note for an unknown token */
 async function enter(token, unknown) {
   let problem = unknown;
   try {

@@ -49,10 +49,7 @@ export function heard(before, message) {
   };
 }
 
-/**
- * The rows, with the changes of some of them.
- * @param {RankRow[]} rows @param {any[]} news @returns {RankRow[]}
- */
+/** The rows, some of them changed. @param {RankRow[]} rows @param {any[]} news @returns {RankRow[]} */
 function merged(rows, news) {
   if (news.length === 0) return rows;
   const by = new Map(news.map((r) => [r.rank, r]));
@@ -78,10 +75,7 @@ export function goesOn(state) {
 /** Whether the summary lists only some of the ranks. @param {Summary} s */
 export const isLarge = (s) => s.rank_count > s.ranks.length;
 
-/**
- * Whether the table needs rows from the server: numbers still change, or the summary lacks some ranks.
- * @param {State} state
- */
+/** Whether to request rows: numbers still change, or the summary lacks some ranks. @param {State} state */
 export function asksForRows(state) {
   return goesOn(state) || (state.summary !== null && (isLarge(state.summary) || chosenGroup(state) !== null));
 }
@@ -89,10 +83,7 @@ export function asksForRows(state) {
 /** The group of ranks that the table shows. @param {State} state @returns {string|null} */
 export const chosenGroup = (state) => state.choices["ranks.group"] || null;
 
-/**
- * Whether the run has this rank. The summary of a large run does not list every rank.
- * @param {Summary} s @param {number|null} rank
- */
+/** The summary of a large run does not list every rank. @param {Summary} s @param {number|null} rank */
 export function hasRank(s, rank) {
   return (
     rank !== null &&
@@ -152,10 +143,7 @@ export function pageShown(state) {
   };
 }
 
-/**
- * Whether each word is the rank's number, or a part of its host's name, state or phase.
- * @param {RankRow} row @param {string} find
- */
+/** Every word must match the number, host, state or phase. @param {RankRow} row @param {string} find */
 export function matches(row, find) {
   const texts = [row.host, row.state, row.phase ?? ""].map((t) => t.toLowerCase());
   return find

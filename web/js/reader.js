@@ -16,16 +16,10 @@ let wanted = null;
 /** The language in which the page is drawn. @returns {Language} */
 export const pageLanguage = () => drawn;
 
-/**
- * The language to request from the server; null: the server's choice is already the page's language.
- * @returns {Language|null}
- */
+/** The language to request; null: the server's choice is already the page's. @returns {Language|null} */
 export const asked = () => wanted;
 
-/**
- * Draw in a language, and request it from the server if the browser requests another one.
- * @param {Language} chosen
- */
+/** Draw in a language, and request it from the server if the browser would not. @param {Language} chosen */
 export function drawIn(chosen) {
   drawn = chosen;
   wanted = chosen === SOURCE && !asksForChinese() ? null : chosen;

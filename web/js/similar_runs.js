@@ -6,10 +6,7 @@ const MOST = 5;
 /** Most wrong letters, as a share of the longer word. */
 const WRONG_RATIO = 0.4;
 
-/**
- * Insertions, deletions and replacements that turn one word into the other (Levenshtein).
- * @param {string} a @param {string} b
- */
+/** Single-letter edits between two words (Levenshtein). @param {string} a @param {string} b */
 export function distance(a, b) {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j);
   for (let i = 1; i <= a.length; i += 1) {
@@ -42,10 +39,7 @@ function farness(typed, run) {
   );
 }
 
-/**
- * The most similar runs; equally similar ones newest first.
- * @param {string} typed @param {RunRow[]} runs @returns {RunRow[]}
- */
+/** Most similar first, then newest first. @param {string} typed @param {RunRow[]} runs @returns {RunRow[]} */
 export function nearest(typed, runs) {
   return runs
     .map((run) => ({ run, far: farness(typed, run) }))

@@ -261,10 +261,7 @@ export function isGoing(summary) {
   return summary?.state === "live" || summary?.state === "hung";
 }
 
-/**
- * The server time until which the run is known: now while it reports, else its last message.
- * @param {State} state
- */
+/** The server time until which the run is known: now, or its last message. @param {State} state */
 export function knownUntil(state) {
   return state.summary === null || isGoing(state.summary) ? serverNow(state) : state.summary.last_seen_at;
 }
@@ -296,10 +293,7 @@ function frozenRank(findings) {
   return active(findings).find((f) => f.code.startsWith("hung"))?.rank ?? null;
 }
 
-/**
- * The rank that waits most for data; the first rank when no wait is known.
- * @param {Summary} summary @returns {number|null}
- */
+/** The rank with the longest data wait, or the first one. @param {Summary} summary @returns {number|null} */
 export function worstRank(summary) {
   let worst = summary.ranks[0] ?? null;
   for (const row of summary.ranks)
@@ -312,10 +306,7 @@ export function shownRank(state) {
   return state.route.page === "rank" ? state.route.rank : state.rank;
 }
 
-/**
- * The time range of all charts, or null before anything is known.
- * @param {State} state @returns {Range|null}
- */
+/** The time range of all charts; null: nothing is known. @param {State} state @returns {Range|null} */
 export function shownRange(state) {
   if (state.view.kind === "fixed") return { start: state.view.start, end: state.view.end };
   if (state.summary === null) return null;

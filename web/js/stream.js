@@ -9,10 +9,7 @@ export function backoff(attempt) {
   return Math.min(8, 0.5 * 2 ** attempt);
 }
 
-/**
- * The state of the link after a failed attempt.
- * @param {unknown} error @returns {"unauthorized"|"gone"|"stale"}
- */
+/** The link after a failed attempt. @param {unknown} error @returns {"unauthorized"|"gone"|"stale"} */
 export function failure(error) {
   if (error instanceof ApiError && error.status === 401) return "unauthorized";
   if (error instanceof ApiError && error.status === 404) return "gone";

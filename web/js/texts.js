@@ -20,9 +20,7 @@ const KEPT_BREAK = "\ue000";
 const BROKEN_LINE = /\s*\n\s*/g;
 const BETWEEN_HAN = /(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\s*\n\s*/g;
 
-/**
- * A parameter without a value. KNOWN recognizes it; where a number is needed it is NaN, which becomes a dash.
- */
+/** A parameter without a value. KNOWN recognizes it; as a number it is NaN, which becomes a dash. */
 class Unknown extends FluentNone {
   toString() {
     return UNKNOWN;

@@ -30,10 +30,7 @@ export function shown(t) {
   return new Date(t * 1000 + aheadMs(t * 1000));
 }
 
-/**
- * Names of the reader's zone by its offset, because a formatter is slow to create.
- * @type {Map<number, string>}
- */
+/** Names of the reader's zone by offset: a formatter is slow to create. @type {Map<number, string>} */
 const names = new Map();
 
 /** The name of the zone at a moment: "CEST", "UTC", "GMT+5:30". @param {number} t - UTC seconds */

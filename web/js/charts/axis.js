@@ -16,10 +16,7 @@ export const MARGIN = { t: 10, b: 24 };
 /** Narrower charts shorten their labels. */
 export const NARROW = 560;
 
-/**
- * Side margins. They are equal on every chart, so that one moment has the same x on all of them.
- * @param {number} width
- */
+/** Side margins, equal on every chart: one moment has the same x on all of them. @param {number} width */
 export function sides(width) {
   return width < NARROW ? { l: 52, r: 42 } : { l: 64, r: 56 };
 }
@@ -29,18 +26,12 @@ const MARK_PX = 8; // marks closer than this hide the data
 const NAME_PX = 64;
 const LETTER_PX = 6;
 
-/**
- * UTC seconds → the axis. Plotly draws dates as UTC, but the reader's clock is in the page's zone.
- * @param {number} t
- */
+/** UTC seconds → the axis. Plotly draws dates as UTC; the page's zone may differ. @param {number} t */
 export function toAxis(t) {
   return t * 1000 + aheadMs(t * 1000);
 }
 
-/**
- * A position on Plotly's axis ("2026-01-01 12:00:00.5" or milliseconds) → UTC seconds.
- * @param {string|number} value
- */
+/** Plotly's x ("2026-01-01 12:00:00.5" or milliseconds) → UTC seconds. @param {string|number} value */
 export function fromAxis(value) {
   const ms = typeof value === "number" ? value : Date.parse(`${value.replace(" ", "T")}Z`);
   return (ms - aheadMs(ms)) / 1000;

@@ -76,10 +76,7 @@ export function ground(series, scale, color, gap_s = GAP_S) {
   };
 }
 
-/**
- * A line of bucket means.
- * @param {Series} series @param {number} scale @param {number} [gap_s] @returns {any}
- */
+/** Bucket means. @param {Series} series @param {number} scale @param {number} [gap_s] @returns {any} */
 export function line(series, scale, gap_s = GAP_S) {
   const half = series.bucket_s / 2;
   const at = bridged(series, gap_s);
@@ -95,10 +92,7 @@ export function line(series, scale, gap_s = GAP_S) {
   };
 }
 
-/**
- * Longest silence that is no gap in series sampled once a second. Series sampled ten times a second show
- * shorter gaps.
- */
+/** Longest silence that is no gap in series sampled once a second. Faster series show shorter gaps. */
 const GAP_S = 2.5;
 const GPU_GAP_S = 1;
 

@@ -34,10 +34,7 @@ export function shownMetric(state) {
   return chosen ?? /** @type {HeatMetric} */ (HEAT_METRICS[0]);
 }
 
-/**
- * The rows to request. With many ranks the default is a row per host, the worst on top.
- * @param {State} state
- */
+/** The rows to request; with many ranks by default a row per host, worst on top. @param {State} state */
 export function heatmapQuery(state) {
   const many = (state.summary?.rank_count ?? 0) > MANY_RANKS;
   const hosts = state.summary?.host_count ?? 0;
@@ -53,10 +50,7 @@ export function heatmapQuery(state) {
 /** @param {State} state */
 export const asksOfHeatmap = (state) => (state.summary === null ? null : JSON.stringify(heatmapQuery(state)));
 
-/**
- * Height of the chart: few rows are tall enough to click, many rows share a fixed height.
- * @param {number} rows
- */
+/** Height of the chart: few rows are tall enough to click, many share a fixed height. @param {number} rows */
 export function heatmapHeight(rows) {
   const height = rows === 1 ? 22 : Math.min(360, Math.max(rows * 22, Math.min(rows * 8, 240)));
   return height + MARGIN.t + MARGIN.b;

@@ -10,9 +10,7 @@ import { MARGIN, NARROW, epochMarks, fade, timeLayout, toAxis, valueAxis } from 
  * @typedef {import("../types.js").Worker} Worker
  */
 
-/**
- * A fetch is outlined if it took this many times the median of the view, at least half of it for one sample.
- */
+/** A fetch is outlined if it took so many times the view's median, at least half of it for one sample. */
 const SLOW_FACTOR = 2;
 /** A shorter fetch delays nobody. */
 const SLOW_S = 0.1;
@@ -22,10 +20,7 @@ const LONG_OPEN_S = 1;
 /** Placeholders in a message for the values that differ between fetches. */
 const [FIRST, SECOND] = ["\ue001", "\ue002"];
 
-/**
- * Format the message once and fill in each fetch's values, because there are thousands of fetches.
- * @param {string} said
- */
+/** Formats the message once and fills in the values of each of thousands of fetches. @param {string} said */
 const filling =
   (said) =>
   (/** @type {number|null|undefined} */ first, /** @type {number|null|undefined} */ took_s) =>

@@ -13,10 +13,7 @@ import { isEmpty } from "./steps.js";
  *   API names it
  */
 
-/**
- * The last reason is a limit that somebody set, and no fault. Shapes distinguish them without colour.
- * @type {Reason[]}
- */
+/** The last reason is a limit that somebody set, no fault. Shapes distinguish them. @type {Reason[]} */
 export const REASONS = [
   { metric: "gpu_slowed_hardware_ratio", reason: "hardware slowdown", color: "critical", shape: "" },
   {

@@ -154,10 +154,7 @@ export const SMALL_PX = 108;
 /** Below this width three times do not fit under a small chart. */
 const NARROW_PX = 240;
 
-/**
- * A round top in the unit of the label: 400 MiB, not 381.
- * @param {number} highest @param {Counter["unit"]} unit
- */
+/** A top like 400 MiB, not 381. @param {number} highest @param {Counter["unit"]} unit */
 function roundTop(highest, unit) {
   const one =
     unit === "bytes" || unit === "bytes_per_s"

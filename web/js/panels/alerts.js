@@ -304,10 +304,7 @@ export function hangNow(state) {
   );
 }
 
-/**
- * The rank, worker, sample and stack of a hang.
- * @param {Finding} f @param {State} state @param {Actions} act
- */
+/** Rank, worker, sample and stack of a hang. @param {Finding} f @param {State} state @param {Actions} act */
 export function hangCard(f, state, act) {
   const now = serverNow(state);
   const going = isGoing(state.summary);

@@ -12,10 +12,7 @@ import { shownState } from "./parts.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/**
- * The bar of attempts; null for a run with one attempt.
- * @param {Summary} s @param {State} state @param {Actions} act
- */
+/** Attempts of a run; null if there is one. @param {Summary} s @param {State} state @param {Actions} act */
 export function attemptBar(s, state, act) {
   if (s.attempts === 1) return null;
   const now = serverNow(state);

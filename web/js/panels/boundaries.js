@@ -205,10 +205,7 @@ function how(e) {
   return null;
 }
 
-/**
- * The change since the previous epoch: "+1.2 s"; "" for noise.
- * @param {number|null} now @param {number|null} before
- */
+/** "+1.2 s" since the previous epoch; "" for noise. @param {number|null} now @param {number|null} before */
 export function change(now, before) {
   if (now === null || before === null) return "";
   const by = now - before;

@@ -303,7 +303,7 @@ function courses(c, [a, b]) {
 }
 
 /**
- * Seconds since the series began, with its means.
+ * Seconds since the start, with means.
  * @param {Series|undefined} series @returns {[number, number|null][]}
  */
 function points(series) {

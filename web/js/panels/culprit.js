@@ -112,7 +112,7 @@ export function fetchesButton(worker, state, act, label = say("last-fetches")) {
 }
 
 /**
- * The last fetches of a worker, newest first; null while they are folded.
+ * The last fetches of a worker, newest first; null while folded.
  * @param {number} worker @param {State} state
  */
 export function lastFetches(worker, state) {

@@ -361,10 +361,7 @@ export function blocked(state, act) {
   return state.link === "unauthorized" ? signInForm(state, act) : unknown(state, act);
 }
 
-/**
- * The sign-in form. The token is not sent: `session.js` derives a key from it.
- * @param {State} state @param {Actions} act
- */
+/** The token is not sent: `session.js` derives a key from it. @param {State} state @param {Actions} act */
 function signInForm(state, act) {
   const { sign_in } = state;
   return empty(
@@ -389,10 +386,7 @@ function signInForm(state, act) {
   );
 }
 
-/**
- * The page of an unknown run or attempt, with links to known ones.
- * @param {State} state @param {Actions} act
- */
+/** The page of an unknown run or attempt, with known ones. @param {State} state @param {Actions} act */
 function unknown(state, act) {
   const { run, attempt } = state.route;
   const known = (state.runs ?? []).find((r) => r.run_id === run);

@@ -48,10 +48,7 @@ export function gpusCard(state, act, host) {
   });
 }
 
-/**
- * @param {Gpu[]} gpus @param {number} offset - of those that are drawn
- * @param {number} hosts @param {number} now
- */
+/** @param {Gpu[]} gpus @param {number} offset - first shown @param {number} hosts @param {number} now */
 function about(gpus, offset, hosts, now) {
   const looked = Math.min(...gpus.map((g) => g.looked_at ?? Infinity));
   const old = Number.isFinite(looked) && now - looked > OLD_S;

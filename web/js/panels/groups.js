@@ -16,10 +16,7 @@ import { meter, waitTone } from "./parts.js";
 
 const ENDED = new Set(["crashed", "finished", "lost"]);
 
-/**
- * What the ranks of a group do.
- * @param {RankGroup} g @param {boolean} most - they are the majority, and others differ
- */
+/** @param {RankGroup} g @param {boolean} most - they are the majority, and others differ */
 export function whatTheyDo(g, most) {
   if (ENDED.has(g.state)) return say("group-ended", { state: g.state });
   const differs =

@@ -18,10 +18,7 @@ export function marked(said) {
   });
 }
 
-/**
- * @param {string[]} items - empty ones are left out
- * @param {(before: string, next: string) => string} join
- */
+/** @param {string[]} items @param {(before: string, next: string) => string} join */
 function joined(items, join) {
   const [first = "", ...rest] = items.filter(Boolean);
   return rest.reduce(join, first);
@@ -71,19 +68,13 @@ export function meter(ratio, tone) {
   );
 }
 
-/**
- * The tone of a share of data wait. The verdict reports shares from 10 % on.
- * @param {number|null|undefined} ratio
- */
+/** The tone of a data wait. The verdict reports it from 10 % on. @param {number|null|undefined} ratio */
 export function waitTone(ratio) {
   if (ratio === null || ratio === undefined) return "none";
   return ratio >= 0.3 ? "critical" : ratio >= 0.1 ? "warning" : "ok";
 }
 
-/**
- * The tone of a share of well-spent time: green above 90 %, where the verdict may be green, too.
- * @param {number|null|undefined} ratio
- */
+/** Green above 90 %, where the verdict may be green, too. @param {number|null|undefined} ratio */
 export function goodTone(ratio) {
   return ratio !== null && ratio !== undefined && ratio > 0.9 ? "ok" : "none";
 }

@@ -48,10 +48,7 @@ export function parseStack(text) {
   return { threads, other };
 }
 
-/**
- * The innermost frame of the reader's own code, in the relevant thread.
- * @param {Thread[]} threads @returns {Frame|null}
- */
+/** The innermost own frame, in the relevant thread. @param {Thread[]} threads @returns {Frame|null} */
 function innermostOwn(threads) {
   return threads[0]?.frames.find((f) => f.own) ?? null;
 }

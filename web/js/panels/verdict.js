@@ -94,10 +94,7 @@ export function progressFact(p) {
 
 const ENOUGH_STEPS = 50; // the search for models takes place in the first steps
 
-/**
- * The phases that could not be timed, with advice; "" if all are timed, or if it is too early.
- * @param {Summary} s
- */
+/** Phases that could not be timed, with advice; "" if all are, or if it is too early. @param {Summary} s */
 export function phasesFact(s) {
   if ((s.steps ?? 0) < ENOUGH_STEPS) return "";
   const missing = s.ranks.map((r) => r.phases_missing).find(Boolean);

@@ -255,10 +255,7 @@ function memory(s, w) {
   ];
 }
 
-/**
- * A setting as code, with the arguments that differ from today's.
- * @param {LoaderSetting} s @param {LoaderSetting} today
- */
+/** Arguments of a setting that differ from today's. @param {LoaderSetting} s @param {LoaderSetting} today */
 function named(s, today) {
   const parts = [`num_workers=${s.num_workers}`];
   if (s.prefetch_factor !== today.prefetch_factor) parts.push(`prefetch_factor=${s.prefetch_factor}`);
