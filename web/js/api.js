@@ -16,7 +16,7 @@ export class ApiError extends Error {
 
 const ROOT = "/api/v1";
 /**
- * Most signatures of one request: a restarted server refuses once, as does each server behind one address.
+ * Most repeats of a refused request: a restarted server refuses once, each server behind a balancer, too.
  */
 const MOST_TURNS = 4;
 

@@ -20,12 +20,11 @@ import { isGoing, shownRange, shownRank } from "./store.js";
  * @typedef {object} Source
  * @property {string} id
  * @property {"always"|"seen"} when - "seen": only while the card is on the screen
- * @property {(state: State) => string|null} asks - what is asked for apart from time; a change asks at once;
- *   null: nothing
+ * @property {(state: State) => string|null} asks - key of the request; a new key requests at once; null: none
  * @property {(state: State, range: Range, points: number, signal: AbortSignal) => Promise<any>} load
- * @property {boolean} [timed] - asks for the shown range of time
- * @property {boolean} [settled] - asked again only when `asks` changes, not with every tick
- * @property {number} [every_s] - asked again after so many seconds at the soonest
+ * @property {boolean} [timed] - requests the shown time range
+ * @property {boolean} [settled] - requested again only with a new key, not with every tick
+ * @property {number} [every_s] - least seconds between two requests
  */
 
 /** Significant digits of a number in a chart. All digits would triple the answer. */

@@ -6,8 +6,9 @@ import { failure } from "./stream.js";
 /**
  * @typedef {import("./types.js").Comparison} Comparison
  * @typedef {import("./types.js").Series} Series
- * @typedef {{pair: [string, string], data: Comparison|null, courses: [Record<string, Series>, Record<string,
- *   Series>]|null, error: string|null, link: "live"|"unauthorized"}} Compared
+ * @typedef {{pair: [string, string], data: Comparison|null,
+ *   courses: [Record<string, Series>, Record<string, Series>]|null, error: string|null,
+ *   link: "live"|"unauthorized"}} Compared
  */
 
 /** The metrics of the charts. */

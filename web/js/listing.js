@@ -4,8 +4,8 @@
  * @typedef {import("./types.js").RunRow} RunRow
  * @typedef {import("./types.js").RunStatus} RunStatus
  * @typedef {object} Listing
- * @property {string} query - words that name, id, hosts, tags, note or verdict must have, each of them
- * @property {RunStatus[]} states - those shown; none: all
+ * @property {string} query - each word must occur in name, id, hosts, tags, note or verdict
+ * @property {RunStatus[]} states - states to show; empty: all
  * @property {keyof typeof SORTS} sort
  */
 

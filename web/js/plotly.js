@@ -1,5 +1,4 @@
-// The only module that touches Plotly. The library (0.8 MB) loads with the first chart, after the first
-// paint.
+// The only module that touches Plotly. The library (0.8 MB) loads after the first paint.
 
 import { fromAxis } from "./charts/axis.js";
 import { say } from "./texts.js";

@@ -21,7 +21,7 @@ const LEFT_OUT = "button, .range-bar, .page-tools, .neighbours, .downloads, sele
  * Load and draw every card and unfold every alert first: the report has room for all of them.
  * @param {import("./store.js").Store} store
  * @param {{app: HTMLElement, every: (over: boolean) => void, title: string, tell: (note: string) => void}}
- *   page - `every` has all cards drawn
+ *   page - `every` draws all cards
  */
 export async function makeReport(store, { app, every, title, tell }) {
   const { open, findings } = store.state;

@@ -7,8 +7,7 @@ import { say } from "./texts.js";
 /**
  * @typedef {import("./store.js").Store} Store
  * @typedef {import("./types.js").Contents} Contents
- * @typedef {{run: string, contents: Contents|null, deleting: boolean, error: string}} Editing - the dialog of
- *   a run
+ * @typedef {{run: string, contents: Contents|null, deleting: boolean, error: string}} Editing - a run's dialog
  */
 
 /**

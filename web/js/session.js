@@ -34,7 +34,7 @@ export const wasSignedIn = () => was_proven;
 /**
  * The address of a request with its signature; without a session the plain address.
  * @param {string} method @param {string} path @param {string} [body]
- * @throws {NotOurs|TypeError} when no process, or another one, answers at this address
+ * @throws {NotOurs|TypeError} no process, or another process, answers at this address
  */
 export async function signed(method, path, body = "") {
   if (session !== null && boots.length === 0) await renew();
@@ -73,7 +73,7 @@ async function prove() {
   return false;
 }
 
-/** @param {string} token @returns {Promise<boolean>} whether the server knows it */
+/** @param {string} token @returns {Promise<boolean>} whether the server knows the token */
 export async function signIn(token) {
   if (token === "") return false;
   const greeting = await greet(null);

@@ -17,40 +17,37 @@ import { hasRank, heard as summaryHeard } from "./ranks.js";
  * @property {Route} route
  * @property {"light"|"dark"|"auto"} theme
  * @property {Link} link
- * @property {{before: boolean, problem: string}} sign_in - whether this page was signed in before, and why
- *   the last try failed
- * @property {number} clock - this browser's time in seconds, moved once a second so that ages count up
+ * @property {{before: boolean, problem: string}} sign_in - signed in before?; why the last try failed
+ * @property {number} clock - this browser's time in seconds, updated once a second
  * @property {number} offset - server time minus browser time, seconds
- * @property {number|null} ticked_at - browser time of the last word from the server
+ * @property {number|null} ticked_at - browser time of the server's last message
  * @property {RunRow[]|null} runs
  * @property {string|null} runs_error
  * @property {Summary|null} summary
- * @property {Summary|null} heard - the newest that the stream told; what is shown stands still while the
- *   reader pauses
+ * @property {Summary|null} heard - the stream's newest; `summary` stays the same while paused
  * @property {Finding[]} findings
  * @property {number} findings_version
  * @property {number|null} newest_at
- * @property {boolean} may_change - whether this reader may acknowledge, silence and ask for stacks; a
- *   viewer's token may not
+ * @property {boolean} may_change - may acknowledge, silence and request stacks; false: a viewer's token
  * @property {View} view
  * @property {boolean} paused
- * @property {number|null} rank - the rank whose step timeline the run page shows; null until known
+ * @property {number|null} rank - the rank of the run page's charts; null until known
  * @property {Record<string, CardData>} cards
- * @property {Record<string, boolean>} open - what the reader unfolded
+ * @property {Record<string, boolean>} open - whether the reader unfolded a part, by its id
  * @property {{by: string, down: boolean}} sort - of the ranks table
  * @property {boolean} utc - times in UTC, not in the reader's zone
  * @property {boolean} attention - notification and sound at an alert
  * @property {number|null} pointed_at - the moment under the pointer on the charts, UTC seconds
- * @property {Record<string, string>} choices - what the reader chose or typed, by the name of the control
+ * @property {Record<string, string>} choices - the reader's input, by the name of the control
  * @property {boolean} help
- * @property {boolean} view_asked - the address named the range of time, or the reader chose it
- * @property {boolean} rank_asked - likewise the rank
+ * @property {boolean} view_asked - the address or the reader chose the time range
+ * @property {boolean} rank_asked - the address or the reader chose the rank
  * @property {import("./listing.js").Listing} listing - which runs the list shows
- * @property {number} listing_turn - counts how often the list was asked for as a whole
- * @property {string[]} picked - runs to be compared, at most two
+ * @property {number} listing_turn - number of resets of the list's filter
+ * @property {string[]} picked - runs to compare, at most two
  * @property {import("./run_actions.js").Editing|null} editing - the run whose labels are being changed
  * @property {import("./compare.js").Compared|null} comparison
- * @property {string} note - last short message of an action, "" when none
+ * @property {string} note - last short message of an action; "": none
  */
 
 /** After this time without a message the page is stale. The server sends one every 5 s; one may be late. */

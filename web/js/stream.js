@@ -19,7 +19,7 @@ export function failure(error) {
 /**
  * @typedef {object} Listener
  * @property {(message: any) => void} message
- * @property {() => void} still - the server is there, and nothing is new
+ * @property {() => void} still - the server answers without news
  * @property {(link: "connecting"|"stale"|"gone"|"unauthorized") => void} link
  */
 

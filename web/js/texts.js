@@ -70,8 +70,7 @@ export class Catalogue {
 
   /**
    * @param {string} id @param {Record<string, Parameter>} params
-   * @throws {Error} there is no message of this id, or a parameter is missing or of another kind than the
-   *   message needs
+   * @throws {Error} no message has this id, or a parameter is missing or has the wrong type
    */
   say(id, params) {
     const pattern = this.bundle.getMessage(id)?.value;

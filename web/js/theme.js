@@ -2,9 +2,9 @@
 
 /**
  * @typedef {{kind: "light"|"dark", text: string, muted: string, grid: string, panel: string, accent: string,
- *   critical: string, warning: string, ok: string, wait: string, h2d: string, forward: string, backward:
- *   string, optimizer: string, other: string, others: string, gpu: string, power: string, line: string, heat:
- *   string[]}} Palette
+ *   critical: string, warning: string, ok: string, wait: string, h2d: string, forward: string,
+ *   backward: string, optimizer: string, other: string, others: string, gpu: string, power: string,
+ *   line: string, heat: string[]}} Palette
  */
 
 const KEY = "loaderwatch.theme";

@@ -6,7 +6,7 @@ import { aheadMs } from "../zone.js";
  * @typedef {import("../theme.js").Palette} Palette
  * @typedef {import("../store.js").Range} Range
  * @typedef {import("../types.js").Finding} Finding
- * @typedef {{began_at: number, name: string}} EpochMark - the beginning of an epoch, and what it is called
+ * @typedef {{began_at: number, name: string}} EpochMark
  * @typedef {{data: any[], layout: any}} Figure
  */
 

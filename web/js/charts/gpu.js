@@ -8,8 +8,8 @@ import { isEmpty } from "./steps.js";
 /** @typedef {import("../types.js").Series} Series */
 
 /**
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings:
- *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[],
+ *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function gpuFigure(input, palette) {

@@ -12,8 +12,8 @@ export const ASKED = ["slack_s", "cushion_s"];
 
 /**
  * Stacked: the work queued on the GPU, and the steps of the ready batches.
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings:
- *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[],
+ *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function headroomFigure(input, palette) {

@@ -7,8 +7,7 @@ import { MARGIN, NARROW, marks, niceTop, timeLayout, toAxis, valueAxis } from ".
 /**
  * @typedef {import("../store.js").State} State
  * @typedef {{metric: string, unit: string, form: string, percent?: boolean, low?: boolean}} HeatMetric -
- *   `form`: Plotly's format of a value; `low`: the least is the worst, as the server has it in `LOW_IS_BAD`;
- *   the message `heat-metric` names it
+ *   `form`: Plotly's format of a value; `low`: low values are bad, as in the server's `LOW_IS_BAD`
  */
 
 /** The metrics of the heat map. @type {HeatMetric[]} */
@@ -57,9 +56,9 @@ export function heatmapHeight(rows) {
 }
 
 /**
- * @param {{data: import("../types.js").Heatmap, metric?: HeatMetric, by?: string, epochs:
- *   import("./axis.js").EpochMark[], findings: import("../types.js").Finding[], range:
- *   import("../store.js").Range, width: number}} input
+ * @param {{data: import("../types.js").Heatmap, metric?: HeatMetric, by?: string,
+ *   epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
+ *   range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function heatmapFigure(input, palette) {

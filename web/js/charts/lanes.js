@@ -26,7 +26,7 @@ const filling =
   (/** @type {number|null|undefined} */ first, /** @type {number|null|undefined} */ took_s) =>
     said.replace(FIRST, String(first)).replace(SECOND, duration(took_s));
 
-/** @param {Fetches} f @returns {boolean[]} which fetches were held up by one slow sample */
+/** @param {Fetches} f @returns {boolean[]} whether one slow sample delayed the fetch */
 export function slowOnes(f) {
   const least = Math.max(SLOW_S, SLOW_FACTOR * median(f.fetch_s));
   return f.fetch_s.map((s, i) => s !== null && s > least && (f.slow_s[i] ?? 0) > s / 2);
@@ -48,8 +48,8 @@ export function laneWorkers(f, workers) {
 }
 
 /**
- * @param {{fetches: Fetches, workers: Worker[], epochs: import("./axis.js").EpochMark[], range:
- *   import("../store.js").Range, now: number, width: number}} input
+ * @param {{fetches: Fetches, workers: Worker[], epochs: import("./axis.js").EpochMark[],
+ *   range: import("../store.js").Range, now: number, width: number}} input
  * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function lanesFigure(input, palette) {

@@ -9,8 +9,8 @@ import { isEmpty } from "./steps.js";
 /**
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{metric: string, reason: string, color: keyof Palette, shape: string}} Reason - `reason`: as the
- *   API names it
+ * @typedef {{metric: string, reason: string, color: keyof Palette, shape: string}} Reason - `reason`: the
+ *   API's name
  */
 
 /** The last reason is a limit that somebody set, no fault. Shapes distinguish them. @type {Reason[]} */
@@ -57,8 +57,8 @@ export function slowedHeight(reasons) {
 }
 
 /**
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings:
- *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[],
+ *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
  * @param {Palette} palette @returns {import("./axis.js").Figure}
  */
 export function slowedFigure(input, palette) {

@@ -8,7 +8,7 @@ import { bridged, ground, line } from "./gpu.js";
 /**
  * @typedef {import("../types.js").Series} Series
  * @typedef {{metric: string, unit: "ratio"|"bytes"|"bytes_per_s"|"hertz"|"celsius"|"count", message: string,
- *   about_message: string}} Counter - `message` names it, `about_message` says what it is of
+ *   about_message: string}} Counter - `message`: id of its name; `about_message`: id of its description
  */
 
 /** @type {Counter[]} */
@@ -239,8 +239,8 @@ function band(series, color) {
 
 /**
  * Batches that are ready when the loop asks: mean, and their range as a band.
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], range:
- *   import("../store.js").Range, capacity: number|null, width: number}} input
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[],
+ *   range: import("../store.js").Range, capacity: number|null, width: number}} input
  * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function readyFigure(input, palette) {

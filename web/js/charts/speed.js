@@ -21,8 +21,7 @@ import { isEmpty } from "./steps.js";
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../types.js").Mark} Mark
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{kind: Mark["kind"], symbol: string, color: keyof Palette}} Lane - the message `event-kind` names
- *   it
+ * @typedef {{kind: Mark["kind"], symbol: string, color: keyof Palette}} Lane
  */
 
 export const ASKED = ["steps_per_s", "samples_per_s"];
@@ -58,8 +57,8 @@ export function speedHeight(lanes) {
 }
 
 /**
- * @param {{data: Record<string, Series>, events: Mark[], epochs: import("./axis.js").EpochMark[], findings:
- *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {{data: Record<string, Series>, events: Mark[], epochs: import("./axis.js").EpochMark[],
+ *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
  * @param {Palette} palette @returns {import("./axis.js").Figure}
  */
 export function speedFigure(input, palette) {

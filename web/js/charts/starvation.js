@@ -15,8 +15,8 @@ export const SPEAKS_RATIO = 0.1;
 
 /**
  * A bar per bucket for the share of starved time. Its label adds the starved time per step.
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings:
- *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[],
+ *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
  * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function starvationFigure(input, palette) {

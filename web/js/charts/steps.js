@@ -8,8 +8,8 @@ import { area, outline } from "./outline.js";
 /**
  * @typedef {import("../types.js").Series} Series
  * @typedef {import("../theme.js").Palette} Palette
- * @typedef {{metric: string, color: keyof Palette, hatch?: boolean, whole?: boolean}} Part - `whole`: it is
- *   all of a step but the waits
+ * @typedef {{metric: string, color: keyof Palette, hatch?: boolean, whole?: boolean}} Part - `whole`: the
+ *   step without its waits
  */
 
 /** Bottom up, in the order of a step. @type {Part[]} */
@@ -154,8 +154,8 @@ export function knownParts(data) {
 export const partName = (part) => say("step-part", { part: part.whole ? "whole" : part.metric });
 
 /**
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings:
- *   import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[],
+ *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
  * @param {Palette} palette @returns {import("./axis.js").Figure}
  */
 export function stepsFigure(input, palette) {

@@ -23,7 +23,7 @@ const LIBRARY = new RegExp(
   ].join("|"),
 );
 
-/** @param {string} text @returns {{threads: Thread[], other: string[]}} `other`: lines that are no frames */
+/** @param {string} text @returns {{threads: Thread[], other: string[]}} `other`: lines outside frames */
 export function parseStack(text) {
   /** @type {Thread[]} */
   const threads = [];
