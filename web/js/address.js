@@ -90,8 +90,8 @@ const fixed = ({ start, end }) => ({
 
 /** The unfolded alert, unless the path names it. @param {State} state @returns {Record<string, string>} */
 function alertOf(state) {
-  const found = state.findings.find((f) => state.open[f.id]);
-  return found === undefined || found.id === state.route.finding ? {} : { alert: found.id };
+  const unfolded = state.findings.find((f) => state.open[f.id]);
+  return unfolded === undefined || unfolded.id === state.route.finding ? {} : { alert: unfolded.id };
 }
 
 /** @param {State} state */

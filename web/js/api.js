@@ -82,7 +82,7 @@ async function reached(work) {
 export function withQuery(path, query) {
   const parts = Object.entries(query)
     .flatMap(([k, v]) =>
-      Array.isArray(v) ? v.map((each) => /** @type {const} */ ([k, each])) : [/** @type {const} */ ([k, v])],
+      Array.isArray(v) ? v.map((item) => /** @type {const} */ ([k, item])) : [/** @type {const} */ ([k, v])],
     )
     .filter(([, v]) => v !== null && v !== undefined)
     .map(([k, v]) => `${k}=${encodeURIComponent(String(v))}`);

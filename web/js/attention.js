@@ -59,7 +59,7 @@ export function news(state) {
   if (s === null) return [];
   const run = routeHash({ run: s.run_id });
   /** @type {News[]} */
-  const told = firing(state).map((f) => ({
+  const items = firing(state).map((f) => ({
     id: f.code === "crashed" ? "crashed" : `${f.id}/${f.severity}`,
     grave: f.severity === "critical",
     title: f.title,
@@ -67,7 +67,7 @@ export function news(state) {
     hash: routeHash({ run: s.run_id, finding: f.id }),
   }));
   if (s.state === "lost")
-    told.push({
+    items.push({
       id: `lost/${s.last_seen_at}`,
       grave: false,
       title: say("news-lost", { run: s.name }),
@@ -75,14 +75,14 @@ export function news(state) {
       hash: run,
     });
   if (failed(s))
-    told.push({
+    items.push({
       id: "crashed",
       grave: true,
       title: s.verdict.title,
       body: say("news-of-run", { run: s.name, advice: s.verdict.advice }),
       hash: run,
     });
-  return told;
+  return items;
 }
 
 export class Attention {
@@ -112,10 +112,10 @@ export class Attention {
     const opened = this.run !== run;
     if (opened) this.told = new Set();
     this.run = run;
-    for (const one of news(state)) {
-      if (this.told.has(one.id)) continue;
-      this.told.add(one.id);
-      if (!opened && state.attention) this.world.tell(one);
+    for (const item of news(state)) {
+      if (this.told.has(item.id)) continue;
+      this.told.add(item.id);
+      if (!opened && state.attention) this.world.tell(item);
     }
   }
 }
@@ -196,9 +196,9 @@ export const browser = {
     document.title = text;
     showIcon(tone);
   },
-  tell: (one) => {
-    sound(one.grave);
-    notify(one);
+  tell: (item) => {
+    sound(item.grave);
+    notify(item);
   },
 };
 

@@ -168,10 +168,10 @@ const RANKS = {
   when: "seen",
   asks: (state) => (asksForRows(state) ? JSON.stringify(pageAsked(state)) : null),
   load: async (state, _range, _points, signal) => {
-    const asked = pageAsked(state);
+    const page = pageAsked(state);
     return {
-      ...(await call(withQuery(`${base(state)}/ranks`, { ...asked, down: String(asked.down) }), { signal })),
-      offset: asked.offset,
+      ...(await call(withQuery(`${base(state)}/ranks`, { ...page, down: String(page.down) }), { signal })),
+      offset: page.offset,
     };
   },
 };
@@ -257,13 +257,13 @@ const FETCHED = {
       ? null
       : `${culpritRank(state)} ${unfolded(state).join()}`,
   load: async (state, _range, _points, signal) => {
-    const asked = unfolded(state);
-    const found = await Promise.all(
-      asked.map((worker) =>
+    const workers = unfolded(state);
+    const answers = await Promise.all(
+      workers.map((worker) =>
         call(withQuery(`${base(state)}/fetches`, { rank: culpritRank(state), worker, limit: 8 }), { signal }),
       ),
     );
-    return Object.fromEntries(asked.map((worker, i) => [worker, found[i]]));
+    return Object.fromEntries(workers.map((worker, i) => [worker, answers[i]]));
   },
 };
 

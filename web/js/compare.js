@@ -41,7 +41,7 @@ export async function loadComparison(pair) {
 async function courseOf(run) {
   /** @type {Series[]} */
   const series = await call(withQuery(`${runPath(run)}/series`, { metric: COURSES, points: POINTS }));
-  return Object.fromEntries(series.map((each) => [each.metric, each]));
+  return Object.fromEntries(series.map((entry) => [entry.metric, entry]));
 }
 
 /** Whether one of the two runs still reports. @param {Compared|null} compared */

@@ -17,9 +17,9 @@ function tableOf(data) {
   if (isSeries(data)) return ofSeries({ [data.metric]: data });
   if (isHeatmap(data)) return ofHeatmap(data);
   if (isColumns(data)) return ofColumns(data);
-  const series = Object.entries(data).filter(([, each]) => isSeries(each));
+  const series = Object.entries(data).filter(([, value]) => isSeries(value));
   if (series.length > 0) return ofSeries(Object.fromEntries(series));
-  return Object.values(data).map(tableOf).find((each) => each !== null) ?? null;
+  return Object.values(data).map(tableOf).find((table) => table !== null) ?? null;
 }
 
 /** @param {any} data */
@@ -33,21 +33,23 @@ const isColumns = (data) => {
   return (
     columns.length > 1 &&
     columns.every(
-      (each) =>
-        Array.isArray(each) &&
-        each.length === columns[0].length &&
-        each.every((v) => typeof v !== "object" || v === null),
+      (column) =>
+        Array.isArray(column) &&
+        column.length === columns[0].length &&
+        column.every((v) => typeof v !== "object" || v === null),
     )
   );
 };
 
 /** @param {Record<string, Data>} series */
 function ofSeries(series) {
-  const times = [...new Set(Object.values(series).flatMap((each) => each.t))].sort((a, b) => a - b);
-  const parts = Object.entries(series).flatMap(([name, each]) =>
-    ["mean", "min", "max"].map((what) => ({
-      name: `${name}_${what}`,
-      at: new Map(each.t.map((/** @type {number} */ t, /** @type {number} */ i) => [t, each[what]?.[i]])),
+  const times = [...new Set(Object.values(series).flatMap((entry) => entry.t))].sort((a, b) => a - b);
+  const parts = Object.entries(series).flatMap(([name, entry]) =>
+    ["mean", "min", "max"].map((measure) => ({
+      name: `${name}_${measure}`,
+      at: new Map(
+        entry.t.map((/** @type {number} */ t, /** @type {number} */ i) => [t, entry[measure]?.[i]]),
+      ),
     })),
   );
   return [

@@ -69,10 +69,10 @@ const identityOf = (node) => (node.nodeType === Node.TEXT_NODE ? "#" : identity(
  * @param {Element} parent @param {(VNode|string)[]} wanted
  */
 function reconcile(parent, wanted) {
-  const there = [...parent.childNodes];
-  const places = pair(there.map(identityOf), wanted.map(identity));
+  const existing = [...parent.childNodes];
+  const places = pair(existing.map(identityOf), wanted.map(identity));
   const kept = new Set(places);
-  there.forEach((node, i) => !kept.has(i) && node.remove());
+  existing.forEach((node, i) => !kept.has(i) && node.remove());
   const staying = longestRise(places);
   /** @type {Node|null} */
   let next = null;
@@ -85,7 +85,7 @@ function reconcile(parent, wanted) {
       node = create(want, parent);
       parent.insertBefore(node, next);
     } else {
-      node = /** @type {ChildNode} */ (there[place]);
+      node = /** @type {ChildNode} */ (existing[place]);
       if (!staying.has(place)) move(parent, node, next);
       if (typeof want !== "string") update(/** @type {Element} */ (node), want);
       else if (node.nodeValue !== want) node.nodeValue = want;
@@ -112,15 +112,15 @@ export function pair(there, wanted) {
     const id = there[i] ?? "";
     free.set(id, [...(free.get(id) ?? []), i]);
   }
-  let after = first;
+  let nextFree = first;
   for (let i = first; i < last; i += 1) {
     const id = wanted[i] ?? "";
     const keyed = id.includes("/");
-    const at = (free.get(id) ?? []).findIndex((place) => keyed || place >= after);
+    const at = (free.get(id) ?? []).findIndex((place) => keyed || place >= nextFree);
     if (at < 0) continue;
     const [place = -1] = free.get(id)?.splice(at, 1) ?? [];
     places[i] = place;
-    if (!keyed) after = place + 1;
+    if (!keyed) nextFree = place + 1;
   }
   return places;
 }
@@ -130,17 +130,17 @@ export function longestRise(places) {
   /** The smallest end of an increasing sequence, by length. @type {number[]} */
   const ends = [];
   /** @type {Map<number, number|undefined>} */
-  const before = new Map();
+  const predecessor = new Map();
   for (const place of places) {
     if (place < 0) continue;
     let length = ends.length;
     while (length > 0 && /** @type {number} */ (ends[length - 1]) > place) length -= 1;
-    before.set(place, ends[length - 1]);
+    predecessor.set(place, ends[length - 1]);
     ends[length] = place;
   }
   /** @type {Set<number>} */
   const rise = new Set();
-  for (let place = ends.at(-1); place !== undefined; place = before.get(place)) rise.add(place);
+  for (let place = ends.at(-1); place !== undefined; place = predecessor.get(place)) rise.add(place);
   return rise;
 }
 
@@ -164,10 +164,10 @@ function create(want, parent) {
 
 /** @param {Element} element @param {VNode} want */
 function update(element, want) {
-  const before = drawn.get(element)?.props ?? {};
-  for (const name of Object.keys(before))
-    if (!(name in want.props)) setProp(element, name, before[name], undefined);
-  for (const [name, value] of Object.entries(want.props)) setProp(element, name, before[name], value);
+  const oldProps = drawn.get(element)?.props ?? {};
+  for (const name of Object.keys(oldProps))
+    if (!(name in want.props)) setProp(element, name, oldProps[name], undefined);
+  for (const [name, value] of Object.entries(want.props)) setProp(element, name, oldProps[name], value);
   drawn.set(element, want);
   if (!want.props.opaque) reconcile(element, want.children);
   if ("value" in want.props && element instanceof HTMLSelectElement) element.value = String(want.props.value);

@@ -92,14 +92,14 @@ export function commonRange(state) {
 export function epochsOf(state) {
   /** @type {import("./types.js").LoaderEpochs[]} */
   const loaders = state.cards.epochs?.data ?? [];
-  const train = loaders.filter((one) => one.role !== "eval");
+  const train = loaders.filter((loader) => loader.role !== "eval");
   return train
-    .flatMap((one) =>
-      one.newest.map((e) => ({
+    .flatMap((loader) =>
+      loader.newest.map((e) => ({
         began_at: e.began_at,
         name:
           train.length > 1
-            ? say("epoch-of-loader", { loader: one.name, epoch: e.epoch })
+            ? say("epoch-of-loader", { loader: loader.name, epoch: e.epoch })
             : say("epoch-number", { epoch: e.epoch }),
       })),
     )
@@ -112,7 +112,7 @@ export function epochsOf(state) {
  */
 export function eventsOf(state) {
   /** @type {import("./types.js").Mark[]} */
-  const told = state.cards.marks?.data ?? [];
+  const marks = state.cards.marks?.data ?? [];
   const rank = shownRank(state);
   const alerts = state.findings
     .filter((f) => f.severity !== "info" && (f.rank === null || f.rank === rank))
@@ -125,7 +125,7 @@ export function eventsOf(state) {
       finding_id: f.id,
       text_text: null,
     }));
-  return [...told.filter((mark) => mark.kind !== "alert"), ...alerts];
+  return [...marks.filter((mark) => mark.kind !== "alert"), ...alerts];
 }
 
 /** Most batches that can be ready: num_workers × prefetch_factor. @param {State} state */

@@ -341,18 +341,18 @@ function paintCharts() {
     if (!seen.has(card)) continue;
     const data = [state.cards[card]?.data, range?.end];
     const marks = [state.findings_version, state.cards.epochs?.data, state.cards.marks?.data];
-    const other = [element, state.view, state.theme, element.clientWidth, themeTurn];
-    const before = inputs.get(id);
-    if (before !== undefined && same(before.other, other)) {
+    const layoutInputs = [element, state.view, state.theme, element.clientWidth, themeTurn];
+    const drawn = inputs.get(id);
+    if (drawn !== undefined && same(drawn.other, layoutInputs)) {
       // Only time has passed. New data is drawn once all charts have theirs; new marks alone wait longer.
-      const moved = !same(before.data, data);
-      if (moved ? refresher.awaited() : same(before.marks, marks) || drawn_at - before.at < MARKS_EVERY_MS)
+      const moved = !same(drawn.data, data);
+      if (moved ? refresher.awaited() : same(drawn.marks, marks) || drawn_at - drawn.at < MARKS_EVERY_MS)
         continue;
     }
     palette ??= readPalette(state.theme);
     const figure = figureOf(state, id, palette, element.clientWidth);
     if (figure === null) continue;
-    inputs.set(id, { data, marks, other, at: drawn_at });
+    inputs.set(id, { data, marks, other: layoutInputs, at: drawn_at });
     plots.set(id, element);
     drawChart(element, figure, reactions).then(
       () => delete element.dataset.why,
@@ -415,9 +415,9 @@ let followed = "";
 function writeAddress(state) {
   if (location.hash !== followed) return;
   const [path = "", query = ""] = followed.split("?");
-  const wanted = seenQuery(state);
-  if (wanted === query) return;
-  history.replaceState(history.state, "", `${path || "#/"}${wanted === "" ? "" : `?${wanted}`}`);
+  const wantedQuery = seenQuery(state);
+  if (wantedQuery === query) return;
+  history.replaceState(history.state, "", `${path || "#/"}${wantedQuery === "" ? "" : `?${wantedQuery}`}`);
   followed = location.hash;
 }
 
@@ -432,10 +432,10 @@ async function loadPair() {
 
 function navigate() {
   followed = location.hash;
-  const before = store.state.route;
+  const previous = store.state.route;
   const route = parseRoute(followed);
-  const sameRun = before.run === route.run && before.attempt === route.attempt;
-  if (!sameRun || before.page !== route.page || before.rank !== route.rank) {
+  const sameRun = previous.run === route.run && previous.attempt === route.attempt;
+  if (!sameRun || previous.page !== route.page || previous.rank !== route.rank) {
     refresher.clear();
     inputs = new Map();
     window.scrollTo(0, 0);
@@ -479,7 +479,7 @@ async function loadAttempt(run, attempt) {
   loadCharts();
   try {
     const [summary, findings] = await Promise.all(
-      ["summary", "findings"].map((what) => call(withQuery(`${runPath(run)}/${what}`, { attempt }))),
+      ["summary", "findings"].map((part) => call(withQuery(`${runPath(run)}/${part}`, { attempt }))),
     );
     const { route } = store.state;
     if (route.run !== run || route.attempt !== attempt) return;

@@ -42,18 +42,18 @@ export function heard(before, message) {
     return { ...summary, ranks: summary.ranks.map((/** @type {any} */ r) => ({ ...NOT_ASKED, ...r })) };
   const rows = summary.ranks ?? [];
   if (partial) return { ...before, ...summary, ranks: merged(before.ranks, rows) };
-  const known = new Map(before.ranks.map((r) => [r.rank, r]));
+  const rowsByRank = new Map(before.ranks.map((r) => [r.rank, r]));
   return {
     ...summary,
-    ranks: rows.map((/** @type {any} */ r) => ({ ...NOT_ASKED, ...known.get(r.rank), ...r })),
+    ranks: rows.map((/** @type {any} */ r) => ({ ...NOT_ASKED, ...rowsByRank.get(r.rank), ...r })),
   };
 }
 
 /** The rows, some of them changed. @param {RankRow[]} rows @param {any[]} news @returns {RankRow[]} */
 function merged(rows, news) {
   if (news.length === 0) return rows;
-  const by = new Map(news.map((r) => [r.rank, r]));
-  return rows.map((r) => (by.has(r.rank) ? { ...r, ...by.get(r.rank) } : r));
+  const newsByRank = new Map(news.map((r) => [r.rank, r]));
+  return rows.map((r) => (newsByRank.has(r.rank) ? { ...r, ...newsByRank.get(r.rank) } : r));
 }
 
 /**
@@ -133,13 +133,13 @@ export function pageShown(state) {
   const { offset, find } = pageAsked(state);
   const answer = asksForRows(state) ? (state.cards.ranks?.data ?? null) : null;
   if (answer !== null) return { total: answer.total, offset: answer.offset, rows: answer.rows };
-  const found = sorted((state.summary?.ranks ?? []).filter((r) => matches(r, find)), state.sort);
+  const matching = sorted((state.summary?.ranks ?? []).filter((r) => matches(r, find)), state.sort);
   // Until the server answers, the table shows the ranks that the summary lists.
   const all = state.summary !== null && isLarge(state.summary) && find === "";
   return {
-    total: all ? (state.summary?.rank_count ?? 0) : found.length,
+    total: all ? (state.summary?.rank_count ?? 0) : matching.length,
     offset,
-    rows: found.slice(offset, offset + PAGE_ROWS),
+    rows: matching.slice(offset, offset + PAGE_ROWS),
   };
 }
 

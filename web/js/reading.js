@@ -13,8 +13,8 @@ import { say } from "./texts.js";
 export function reading(state, series) {
   if (series === undefined) return null;
   if (state.pointed_at !== null) return series.mean[bucketAt(series, state.pointed_at)] ?? null;
-  const known = /** @type {number[]} */ (series.mean.filter((v) => v !== null));
-  return known.length === 0 ? null : known.reduce((sum, v) => sum + v, 0) / known.length;
+  const knownMeans = /** @type {number[]} */ (series.mean.filter((v) => v !== null));
+  return knownMeans.length === 0 ? null : knownMeans.reduce((sum, v) => sum + v, 0) / knownMeans.length;
 }
 
 /** @param {Series} series @param {number} t */

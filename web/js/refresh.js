@@ -107,13 +107,13 @@ export class Refresher {
         this.page.put(source.id, { data, range, error: null, loaded_at: Date.now() / 1000 });
     } catch (error) {
       if (abort.signal.aborted) return;
-      const before = this.page.state().cards[source.id];
+      const previous = this.page.state().cards[source.id];
       const message = error instanceof Error ? error.message : String(error);
       this.page.put(source.id, {
-        data: before?.data ?? null,
-        range: before?.range ?? null,
+        data: previous?.data ?? null,
+        range: previous?.range ?? null,
         error: message,
-        loaded_at: before?.loaded_at ?? 0,
+        loaded_at: previous?.loaded_at ?? 0,
       });
       p.retry = true;
       bucket = 2; // seconds until the next try

@@ -82,9 +82,9 @@ function reportOf(main, about) {
   copy.querySelectorAll(".plot").forEach((plot, i) => plot.replaceChildren(`@@chart ${i}@@`));
   for (const button of copy.querySelectorAll("button.alert-head, button.sort"))
     button.replaceWith(asText(button));
-  for (const each of copy.querySelectorAll(LEFT_OUT)) each.remove();
+  for (const element of copy.querySelectorAll(LEFT_OUT)) element.remove();
   for (const link of copy.querySelectorAll("a")) link.removeAttribute("href");
-  for (const each of copy.querySelectorAll("[id]")) each.removeAttribute("id");
+  for (const element of copy.querySelectorAll("[id]")) element.removeAttribute("id");
   const body = copy.outerHTML.replace(/@@chart (\d+)@@/g, (_, i) => charts[Number(i)] ?? "");
   const time = about.made.toISOString().replace("T", " ").slice(0, 19);
   const head = [about.title, say("report-made", { time }), about.source].map(escaped).join(" · ");

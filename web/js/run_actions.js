@@ -7,7 +7,7 @@ import { say } from "./texts.js";
 /**
  * @typedef {import("./store.js").Store} Store
  * @typedef {import("./types.js").Contents} Contents
- * @typedef {{run: string, contents: Contents|null, deleting: boolean, error: string}} Editing - a run's dialog
+ * @typedef {{run: string, contents: Contents|null, deleting: boolean, error: string}} Editing
  */
 
 /**
@@ -45,7 +45,7 @@ export function runActions(store, tell, reload, go) {
     pick: (run) => {
       const { picked } = store.state;
       store.set({
-        picked: picked.includes(run) ? picked.filter((each) => each !== run) : [...picked.slice(-1), run],
+        picked: picked.includes(run) ? picked.filter((id) => id !== run) : [...picked.slice(-1), run],
       });
     },
     pickNone: () => store.set({ picked: [] }),
@@ -64,13 +64,13 @@ export function runActions(store, tell, reload, go) {
       const { editing } = store.state;
       if (editing === null) return;
       const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
-      const said = (/** @type {string} */ name) => String(form.get(name) ?? "");
-      const tags = said("tags").split(",").map((tag) => tag.trim().replace(/^#/, "")).filter(Boolean);
+      const value = (/** @type {string} */ name) => String(form.get(name) ?? "");
+      const tags = value("tags").split(",").map((tag) => tag.trim().replace(/^#/, "")).filter(Boolean);
       return trying(async () => {
         await label(editing.run, {
-          name: said("name").trim(),
+          name: value("name").trim(),
           tags,
-          note: said("note").trim(),
+          note: value("note").trim(),
           pinned: form.get("pinned") !== null,
         });
         store.set({ editing: null });
@@ -87,7 +87,7 @@ export function runActions(store, tell, reload, go) {
       ).trim();
       return trying(async () => {
         await call(runPath(editing.run), { method: "DELETE", body: { name } });
-        store.set({ editing: null, picked: picked.filter((each) => each !== editing.run) });
+        store.set({ editing: null, picked: picked.filter((id) => id !== editing.run) });
         tell(say("note-deleted", { name }));
         if (route.run === editing.run) go("#/");
         await reload();

@@ -40,12 +40,12 @@ export async function signed(method, path, body = "") {
   if (session !== null && boots.length === 0) await renew();
   if (session === null) return path;
   const { ticket, key } = session;
-  const known = boots.join("-");
+  const namedBoots = boots.join("-");
   const { pathname, search } = new URL(path, location.origin);
   const target = pathname + search;
   const at = (sent_ms = Math.max(sent_ms + 1, Date.now() + ahead_ms));
-  const signature = hex(await hmac(key, ["request", at, known, method, target, body].join("\n")));
-  return `${target}${search === "" ? "?" : "&"}proof=${[ticket, at, known, signature].join(".")}`;
+  const signature = hex(await hmac(key, ["request", at, namedBoots, method, target, body].join("\n")));
+  return `${target}${search === "" ? "?" : "&"}proof=${[ticket, at, namedBoots, signature].join(".")}`;
 }
 
 /** Trust no process until it proves itself again: a connection has failed. */
@@ -113,7 +113,7 @@ async function isProven(greeting, key) {
   const { challenge, ticket, boot, now_ms, proofs } = greeting;
   const proof = hex(await hmac(key, ["server", challenge, ticket, boot, now_ms].join("\n")));
   if (!Array.isArray(proofs) || !proofs.includes(proof)) return false;
-  boots = [boot, ...boots.filter((each) => each !== boot)].slice(0, MOST_BOOTS);
+  boots = [boot, ...boots.filter((knownBoot) => knownBoot !== boot)].slice(0, MOST_BOOTS);
   // Late by the answer's travel time, so that signatures are never ahead of the server's clock.
   ahead_ms = now_ms - Date.now();
   was_proven = true;

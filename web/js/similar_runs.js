@@ -29,12 +29,15 @@ export function distance(a, b) {
  * @param {string} typed @param {RunRow} run
  */
 function farness(typed, run) {
-  const asked = typed.toLowerCase();
+  const wantedWord = typed.toLowerCase();
   return Math.min(
     ...[run.run_id, run.name].map((word) => {
-      const known = word.toLowerCase();
-      if (known.startsWith(asked) || (known !== "" && asked.startsWith(known))) return 0;
-      return distance(asked.slice(0, 128), known.slice(0, 128)) / Math.max(asked.length, known.length, 1);
+      const runWord = word.toLowerCase();
+      if (runWord.startsWith(wantedWord) || (runWord !== "" && wantedWord.startsWith(runWord))) return 0;
+      return (
+        distance(wantedWord.slice(0, 128), runWord.slice(0, 128)) /
+        Math.max(wantedWord.length, runWord.length, 1)
+      );
     }),
   );
 }

@@ -66,7 +66,7 @@ function fenced(text) {
 
 /** @param {Loader} l */
 function setting(l) {
-  const known = /** @type {const} */ ([
+  const keys = /** @type {const} */ ([
     "batch_size",
     "num_workers",
     "prefetch_factor",
@@ -76,7 +76,7 @@ function setting(l) {
     "start_method",
     "timeout_s",
   ]);
-  const parts = known
+  const parts = keys
     .filter((key) => l[key] !== null && l[key] !== undefined)
     .map((key) => `${key}=${l[key]}`);
   const dataset = oneLine(l.dataset_class ?? "an unknown dataset");

@@ -168,13 +168,13 @@ export function parentHash(route) {
 /** The state after a change of page. @param {State} state @param {Route} route @returns {State} */
 export function navigated(state, route) {
   const sameRun = state.route.run === route.run && state.route.attempt === route.attempt;
-  const kept = sameRun && state.route.page === route.page && state.route.rank === route.rank;
+  const keepsCards = sameRun && state.route.page === route.page && state.route.rank === route.rank;
   const fresh = initialState();
   return {
     ...state,
     route,
     pointed_at: null,
-    cards: kept ? state.cards : {},
+    cards: keepsCards ? state.cards : {},
     ...(sameRun
       ? {}
       : {

@@ -81,9 +81,9 @@ export class Catalogue {
     const values = Object.fromEntries(
       Object.entries(params).map(([name, value]) => [name, fluentValue(value)]),
     );
-    const said = this.bundle.formatPattern(pattern, values, faults);
+    const text = this.bundle.formatPattern(pattern, values, faults);
     if (faults[0] !== undefined) throw new Error(`message ${id} in ${this.language}: ${faults[0].message}`);
-    return this.oneLine(said).replaceAll(KEPT_BREAK, "\n");
+    return this.oneLine(text).replaceAll(KEPT_BREAK, "\n");
   }
 
   /** A text without the line breaks of the catalogue's file. @param {string} said */
@@ -157,10 +157,10 @@ async function load(language) {
  * that cannot be loaded is left out.
  */
 export async function loadCatalogues() {
-  const wanted = chosenLanguage();
-  const [own, source] = await Promise.all([wanted === SOURCE ? null : load(wanted), load(SOURCE)]);
+  const language = chosenLanguage();
+  const [own, source] = await Promise.all([language === SOURCE ? null : load(language), load(SOURCE)]);
   sayFrom([own, source].flatMap((catalogue) => catalogue ?? []));
-  drawIn(own === null ? SOURCE : wanted);
+  drawIn(own === null ? SOURCE : language);
   if (own !== null) document.documentElement.lang = "zh-CN";
   for (const written of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-message]")))
     written.textContent = say(written.dataset.message ?? "");

@@ -218,10 +218,10 @@ export function epochMarks(epochs, range, palette, width) {
 function apart(epochs, range, width, px) {
   const { l, r } = sides(width);
   const gap_s = (px * (range.end - range.start)) / Math.max(1, width - l - r);
-  let last = -Infinity;
+  let marked_at = -Infinity;
   return epochs.filter((e) => {
-    if (e.began_at < range.start || e.began_at > range.end || e.began_at - last < gap_s) return false;
-    last = e.began_at;
+    if (e.began_at < range.start || e.began_at > range.end || e.began_at - marked_at < gap_s) return false;
+    marked_at = e.began_at;
     return true;
   });
 }

@@ -64,7 +64,7 @@ export function heatmapHeight(rows) {
 export function heatmapFigure(input, palette) {
   const { ranks, hosts, t, values, bucket_s } = input.data;
   const metric = input.metric ?? /** @type {HeatMetric} */ (HEAT_METRICS[0]);
-  const of = input.by === "host" ? ranks.map((_, i) => hosts?.[i] ?? "") : null; // set if rows are hosts
+  const hostNames = input.by === "host" ? ranks.map((_, i) => hosts?.[i] ?? "") : null;
   const layout = timeLayout(palette, heatmapHeight(ranks.length), input.range, input.width);
   layout.hovermode = "closest";
   layout.xaxis.showgrid = false;
@@ -76,8 +76,8 @@ export function heatmapFigure(input, palette) {
     tickvals: ranks.map((_, i) => i).filter((i) => i % every === 0),
     ticktext: ranks
       .map((rank, i) =>
-        of !== null
-          ? shortened(of[i] ?? "", short ? 6 : 9)
+        hostNames !== null
+          ? shortened(hostNames[i] ?? "", short ? 6 : 9)
           : short
             ? `r${rank}`
             : say("rank-number", { rank }),
@@ -104,9 +104,9 @@ export function heatmapFigure(input, palette) {
       customdata: ranks,
       text: z.map((row, i) =>
         new Array(row.length).fill(
-          of === null
+          hostNames === null
             ? say("rank-number", { rank: ranks[i] })
-            : say("heat-host-worst", { host: of[i], rank: ranks[i] }),
+            : say("heat-host-worst", { host: hostNames[i], rank: ranks[i] }),
         ),
       ),
       zmin: 0,

@@ -34,8 +34,8 @@ export function slowOnes(f) {
 
 /** The median of the known values. @param {(number|null)[]} values */
 function median(values) {
-  const known = values.flatMap((v) => (v === null ? [] : v)).sort((a, b) => a - b);
-  return known[Math.floor(known.length / 2)] ?? 0;
+  const sortedValues = values.flatMap((v) => (v === null ? [] : v)).sort((a, b) => a - b);
+  return sortedValues[Math.floor(sortedValues.length / 2)] ?? 0;
 }
 
 /**
@@ -43,8 +43,11 @@ function median(values) {
  * @param {Fetches} f @param {Worker[]} workers @returns {number[]}
  */
 export function laneWorkers(f, workers) {
-  const all = new Set([...f.worker, ...workers.filter((w) => w.worker >= 0 && w.alive).map((w) => w.worker)]);
-  return [...all].sort((a, b) => a - b);
+  const seenWorkers = new Set([
+    ...f.worker,
+    ...workers.filter((w) => w.worker >= 0 && w.alive).map((w) => w.worker),
+  ]);
+  return [...seenWorkers].sort((a, b) => a - b);
 }
 
 /**

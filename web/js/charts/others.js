@@ -20,7 +20,7 @@ export function withoutOthers(data) {
   const whole = sum(iteration);
   const plain = iteration === undefined ? rest : { ...rest, iteration_s: iteration };
   if (whole === 0 || sum(others) < LEAST_RATIO * whole) return plain;
-  const kept = Object.fromEntries(
+  const phaseMeans = Object.fromEntries(
     PHASES.flatMap((metric) => (data[metric] === undefined ? [] : [[metric, [...data[metric].mean]]])),
   );
   // With very many iterations the server samples some. A bucket without a sample keeps the previous value.
@@ -28,16 +28,16 @@ export function withoutOthers(data) {
     if (wait === null || (iteration?.mean[i] ?? null) === null) return null;
     let left = wait;
     for (const metric of PHASES) {
-      const part = kept[metric]?.[i] ?? null;
+      const part = phaseMeans[metric]?.[i] ?? null;
       if (part === null) continue;
       const taken = Math.min(part, left);
-      /** @type {(number|null)[]} */ (kept[metric])[i] = part - taken;
+      /** @type {(number|null)[]} */ (phaseMeans[metric])[i] = part - taken;
       left -= taken;
     }
     return wait - left;
   });
   const phases = Object.fromEntries(
-    Object.entries(kept).map(([metric, mean]) => [
+    Object.entries(phaseMeans).map(([metric, mean]) => [
       metric,
       { .../** @type {Series} */ (data[metric]), min: mean, mean, max: mean },
     ]),

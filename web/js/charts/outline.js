@@ -44,12 +44,12 @@ export function outline({ t, widths, filled }) {
  * @returns {any}
  */
 export function area(points, values, color, { shape = "", template, text, floor = 0 }) {
-  const known = points.map((p) => (p.at < 0 ? null : (values[p.at] ?? null)));
+  const heights = points.map((p) => (p.at < 0 ? null : (values[p.at] ?? null)));
   return {
     type: "scatter",
     mode: "lines",
     x: points.map((p) => toAxis(p.t)),
-    y: known.map((v) => v ?? floor),
+    y: heights.map((v) => v ?? floor),
     line: { shape: "hvh", width: 0, color },
     fill: "tozeroy",
     fillcolor: color,
@@ -57,7 +57,7 @@ export function area(points, values, color, { shape = "", template, text, floor 
       ? {}
       : { fillpattern: { shape, fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.3 } }),
     ...(text === undefined ? {} : { text: points.map((p) => text[p.at] ?? "") }),
-    hoverinfo: known.map((v) => (v === null ? "skip" : "all")),
-    hovertemplate: known.map((v) => (v === null ? "" : template)),
+    hoverinfo: heights.map((v) => (v === null ? "skip" : "all")),
+    hovertemplate: heights.map((v) => (v === null ? "" : template)),
   };
 }

@@ -156,11 +156,11 @@ const NARROW_PX = 240;
 
 /** A top like 400 MiB, not 381. @param {number} highest @param {Counter["unit"]} unit */
 function roundTop(highest, unit) {
-  const one =
+  const unitSize =
     unit === "bytes" || unit === "bytes_per_s"
       ? 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, highest)) / Math.log(1024)))
       : 1;
-  return niceTop(highest / one) * one;
+  return niceTop(highest / unitSize) * unitSize;
 }
 
 /**

@@ -92,15 +92,15 @@ export function speedFigure(input, palette) {
     });
   }
   if (samples !== undefined && !isEmpty(samples)) {
-    const most = niceTop(SAMPLES_ROOM * highest(samples));
+    const highestSamples = niceTop(SAMPLES_ROOM * highest(samples));
     layout.yaxis2 = valueAxis(palette, {
       overlaying: "y",
       side: "right",
       showgrid: false,
-      range: [0, most * 1.04],
+      range: [0, highestSamples * 1.04],
       tickmode: "array",
-      tickvals: [0, most / 2, most],
-      ticktext: [0, most / 2, most].map(number),
+      tickvals: [0, highestSamples / 2, highestSamples],
+      ticktext: [0, highestSamples / 2, highestSamples].map(number),
     });
     data.push({
       ...line(samples, 1),

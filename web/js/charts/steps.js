@@ -49,17 +49,17 @@ export function byDevice(data) {
   const open = lost.mean.map((v, i) => v === null && (loop.mean[i] ?? null) !== null);
   const timed = isOnDevice(data);
   if (!timed && !open.some(Boolean) && hidden.every((v) => v === null || v < LEAST_HIDDEN_S)) return data;
-  const known = Object.fromEntries(
+  const seriesByMetric = Object.fromEntries(
     Object.entries(data).map(([metric, series]) => [
       metric,
       metric.startsWith("gpu_") ? series : without(series, open),
     ]),
   );
-  const found = {
-    ...known,
+  const withHidden = {
+    ...seriesByMetric,
     hidden_s: { ...lost, metric: "hidden_s", min: hidden, mean: hidden, max: hidden },
   };
-  return timed ? phasesByDevice(found) : found;
+  return timed ? phasesByDevice(withHidden) : withHidden;
 }
 
 /** @param {Series} series @param {boolean[]} open @returns {Series} */
@@ -94,7 +94,7 @@ function phasesByDevice(data) {
   const timed = Object.fromEntries(PHASES.map((metric) => [metric, held(data[`gpu_${metric}`], wait)]));
   /** @type {Record<string, (number|null)[]>} */
   const spent = Object.fromEntries(PHASES.map((metric) => [metric, []]));
-  const other = mean.map((whole, i) => {
+  const other_s = mean.map((whole, i) => {
     let left = whole === null ? 0 : Math.max(0, whole - (wait.mean[i] ?? 0));
     for (const metric of PHASES) {
       const v = timed[metric]?.[i] ?? null;
@@ -112,7 +112,7 @@ function phasesByDevice(data) {
   return {
     ...others,
     ...Object.fromEntries(phases),
-    other_s: { ...wait, metric: "other_s", min: other, mean: other, max: other },
+    other_s: { ...wait, metric: "other_s", min: other_s, mean: other_s, max: other_s },
   };
 }
 
@@ -235,10 +235,10 @@ export function barWidths(series, longest) {
  * @param {(number|null)[]} total @returns {number|null}
  */
 export function ceiling(total) {
-  const known = /** @type {number[]} */ (total.filter((v) => v !== null)).sort((a, b) => a - b);
-  const usual = known[Math.floor(known.length * 0.75)] ?? 0;
-  const longest = known[known.length - 1] ?? 0;
-  return known.length >= 20 && usual > 0 && longest > 8 * usual ? niceTop(4 * usual) : null;
+  const knownTotals = /** @type {number[]} */ (total.filter((v) => v !== null)).sort((a, b) => a - b);
+  const usual = knownTotals[Math.floor(knownTotals.length * 0.75)] ?? 0;
+  const longest = knownTotals[knownTotals.length - 1] ?? 0;
+  return knownTotals.length >= 20 && usual > 0 && longest > 8 * usual ? niceTop(4 * usual) : null;
 }
 
 /**
@@ -250,10 +250,11 @@ export function ceiling(total) {
  */
 function clipped(series, widths, total, longest, top, input, palette) {
   const gap_s = (64 * (input.range.end - input.range.start)) / Math.max(1, input.width - 120);
-  let last = -Infinity;
+  let labelled_at = -Infinity;
   return series.t.flatMap((t, i) => {
-    if ((total[i] ?? 0) <= top || t - last < gap_s || t < input.range.start || t > input.range.end) return [];
-    last = t;
+    if ((total[i] ?? 0) <= top || t - labelled_at < gap_s || t < input.range.start || t > input.range.end)
+      return [];
+    labelled_at = t;
     return [
       {
         x: toAxis(t + (widths[i] ?? 0) / 2),

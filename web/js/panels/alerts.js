@@ -42,13 +42,13 @@ export function scope(f) {
 export function withStacks(state) {
   /** @type {Finding[]} */
   const full = state.cards.findings?.data?.findings ?? [];
-  const known = new Map(full.map((f) => [f.id, f]));
+  const fullById = new Map(full.map((f) => [f.id, f]));
   const now = serverNow(state);
   return state.findings.map((f) => ({
     ...f,
     state: stateNow(f, now),
-    stacks: known.get(f.id)?.stacks ?? f.stacks,
-    followed: known.get(f.id)?.followed ?? null,
+    stacks: fullById.get(f.id)?.stacks ?? f.stacks,
+    followed: fullById.get(f.id)?.followed ?? null,
   }));
 }
 
@@ -68,14 +68,14 @@ export function alertsPanel(state, act) {
       b.began_at - a.began_at,
   );
   const firing = list.filter((f) => f.state === "firing" && f.severity !== "info").length;
-  const of = rank === null ? "run" : "rank";
+  const scopeName = rank === null ? "run" : "rank";
   return h(
     "section",
     { class: "card flush", id: "alerts", key: "alerts", "aria-label": say("alerts-title", { of: "run" }) },
     h(
       "header",
       { class: "card-head" },
-      h("h2", {}, say("alerts-title", { of })),
+      h("h2", {}, say("alerts-title", { of: scopeName })),
       h(
         "p",
         { class: "card-about" },
@@ -83,7 +83,7 @@ export function alertsPanel(state, act) {
       ),
     ),
     list.length === 0
-      ? h("p", { class: "quiet" }, icon("ok", "sev-ok"), say("alerts-none", { of }))
+      ? h("p", { class: "quiet" }, icon("ok", "sev-ok"), say("alerts-none", { of: scopeName }))
       : h("div", { role: "list" }, list.map((f) => alertRow(f, state, act))),
   );
 }
@@ -132,8 +132,8 @@ function alertRow(f, state, act) {
  */
 function whenOf(f, ended, state) {
   if (ended) return say("alert-lasted", { lasted_s: (f.ended_at ?? f.began_at) - f.began_at });
-  const known = knownUntil(state) - f.began_at;
-  return isGoing(state.summary) ? ago(known) : say("alert-open-for", { lasted_s: known });
+  const duration_s = knownUntil(state) - f.began_at;
+  return isGoing(state.summary) ? ago(duration_s) : say("alert-open-for", { lasted_s: duration_s });
 }
 
 /** @param {Finding} f @param {State} state @param {Actions} act */
@@ -245,7 +245,7 @@ function alsoSeen(f, state, act) {
     h(
       "ul",
       { "aria-labelledby": `also-${f.id}` },
-      f.folded.map((other) => alsoRow(other, `${f.id}/also/${other.key}`, state, act)),
+      f.folded.map((folded) => alsoRow(folded, `${f.id}/also/${folded.key}`, state, act)),
     ),
   );
 }

@@ -16,26 +16,27 @@ import { shownState } from "./parts.js";
 export function attemptBar(s, state, act) {
   if (s.attempts === 1) return null;
   const now = serverNow(state);
-  const before = s.earlier.find((one) => one.attempt === s.attempt - 1);
+  const previous = s.earlier.find((earlier) => earlier.attempt === s.attempt - 1);
   const facts = [
     say("attempt-of", { attempt: s.attempt, attempts: s.attempts }),
     say("began-at", { when: clock(s.started_at, now) }),
-    before === undefined
+    previous === undefined
       ? ""
       : say("attempt-before", {
-          state: shownState(before.state, before.exit),
-          steps: before.steps,
-          exit: before.exit,
+          state: shownState(previous.state, previous.exit),
+          steps: previous.steps,
+          exit: previous.exit,
         }),
   ];
   const choices = [
     { attempt: s.attempts, label: say("attempt-newest", { attempt: s.attempts }) },
-    ...[...s.earlier]
-      .reverse()
-      .map((one) => ({
-        attempt: one.attempt,
-        label: say("attempt-choice", { attempt: one.attempt, state: shownState(one.state, one.exit) }),
-      })),
+    ...[...s.earlier].reverse().map((earlier) => ({
+      attempt: earlier.attempt,
+      label: say("attempt-choice", {
+        attempt: earlier.attempt,
+        state: shownState(earlier.state, earlier.exit),
+      }),
+    })),
   ];
   /** @param {Event} event */
   const choose = (event) => {

@@ -55,7 +55,7 @@ export function boundariesCard(state, act) {
     body: h(
       "div",
       { class: "boundaries" },
-      (loaders ?? []).map((one) => loaderEpochs(one, (loaders ?? []).length > 1, state, act)),
+      (loaders ?? []).map((loader) => loaderEpochs(loader, (loaders ?? []).length > 1, state, act)),
     ),
     empty: loaders?.length === 0 ? empty(say("epochs-none"), say("epochs-none-why")) : null,
   });
@@ -64,7 +64,7 @@ export function boundariesCard(state, act) {
 /** @param {LoaderEpochs[]} loaders @param {State} state */
 function about(loaders, state) {
   const s = state.summary;
-  const cost = loaders.reduce((sum, one) => sum + one.cost_s, 0);
+  const cost = loaders.reduce((sum, loader) => sum + loader.cost_s, 0);
   const rank = (s?.rank_count ?? 0) > 1 && state.route.page === "run" ? shownRank(state) : null;
   if (loaders.length === 0 || s === null) return say("boundaries-about", { rank });
   const run_s = Math.max(0, s.last_seen_at - s.started_at) || null;
@@ -76,12 +76,12 @@ function about(loaders, state) {
   });
 }
 
-/** @param {LoaderEpochs} one @param {boolean} several @param {State} state @param {Actions} act */
-function loaderEpochs(one, several, state, act) {
-  const id = `epochs/${one.rank}/${one.loader}`;
-  const all = state.open[id] ?? false;
-  const known = [...one.newest].reverse();
-  const shown = all ? known : known.slice(0, FIRST);
+/** @param {LoaderEpochs} loader @param {boolean} several @param {State} state @param {Actions} act */
+function loaderEpochs(loader, several, state, act) {
+  const id = `epochs/${loader.rank}/${loader.loader}`;
+  const showsAll = state.open[id] ?? false;
+  const epochs = [...loader.newest].reverse();
+  const shown = showsAll ? epochs : epochs.slice(0, FIRST);
   const longest = Math.max(...shown.map(boundary), 1e-9);
   const now = serverNow(state);
   const names = PARTS.map(({ part }) => say("epoch-part", { part }));
@@ -91,23 +91,23 @@ function loaderEpochs(one, several, state, act) {
     h(
       "div",
       { class: "boundaries-head" },
-      h("h3", {}, one.name),
-      several && h("span", { class: "chip" }, say("loader-role", { role: one.role })),
+      h("h3", {}, loader.name),
+      several && h("span", { class: "chip" }, say("loader-role", { role: loader.role })),
       h(
         "p",
         { class: "card-about" },
         say("epochs-of-loader", {
-          epochs: one.epochs,
-          cost_s: one.cost_s,
-          shown: shown.length < one.epochs ? shown.length : null,
+          epochs: loader.epochs,
+          cost_s: loader.cost_s,
+          shown: shown.length < loader.epochs ? shown.length : null,
         }),
       ),
-      known.length > FIRST &&
+      epochs.length > FIRST &&
         button(
-          all
+          showsAll
             ? say("epochs-show-first", { number: FIRST })
-            : say("epochs-show-more", { all: known.length === one.epochs, number: known.length }),
-          () => act.open(id, !all),
+            : say("epochs-show-more", { all: epochs.length === loader.epochs, number: epochs.length }),
+          () => act.open(id, !showsAll),
         ),
     ),
     h(
@@ -127,7 +127,7 @@ function loaderEpochs(one, several, state, act) {
             ),
           ),
         ),
-        h("tbody", {}, shown.map((e, i) => row(e, known[i + 1], { longest, now, names }))),
+        h("tbody", {}, shown.map((e, i) => row(e, epochs[i + 1], { longest, now, names }))),
       ),
     ),
   );

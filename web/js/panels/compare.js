@@ -128,14 +128,14 @@ function settings(c) {
           h(
             "tbody",
             {},
-            c.settings.map((each) =>
+            c.settings.map((setting) =>
               h(
                 "tr",
-                { key: `${each.where} ${each.what}` },
-                h("td", {}, say("setting-where", { where: each.where })),
-                h("td", {}, h("code", {}, each.what)),
-                h("td", { class: "wraps", "data-run": "A" }, each.a ?? "–"),
-                h("td", { class: "wraps", "data-run": "B" }, h("b", {}, each.b ?? "–")),
+                { key: `${setting.where} ${setting.what}` },
+                h("td", {}, say("setting-where", { where: setting.where })),
+                h("td", {}, h("code", {}, setting.what)),
+                h("td", { class: "wraps", "data-run": "A" }, setting.a ?? "–"),
+                h("td", { class: "wraps", "data-run": "B" }, h("b", {}, setting.b ?? "–")),
               ),
             ),
           ),
@@ -247,11 +247,11 @@ function courses(c, [a, b]) {
     { class: "courses", key: "courses" },
     CHARTS.map(({ metric, text }) => {
       const pair = [points(a[metric]), points(b[metric])];
-      const most = Math.max(
+      const highest = Math.max(
         ...pair.flat().map(([, v]) => v ?? 0),
         metric === "data_wait_ratio" ? 0.05 : 0.01,
       );
-      const last = Math.max(...pair.map((each) => each.at(-1)?.[0] ?? 0), 1);
+      const longest = Math.max(...pair.map((course) => course.at(-1)?.[0] ?? 0), 1);
       return h(
         "section",
         { class: "card course", key: metric, "aria-label": say("course-of-both", { metric }) },
@@ -280,7 +280,7 @@ function courses(c, [a, b]) {
         h(
           "div",
           { class: "course-box" },
-          h("span", { class: "course-y" }, text(most)),
+          h("span", { class: "course-y" }, text(highest)),
           h(
             "svg",
             {
@@ -291,11 +291,15 @@ function courses(c, [a, b]) {
               "aria-label": say("course-lines", { metric }),
             },
             h("path", { class: "floor", d: "M0 159.5H600" }),
-            pair.map((each, i) =>
-              h("path", { key: i, class: i === 0 ? "line-a" : "line-b", d: lineOf(each, last, most) }),
+            pair.map((course, i) =>
+              h("path", {
+                key: i,
+                class: i === 0 ? "line-a" : "line-b",
+                d: lineOf(course, longest, highest),
+              }),
             ),
           ),
-          h("span", { class: "course-x" }, h("span", {}, "0"), h("span", {}, duration(last))),
+          h("span", { class: "course-x" }, h("span", {}, "0"), h("span", {}, duration(longest))),
         ),
       );
     }),

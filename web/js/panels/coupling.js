@@ -147,18 +147,18 @@ export function barsOf(c) {
   if (c.ranks.length <= MOST_BARS) return [...late.map((r) => bar(r, c)), ...rest.map((r) => bar(r, c))];
   const named = late.slice(0, MOST_OUTLIERS);
   const byWait = [...rest].sort((a, b) => b.others_s - a.others_s || b.data_s - a.data_s);
-  const most =
+  const slowest =
     c.source === null
       ? [...rest].sort((a, b) => b.iteration_s - a.iteration_s).slice(0, 2)
       : byWait.slice(0, 2);
-  const others = [...late.slice(MOST_OUTLIERS), ...rest.filter((r) => !most.includes(r))];
-  return [...named.map((r) => bar(r, c)), ...most.map((r) => bar(r, c)), together(others)];
+  const others = [...late.slice(MOST_OUTLIERS), ...rest.filter((r) => !slowest.includes(r))];
+  return [...named.map((r) => bar(r, c)), ...slowest.map((r) => bar(r, c)), together(others)];
 }
 
 /** @param {Share} share @param {Coupling} c @returns {Bar} */
 function bar(share, c) {
   const late = c.waited_for.includes(share.rank);
-  const said = late
+  const text = late
     ? c.cause === "data"
       ? say("coupling-bar", { is: "late-data", takes_s: share.data_s })
       : say("coupling-bar", { is: "late-work", takes_s: share.own_s })
@@ -171,7 +171,7 @@ function bar(share, c) {
     rank: share.rank,
     tone: late ? "late" : "",
     share,
-    said,
+    said: text,
   };
 }
 
@@ -310,7 +310,7 @@ function stand(p) {
 
 /** @param {Place} p @param {number} i @param {Coupling} c @param {State} state @param {Actions} act */
 function placeRow(p, i, c, state, act) {
-  const all = c.places.reduce((sum, q) => sum + q.ranks.length, 0);
+  const rankCount = c.places.reduce((sum, q) => sum + q.ranks.length, 0);
   const few = p.ranks.length <= 4 ? p.ranks : [];
   const id = `place/${p.ranks[0]}`;
   const open = p.stack !== null && (state.open[id] ?? false);
@@ -347,7 +347,11 @@ function placeRow(p, i, c, state, act) {
             )
           : [
               h("b", {}, say("ranks-counted", { ranks: p.ranks.length })),
-              h("small", {}, say("place-share", { share_ratio: p.ranks.length / all, ...listed(p.ranks) })),
+              h(
+                "small",
+                {},
+                say("place-share", { share_ratio: p.ranks.length / rankCount, ...listed(p.ranks) }),
+              ),
             ],
       ),
       h("span", { class: "place-where" }, h("b", {}, placeName(p)), p.at !== null && h("code", {}, p.at)),

@@ -22,12 +22,12 @@ import { button, copyAction } from "./parts.js";
  * @param {State} state @param {number|null} rank @param {number|null} [loader] @returns {Loader|null}
  */
 export function loaderOf(state, rank, loader = null) {
-  const all =
+  const candidates =
     state.summary?.loaders.filter(
       (l) =>
         (rank === null || l.rank === rank) && (loader === null ? l.role !== "eval" : l.loader === loader),
     ) ?? [];
-  return all[all.length - 1] ?? null;
+  return candidates[candidates.length - 1] ?? null;
 }
 
 /**

@@ -389,11 +389,11 @@ function signInForm(state, act) {
 /** The page of an unknown run or attempt, with known ones. @param {State} state @param {Actions} act */
 function unknown(state, act) {
   const { run, attempt } = state.route;
-  const known = (state.runs ?? []).find((r) => r.run_id === run);
-  if (known !== undefined && attempt !== null)
+  const row = (state.runs ?? []).find((r) => r.run_id === run);
+  if (row !== undefined && attempt !== null)
     return empty(
       say("no-such-attempt", { attempt, run }),
-      say("attempts-had", { attempts: known.attempts }),
+      say("attempts-had", { attempts: row.attempts }),
       h("a", { class: "button primary", href: routeHash({ run }) }, say("to-its-newest")),
       "h1",
     );

@@ -23,14 +23,14 @@ const SEVERAL = 9;
 export function heatmapCard(state, s, act) {
   /** @type {Heatmap|null} */
   const data = state.cards.heatmap?.data ?? null;
-  const asked = heatmapQuery(state);
+  const query = heatmapQuery(state);
   const metric = shownMetric(state);
-  const rows = data?.ranks.length ?? Math.min(asked.limit, s.rank_count);
+  const rows = data?.ranks.length ?? Math.min(query.limit, s.rank_count);
   const height = `${heatmapHeight(Math.max(1, rows))}px`;
   return card(state, {
     id: "heatmap",
-    title: say("heatmap-title", { metric: asked.metric, by: asked.by }),
-    about: s.rank_count > 1 ? aboutRows(metric, asked.by, data) : say("heatmap-one-rank"),
+    title: say("heatmap-title", { metric: query.metric, by: query.by }),
+    about: s.rank_count > 1 ? aboutRows(metric, query.by, data) : say("heatmap-one-rank"),
     extra: h(
       "div",
       { class: "controls" },
@@ -47,7 +47,7 @@ export function heatmapCard(state, s, act) {
         choice(
           "heat.by",
           say("heatmap-rows"),
-          asked.by,
+          query.by,
           ["rank", "host"].map((by) => [by, say("heatmap-rows-by", { by })]),
           act,
         ),
@@ -55,7 +55,7 @@ export function heatmapCard(state, s, act) {
         choice(
           "heat.order",
           say("heatmap-order"),
-          asked.order,
+          query.order,
           ["worst", "rank"].map((order) => [order, say("heatmap-order-by", { order })]),
           act,
         ),
@@ -64,7 +64,7 @@ export function heatmapCard(state, s, act) {
       colours(metric, data),
     ),
     height,
-    body: plot("heatmap", height, say("heatmap-label", { metric: metric.metric, by: asked.by })),
+    body: plot("heatmap", height, say("heatmap-label", { metric: metric.metric, by: query.by })),
     empty: nothing(state, data),
   });
 }
@@ -132,8 +132,8 @@ function choice(name, label, value, options, act) {
         "aria-label": label,
         onchange: (/** @type {any} */ e) => act.choose({ [name]: e.target.value }),
       },
-      options.map(([each, text]) =>
-        h("option", { key: each, value: each, selected: each === value }, text ?? ""),
+      options.map(([option, text]) =>
+        h("option", { key: option, value: option, selected: option === value }, text ?? ""),
       ),
     ),
   );

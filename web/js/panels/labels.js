@@ -16,7 +16,7 @@ import { button } from "./parts.js";
 /** @param {State} state @param {Actions} act */
 export function labelsDialog(state, act) {
   const { editing } = state;
-  const run = editing && state.runs?.find((each) => each.run_id === editing.run);
+  const run = editing && state.runs?.find((row) => row.run_id === editing.run);
   if (!editing || !run) return null;
   const { contents } = editing;
   return h(
@@ -134,7 +134,7 @@ function deleteForm(contents, act) {
         contents.attempts > 1 ? say("attempts-counted", { attempts: contents.attempts }) : "",
         say("delete-loses-alerts", { alerts: contents.alerts }),
         say("delete-loses-labels"),
-      ].filter(Boolean).map((what) => h("li", {}, what)),
+      ].filter(Boolean).map((line) => h("li", {}, line)),
     ),
     h(
       "label",

@@ -169,13 +169,15 @@ export function rankPage(state, act) {
 
 /** @param {State} state @param {Actions} act */
 function moreSamples(state, act) {
-  const all = state.open["all-samples"] ?? false;
+  const showsAll = state.open["all-samples"] ?? false;
   const n = state.cards.samples?.data?.length ?? 0;
   return (
     n > FIRST_SAMPLES &&
     button(
-      all ? say("samples-show-first", { number: FIRST_SAMPLES }) : say("samples-show-all", { number: n }),
-      () => act.open("all-samples", !all),
+      showsAll
+        ? say("samples-show-first", { number: FIRST_SAMPLES })
+        : say("samples-show-all", { number: n }),
+      () => act.open("all-samples", !showsAll),
     )
   );
 }
@@ -434,33 +436,33 @@ function stacksCard(state, act) {
 
 /** @param {Summary} s @param {number} rank */
 function rankNeighbours(s, rank) {
-  const before = neighbourOf(s, rank, -1);
-  const after = neighbourOf(s, rank, 1);
+  const previous = neighbourOf(s, rank, -1);
+  const next = neighbourOf(s, rank, 1);
   return h(
     "div",
     { class: "neighbours" },
-    before !== null &&
+    previous !== null &&
       h(
         "a",
         {
           class: "button",
           key: "before",
-          href: routeHash({ run: s.run_id, rank: before }),
+          href: routeHash({ run: s.run_id, rank: previous }),
           title: say("rank-previous"),
         },
         icon("back"),
-        h("span", {}, say("rank-number", { rank: before })),
+        h("span", {}, say("rank-number", { rank: previous })),
       ),
-    after !== null &&
+    next !== null &&
       h(
         "a",
         {
           class: "button",
           key: "after",
-          href: routeHash({ run: s.run_id, rank: after }),
+          href: routeHash({ run: s.run_id, rank: next }),
           title: say("rank-next"),
         },
-        h("span", {}, say("rank-number", { rank: after })),
+        h("span", {}, say("rank-number", { rank: next })),
         icon("right"),
       ),
   );

@@ -61,7 +61,7 @@ function summaryLine(runs) {
 function toolbar(runs, state, act) {
   const { listing, picked } = state;
   const counts = stateCounts(runs, listing.query);
-  const there = STATES.filter((each) => (counts[each] ?? 0) > 0 || listing.states.includes(each));
+  const shownStates = STATES.filter((name) => (counts[name] ?? 0) > 0 || listing.states.includes(name));
   return h(
     "div",
     { class: "runs-bar", key: "bar", role: "search", "aria-label": say("runs-which") },
@@ -77,19 +77,19 @@ function toolbar(runs, state, act) {
     h(
       "div",
       { class: "state-filter", role: "group", "aria-label": say("column-state") },
-      there.map((each) => {
-        const on = listing.states.includes(each);
-        const toggled = on ? listing.states.filter((s) => s !== each) : [...listing.states, each];
+      shownStates.map((name) => {
+        const on = listing.states.includes(name);
+        const toggled = on ? listing.states.filter((s) => s !== name) : [...listing.states, name];
         return h(
           "button",
           {
             type: "button",
-            key: each,
+            key: name,
             class: `chip filter${on ? " on" : ""}`,
             "aria-pressed": String(on),
             onclick: () => act.list({ states: toggled }),
           },
-          [h("span", {}, stateWord(each)), ` ${counts[each] ?? 0}`],
+          [h("span", {}, stateWord(name)), ` ${counts[name] ?? 0}`],
         );
       }),
     ),

@@ -83,8 +83,8 @@ export function stackBody(stack, brief = false) {
       h(
         "ol",
         { class: "frames" },
-        foldLibrary(thread.frames).map((one) =>
-          Array.isArray(one) ? foldedView(one) : frameView(one, one === own),
+        foldLibrary(thread.frames).map((entry) =>
+          Array.isArray(entry) ? foldedView(entry) : frameView(entry, entry === own),
         ),
       ),
     ]),

@@ -68,7 +68,7 @@ function rate(perS) {
 /** @param {WhatIf} w */
 function settings(w) {
   const numbers = w.workers.filter((s) => s.num_workers <= Math.max(w.knee, w.today.num_workers) + BEYOND);
-  const most = Math.max(...[...numbers, ...w.others].map((s) => s.most_per_s));
+  const highest = Math.max(...[...numbers, ...w.others].map((s) => s.most_per_s));
   const heads = [
     say("setting"),
     say("whatif-rate"),
@@ -89,7 +89,7 @@ function settings(w) {
         {},
         h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: i >= 2 ? "num" : "" }, t))),
       ),
-      h("tbody", {}, [...numbers, ...w.others].map((s) => row(s, w, most))),
+      h("tbody", {}, [...numbers, ...w.others].map((s) => row(s, w, highest))),
     ),
     w.options.length > 0 && options(w),
   );
