@@ -314,17 +314,9 @@ export function hangCard(f, state, act) {
   const worker = workers.find((w) => w.worker === (f.worker ?? -1));
   const stack =
     f.stacks.find((s) => s.worker === (f.worker ?? -1) && s.rank === (f.rank ?? s.rank)) ?? f.stacks[0];
-  const loader = state.summary?.loaders.find(
-    (l) => l.rank === f.rank && l.loader === (worker?.loader ?? l.loader),
-  );
   const sample = f.sample_indices[0];
   const script = scriptFor(state, sample, { rank: f.rank, worker: f.worker, loader: worker?.loader ?? null });
   const own = stack === undefined ? null : ownFrame(stack.text);
-  const process = [
-    worker?.os_state ? say("hang-process-state", { state: worker.os_state }) : "",
-    worker?.wchan ? say("hang-process-waits", { place: worker.wchan }) : "",
-    worker?.alive === false ? say("hang-process-ended") : "",
-  ];
   return h(
     "section",
     {
@@ -339,40 +331,7 @@ export function hangCard(f, state, act) {
       h("p", { class: "card-about" }, since(f, state)),
       state.may_change && f.state === "firing" && button(say("acknowledge"), () => act.acknowledge(f.id)),
     ),
-    h(
-      "div",
-      { class: "facts-row" },
-      fact(
-        say("column-rank"),
-        f.rank === null ? "–" : String(f.rank),
-        f.host ?? "",
-        f.rank === null || state.route.page === "rank"
-          ? null
-          : h("a", { href: routeHash({ run: state.route.run, rank: f.rank }) }, say("hang-open-rank")),
-      ),
-      fact(
-        say(f.worker === null ? "column-process" : "column-worker"),
-        f.worker === null ? say("main-process") : String(f.worker),
-        [f.pid === null ? "" : say("process-id", { pid: f.pid }), ...process].filter(Boolean).join(" · "),
-        f.pid === null ? null : copyButton(String(f.pid), act.tell),
-      ),
-      fact(
-        say("column-sample"),
-        sample === undefined ? "–" : `dataset[${sample}]`,
-        sample === undefined
-          ? say("hang-no-sample")
-          : loader?.dataset_class
-            ? withCommas([loader.dataset_class, loader.name])
-            : say("hang-load-alone"),
-        sample === undefined ? null : copyButton(`dataset[${sample}]`, act.tell),
-      ),
-      fact(
-        say("hang-stuck-at"),
-        own === null ? "–" : `${own.file.split("/").pop()}:${own.line}`,
-        own === null ? say("hang-no-stack") : say("hang-in-function", { function: own.name }),
-        null,
-      ),
-    ),
+    hangFacts(f, worker, own, state, act),
     h(
       "div",
       { class: "actions" },
@@ -402,6 +361,57 @@ export function hangCard(f, state, act) {
           issueButton(stack, state, act, f),
         ),
       ),
+  );
+}
+
+/**
+ * The four facts of a hang: rank, worker, sample and line of code.
+ * @param {Finding} f @param {Worker|undefined} worker @param {import("./stacks.js").Frame|null} own
+ * @param {State} state @param {Actions} act
+ */
+function hangFacts(f, worker, own, state, act) {
+  const loader = state.summary?.loaders.find(
+    (l) => l.rank === f.rank && l.loader === (worker?.loader ?? l.loader),
+  );
+  const sample = f.sample_indices[0];
+  const process = [
+    worker?.os_state ? say("hang-process-state", { state: worker.os_state }) : "",
+    worker?.wchan ? say("hang-process-waits", { place: worker.wchan }) : "",
+    worker?.alive === false ? say("hang-process-ended") : "",
+  ];
+  return h(
+    "div",
+    { class: "facts-row" },
+    fact(
+      say("column-rank"),
+      f.rank === null ? "–" : String(f.rank),
+      f.host ?? "",
+      f.rank === null || state.route.page === "rank"
+        ? null
+        : h("a", { href: routeHash({ run: state.route.run, rank: f.rank }) }, say("hang-open-rank")),
+    ),
+    fact(
+      say(f.worker === null ? "column-process" : "column-worker"),
+      f.worker === null ? say("main-process") : String(f.worker),
+      [f.pid === null ? "" : say("process-id", { pid: f.pid }), ...process].filter(Boolean).join(" · "),
+      f.pid === null ? null : copyButton(String(f.pid), act.tell),
+    ),
+    fact(
+      say("column-sample"),
+      sample === undefined ? "–" : `dataset[${sample}]`,
+      sample === undefined
+        ? say("hang-no-sample")
+        : loader?.dataset_class
+          ? withCommas([loader.dataset_class, loader.name])
+          : say("hang-load-alone"),
+      sample === undefined ? null : copyButton(`dataset[${sample}]`, act.tell),
+    ),
+    fact(
+      say("hang-stuck-at"),
+      own === null ? "–" : `${own.file.split("/").pop()}:${own.line}`,
+      own === null ? say("hang-no-stack") : say("hang-in-function", { function: own.name }),
+      null,
+    ),
   );
 }
 

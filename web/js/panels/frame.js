@@ -23,7 +23,7 @@ import { rankChoice } from "./ranks.js";
 
 /** @param {State} state @param {Actions} act */
 export function topBar(state, act) {
-  const { route, summary } = state;
+  const { route } = state;
   return h(
     "header",
     { class: "top" },
@@ -33,27 +33,7 @@ export function topBar(state, act) {
       logo(),
       h("span", {}, "loaderwatch"),
     ),
-    h(
-      "nav",
-      { class: "crumbs", "aria-label": say("where-you-are") },
-      route.page === "compare" && [
-        h("a", { href: "#/" }, say("runs")),
-        h("span", { class: "sep", "aria-hidden": "true" }, "/"),
-        h("span", { class: "here" }, say("crumb-two-runs")),
-      ],
-      route.run !== null && [
-        h("a", { href: "#/" }, say("runs")),
-        h("span", { class: "sep", "aria-hidden": "true" }, "/"),
-      ],
-      route.run !== null &&
-        (route.rank === null
-          ? h("span", { class: "here" }, summary?.name ?? route.run)
-          : [
-              h("a", { href: routeHash({ run: route.run }) }, summary?.name ?? route.run),
-              h("span", { class: "sep", "aria-hidden": "true" }, "/"),
-              h("span", { class: "here" }, say("rank-number", { rank: route.rank })),
-            ]),
-    ),
+    crumbs(state),
     route.run !== null && linkPill(state, act),
     h(
       "button",
@@ -115,6 +95,32 @@ export function topBar(state, act) {
       },
       icon("help"),
     ),
+  );
+}
+
+/** The path to this page: runs, run, rank. @param {State} state */
+function crumbs(state) {
+  const { route, summary } = state;
+  return h(
+    "nav",
+    { class: "crumbs", "aria-label": say("where-you-are") },
+    route.page === "compare" && [
+      h("a", { href: "#/" }, say("runs")),
+      h("span", { class: "sep", "aria-hidden": "true" }, "/"),
+      h("span", { class: "here" }, say("crumb-two-runs")),
+    ],
+    route.run !== null && [
+      h("a", { href: "#/" }, say("runs")),
+      h("span", { class: "sep", "aria-hidden": "true" }, "/"),
+    ],
+    route.run !== null &&
+      (route.rank === null
+        ? h("span", { class: "here" }, summary?.name ?? route.run)
+        : [
+            h("a", { href: routeHash({ run: route.run }) }, summary?.name ?? route.run),
+            h("span", { class: "sep", "aria-hidden": "true" }, "/"),
+            h("span", { class: "here" }, say("rank-number", { rank: route.rank })),
+          ]),
   );
 }
 

@@ -94,7 +94,6 @@ export function rankPage(state, act) {
         "h1",
       ),
     );
-  const now = serverNow(state);
   const hang = hangNow(state);
   return h(
     "div",
@@ -102,25 +101,7 @@ export function rankPage(state, act) {
       class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`,
       key: `rank ${row.rank}`,
     },
-    h(
-      "div",
-      { class: "page-head" },
-      h("h1", {}, say("rank-heading", { rank: row.rank })),
-      stateBadge(shownState(row.state, row.exit)),
-      h(
-        "p",
-        { class: "page-meta" },
-        [
-          say("rank-process", { host: row.host, pid: row.pid }),
-          row.epoch === null ? "" : say("rank-epoch", { epoch: row.epoch, batch: row.batch }),
-          row.exit ?? "",
-          say("rank-seen-at", { when: clock(row.seen_at, now) }),
-        ]
-          .filter(Boolean)
-          .map((t) => h("span", {}, t)),
-      ),
-      s.rank_count > 1 && rankNeighbours(s, row.rank),
-    ),
+    rankHead(row, s, state),
     pageTools(state, act),
     hang !== null && (hang.rank === null || hang.rank === row.rank) && hangCard(hang, state, act),
     rankTiles(row, s),
@@ -134,29 +115,8 @@ export function rankPage(state, act) {
     boundariesCard(state, act),
     hasGpu(state) ? gpuCard(state, s) : null,
     alertsPanel(state, act),
-    card(state, {
-      id: "workers",
-      title: say("processes-title"),
-      about: say("processes-about"),
-      height: "160px",
-      flush: true,
-      body: workersTable(state.cards.workers?.data ?? null, state, act),
-      empty:
-        state.cards.workers?.data?.length === 0
-          ? empty(say("processes-none"), say("processes-none-why"))
-          : null,
-    }),
-    card(state, {
-      id: "samples",
-      title: say("samples-title"),
-      about: say("samples-about"),
-      height: "160px",
-      flush: true,
-      extra: moreSamples(state, act),
-      body: samplesTable(state.cards.samples?.data ?? null, state, act),
-      empty:
-        state.cards.samples?.data?.length === 0 ? empty(say("samples-none"), say("samples-none-why")) : null,
-    }),
+    workersCard(state, act),
+    samplesCard(state, act),
     hasGpu(state)
       ? counters(state, "gpu_counters", say("counters-of-gpu", { simulated: s.simulated_gpu }), GPU_COUNTERS)
       : null,
@@ -165,6 +125,63 @@ export function rankPage(state, act) {
     counters(state, "counters", say("counters-of-machine"), COUNTERS),
     stacksCard(state, act),
   );
+}
+
+/**
+ * @param {import("../types.js").RankRow} row @param {import("../types.js").Summary} s @param {State} state
+ */
+function rankHead(row, s, state) {
+  const now = serverNow(state);
+  return h(
+    "div",
+    { class: "page-head" },
+    h("h1", {}, say("rank-heading", { rank: row.rank })),
+    stateBadge(shownState(row.state, row.exit)),
+    h(
+      "p",
+      { class: "page-meta" },
+      [
+        say("rank-process", { host: row.host, pid: row.pid }),
+        row.epoch === null ? "" : say("rank-epoch", { epoch: row.epoch, batch: row.batch }),
+        row.exit ?? "",
+        say("rank-seen-at", { when: clock(row.seen_at, now) }),
+      ]
+        .filter(Boolean)
+        .map((t) => h("span", {}, t)),
+    ),
+    s.rank_count > 1 && rankNeighbours(s, row.rank),
+  );
+}
+
+/** @param {State} state @param {Actions} act */
+function workersCard(state, act) {
+  return card(state, {
+    id: "workers",
+    title: say("processes-title"),
+    about: say("processes-about"),
+    height: "160px",
+    flush: true,
+    body: workersTable(state.cards.workers?.data ?? null, state, act),
+    empty:
+      state.cards.workers?.data?.length === 0
+        ? empty(say("processes-none"), say("processes-none-why"))
+        : null,
+  });
+}
+
+/** @param {State} state @param {Actions} act */
+function samplesCard(state, act) {
+  return card(state, {
+    id: "samples",
+    title: say("samples-title"),
+    about: say("samples-about"),
+    height: "160px",
+    flush: true,
+    extra: moreSamples(state, act),
+    body: samplesTable(state.cards.samples?.data ?? null, state, act),
+    empty:
+      state.cards.samples?.data?.length === 0 ? empty(say("samples-none"), say("samples-none-why")) : null,
+  });
 }
 
 /** @param {State} state @param {Actions} act */

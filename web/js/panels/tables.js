@@ -49,57 +49,65 @@ export function workersTable(workers, state, act) {
         {},
         [...workers]
           .sort((a, b) => a.worker - b.worker)
-          .flatMap((w) => [
-            h(
-              "tr",
-              { key: `${w.loader}/${w.worker}`, class: w.alive ? "" : "gone" },
-              cell(say("column-process"), [
-                h("b", {}, w.worker < 0 ? say("process-role") : say("worker-number", { worker: w.worker })),
-                h(
-                  "small",
-                  {},
-                  w.alive ? say("process-id", { pid: w.pid }) : say("process-gone", { pid: w.pid }),
-                ),
-              ]),
-              cell(say("column-now-in"), [
-                say("phase-name", { phase: w.phase }),
-                w.phase_age_s !== null && h("small", {}, duration(w.phase_age_s)),
-              ]),
-              cell(
-                say("column-sample"),
-                w.sample_index === null
-                  ? "–"
-                  : [
-                      String(w.sample_index),
-                      w.sample_age_s !== null && w.sample_age_s >= 1
-                        ? h("small", { class: "late" }, say("for-so-long", { lasted_s: w.sample_age_s }))
-                        : null,
-                    ],
-              ),
-              cell(say("process-system-state"), [
-                w.os_state ?? "–",
-                w.os_state !== null && [" ", say("process-os-state", { state: w.os_state })],
-                w.wchan !== null && w.wchan !== "0" && h("small", {}, w.wchan),
-              ]),
-              cell(say("process-cpu"), percent(w.cpu_ratio), true),
-              cell(say("process-ram"), bytes(w.rss_bytes), true),
-              cell(say("process-threads"), count(w.threads), true),
-              cell(
-                say("process-batches"),
-                [count(w.batches), w.worker >= 0 && fetchesButton(w.worker, state, act)],
-                true,
-              ),
-            ),
-            state.open[`fetches/${w.worker}`] &&
-              h(
-                "tr",
-                { key: `${w.loader}/${w.worker}/fetches` },
-                h("td", { colspan: 8, class: "unfolded" }, lastFetches(w.worker, state)),
-              ),
-          ]),
+          .flatMap((w) => workerRows(w, state, act)),
       ),
     ),
   );
+}
+
+/**
+ * The row of a worker, and its last fetches if they are unfolded.
+ * @param {Worker} w @param {State} state @param {Actions} act
+ */
+function workerRows(w, state, act) {
+  return [
+    h(
+      "tr",
+      { key: `${w.loader}/${w.worker}`, class: w.alive ? "" : "gone" },
+      cell(say("column-process"), [
+        h("b", {}, w.worker < 0 ? say("process-role") : say("worker-number", { worker: w.worker })),
+        h(
+          "small",
+          {},
+          w.alive ? say("process-id", { pid: w.pid }) : say("process-gone", { pid: w.pid }),
+        ),
+      ]),
+      cell(say("column-now-in"), [
+        say("phase-name", { phase: w.phase }),
+        w.phase_age_s !== null && h("small", {}, duration(w.phase_age_s)),
+      ]),
+      cell(
+        say("column-sample"),
+        w.sample_index === null
+          ? "–"
+          : [
+              String(w.sample_index),
+              w.sample_age_s !== null && w.sample_age_s >= 1
+                ? h("small", { class: "late" }, say("for-so-long", { lasted_s: w.sample_age_s }))
+                : null,
+            ],
+      ),
+      cell(say("process-system-state"), [
+        w.os_state ?? "–",
+        w.os_state !== null && [" ", say("process-os-state", { state: w.os_state })],
+        w.wchan !== null && w.wchan !== "0" && h("small", {}, w.wchan),
+      ]),
+      cell(say("process-cpu"), percent(w.cpu_ratio), true),
+      cell(say("process-ram"), bytes(w.rss_bytes), true),
+      cell(say("process-threads"), count(w.threads), true),
+      cell(
+        say("process-batches"),
+        [count(w.batches), w.worker >= 0 && fetchesButton(w.worker, state, act)],
+        true,
+      ),
+    ),
+    state.open[`fetches/${w.worker}`] &&
+      h(
+        "tr",
+        { key: `${w.loader}/${w.worker}/fetches` },
+        h("td", { colspan: 8, class: "unfolded" }, lastFetches(w.worker, state)),
+      ),
+  ];
 }
 
 /** @param {SlowSample[]|null} samples @param {State} state @param {Actions} act */
