@@ -69,8 +69,6 @@ function matches(run, query) {
     run.note ?? "",
     ...run.hosts,
     ...(run.tags ?? []).map((tag) => `#${tag}`),
-  ]
-    .join("\n")
-    .toLowerCase();
+  ].join("\n").toLowerCase();
   return words.every((word) => text.includes(word));
 }

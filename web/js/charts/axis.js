@@ -125,19 +125,18 @@ export function marks(findings, epochs, range, palette, width) {
 
 /** @param {Finding[]} findings @param {Range} range @param {Palette} palette @returns {any[]} */
 export function bands(findings, range, palette) {
-  return visible(findings, range)
-    .flatMap((f) => {
-      const color = f.severity === "critical" ? palette.critical : palette.warning;
-      const x0 = toAxis(Math.max(f.began_at, range.start));
-      const x1 = toAxis(Math.min(f.ended_at ?? range.end, range.end));
-      const open = f.state === "firing";
-      const base = { type: "rect", xref: "x", yref: "paper", x0, x1, line: { width: 0 }, layer: "below" };
-      return [
-        { ...base, y0: 0, y1: 1, fillcolor: fade(color, open ? 0.1 : 0.06) },
-        // A bar of 3 px at the top: visible without the tint.
-        { ...base, ysizemode: "pixel", yanchor: 1, y0: 0, y1: 3, fillcolor: fade(color, open ? 1 : 0.55) },
-      ];
-    });
+  return visible(findings, range).flatMap((f) => {
+    const color = f.severity === "critical" ? palette.critical : palette.warning;
+    const x0 = toAxis(Math.max(f.began_at, range.start));
+    const x1 = toAxis(Math.min(f.ended_at ?? range.end, range.end));
+    const open = f.state === "firing";
+    const base = { type: "rect", xref: "x", yref: "paper", x0, x1, line: { width: 0 }, layer: "below" };
+    return [
+      { ...base, y0: 0, y1: 1, fillcolor: fade(color, open ? 0.1 : 0.06) },
+      // A bar of 3 px at the top: visible without the tint.
+      { ...base, ysizemode: "pixel", yanchor: 1, y0: 0, y1: 3, fillcolor: fade(color, open ? 1 : 0.55) },
+    ];
+  });
 }
 
 /**

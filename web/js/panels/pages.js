@@ -145,9 +145,7 @@ function rankHead(row, s, state) {
         row.epoch === null ? "" : say("rank-epoch", { epoch: row.epoch, batch: row.batch }),
         row.exit ?? "",
         say("rank-seen-at", { when: clock(row.seen_at, now) }),
-      ]
-        .filter(Boolean)
-        .map((t) => h("span", {}, t)),
+      ].filter(Boolean).map((t) => h("span", {}, t)),
     ),
     s.rank_count > 1 && rankNeighbours(s, row.rank),
   );

@@ -47,9 +47,7 @@ export function workersTable(workers, state, act) {
       h(
         "tbody",
         {},
-        [...workers]
-          .sort((a, b) => a.worker - b.worker)
-          .flatMap((w) => workerRows(w, state, act)),
+        [...workers].sort((a, b) => a.worker - b.worker).flatMap((w) => workerRows(w, state, act)),
       ),
     ),
   );
