@@ -153,8 +153,8 @@ async function load(language) {
 }
 
 /**
- * Load the catalogues of the reader's language, and the English ones for messages that it lacks. A language
- * that cannot be loaded is left out.
+ * Load the catalogues of the reader's language, and the English ones for messages that it lacks. The page
+ * is in English if the reader's catalogues cannot be loaded.
  */
 export async function loadCatalogues() {
   const language = chosenLanguage();

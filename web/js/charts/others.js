@@ -4,7 +4,7 @@ import { held } from "./steps.js";
 
 /** @typedef {import("../types.js").Series} Series */
 
-/** Phases in which ranks meet: the exchange of gradients first, unknown time last. */
+/** Phases in which ranks meet: the exchange of gradients first, the rest of the step last. */
 const PHASES = ["backward_s", "forward_s", "optimizer_s", "other_s"];
 
 /** On average, a wait below this share of an iteration is the cost of any exchange. */

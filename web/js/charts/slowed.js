@@ -13,7 +13,7 @@ import { isEmpty } from "./steps.js";
  *   API's name
  */
 
-/** The last reason is a limit that somebody set, no fault. Shapes distinguish them. @type {Reason[]} */
+/** The last reason is a limit that somebody set, no fault. Shapes tell them apart. @type {Reason[]} */
 export const REASONS = [
   { metric: "gpu_slowed_hardware_ratio", reason: "hardware slowdown", color: "critical", shape: "" },
   {

@@ -38,7 +38,7 @@ export const LANES = [
 const CURVES_PX = 130;
 const LANE_PX = 18;
 const TOP_PX = 22;
-/** Room above the line of samples, as a factor. It keeps that line below the steps. */
+/** Room above the line of samples, as a factor. Samples are usually a multiple of the steps. */
 const SAMPLES_ROOM = 1.6;
 
 /** The lanes with an event in view. @param {Mark[]} events @param {import("../store.js").Range} range */

@@ -47,7 +47,7 @@ const same = (s, today) =>
   s.prefetch_factor === today.prefetch_factor &&
   s.in_order === today.in_order;
 
-/** In one sentence: the best speed that more workers give. @param {WhatIf} w @param {boolean} named */
+/** A sentence about the best speed that any number of workers gives. @param {WhatIf} w @param {boolean} named */
 function inShort(w, named) {
   const knee = w.workers.find((s) => s.num_workers === w.knee);
   const gains = knee !== undefined && knee.gain_ratio >= LEAST_GAIN;
