@@ -1,7 +1,7 @@
-// Prints the texts of the page's modules as {calls, named, sentences}; test_page.py checks them. calls: each
-// call of `say` with its possible ids (null: from a table) and its parameters (null: unknown here). named:
-// each text that may be an id. sentences: texts for people that are no messages. Texts of a TypeError are
-// left out: they report faults in the code.
+// Prints the texts of the page's modules as {calls, named, sentences}; test_page.py checks them.
+// calls: each call of `say` with its possible ids (null: from a table) and parameters (null: unknown here).
+// named: each text that may be an id. sentences: texts for people that are no messages.
+// Texts of a TypeError are left out: they report faults in the code.
 
 import { parse } from "acorn";
 import { readFileSync, readdirSync } from "node:fs";
@@ -17,11 +17,9 @@ const UNREAD = new Set(
 const UNREAD_CALLS = new Set(
   "querySelector querySelectorAll getElementById addEventListener setAttribute setProperty".split(" "),
 );
-/**
- * Modules with sentences that are not drawn: texts for the clipboard, units of both languages, faults of
- * catalogues.
- */
+/** Modules with sentences that are not drawn: texts for the clipboard, units, faults of catalogues. */
 const UNDRAWN = new Set(["snippets.js", "format.js", "texts.js"]);
+const SYNTAX = { ecmaVersion: "latest", sourceType: "module", locations: true };
 const FUNCTION = /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/;
 
 /** @type {{where: string, ids: string[]|null, params: string[]|null, at_import: boolean, odd: boolean}[]} */
@@ -33,24 +31,21 @@ const sentences = {};
 
 for (const path of modules(ROOT)) {
   const module = relative(ROOT, path);
-  visit(parse(readFileSync(path, "utf8"), { ecmaVersion: "latest", sourceType: "module", locations: true }), {
-    module,
-    inside: false,
-  });
+  const tree = parse(readFileSync(path, "utf8"), SYNTAX);
+  visit(tree, { module, inside: false });
 }
 console.log(JSON.stringify({ calls, named, sentences }));
 
 function* modules(folder) {
-  for (const entry of readdirSync(folder, { withFileTypes: true }).sort((a, b) =>
-    a.name < b.name ? -1 : 1,
-  )) {
+  const entries = readdirSync(folder, { withFileTypes: true });
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) yield* modules(path);
     else if (path.endsWith(".js")) yield path;
   }
 }
 
-/** The name by which something is called or kept. */
+/** The name of a variable, property or key. */
 function nameOf(node) {
   return node.type === "MemberExpression" ? nameOf(node.property) : (node.name ?? node.value);
 }
@@ -97,7 +92,7 @@ function keysOf(node) {
   return isPlain ? node.properties.map((property) => nameOf(property.key)) : null;
 }
 
-/** The ids that an expression chooses from; null if it is none of texts. */
+/** The ids that an expression chooses from; null if it is no choice of texts. */
 function idsOf(node) {
   if (node.type === "ConditionalExpression") {
     const [yes, no] = [idsOf(node.consequent), idsOf(node.alternate)];
@@ -106,14 +101,14 @@ function idsOf(node) {
   return node.type === "Literal" && typeof node.value === "string" ? [node.value] : null;
 }
 
-/** A text with its holes as "{}", in one piece or put together. */
+/** A text with "{}" for each expression inside; null if the node is no text. */
 function textOf(node) {
   if (node.type === "Literal") return typeof node.value === "string" ? node.value.trim() : null;
   if (node.type === "TemplateLiteral") return node.quasis.map((part) => part.value.cooked).join("{}").trim();
   return null;
 }
 
-/** Whether a text looks like one for people: two words, or a capitalized one. */
+/** Whether a text looks like one for people: two words, or one that is capitalized. */
 function isRead(text) {
   if (/^[<.]|^(import|assert|Bearer) |sans-serif|'none'|@@|\n/.test(text)) return false;
   const literal = text.replaceAll("{}", " ");
