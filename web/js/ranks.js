@@ -49,7 +49,7 @@ export function heard(before, message) {
   };
 }
 
-/** The rows, some of them changed. @param {RankRow[]} rows @param {any[]} news @returns {RankRow[]} */
+/** The rows with their news. @param {RankRow[]} rows @param {any[]} news @returns {RankRow[]} */
 function merged(rows, news) {
   if (news.length === 0) return rows;
   const newsByRank = new Map(news.map((r) => [r.rank, r]));

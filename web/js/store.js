@@ -335,8 +335,8 @@ export function zoomed(a, b) {
 }
 
 /**
- * Seconds until the next request for a card: at least one, and for a chart at least two and its bucket's
- * width. A slow server gets fewer requests.
+ * Seconds until the next request for a card, at most 15. A chart waits at least two and its bucket's width,
+ * and a slow server gets fewer requests.
  * @param {number} bucket_s @param {number} took_s
  */
 export function refreshAfter(bucket_s, took_s) {

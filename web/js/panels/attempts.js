@@ -12,7 +12,7 @@ import { shownState } from "./parts.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Attempts of a run; null if there is one. @param {Summary} s @param {State} state @param {Actions} act */
+/** A run's attempts; null: only one. @param {Summary} s @param {State} state @param {Actions} act */
 export function attemptBar(s, state, act) {
   if (s.attempts === 1) return null;
   const now = serverNow(state);
