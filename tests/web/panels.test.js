@@ -450,11 +450,10 @@ test("a rank is picked among few and typed among many", () => {
     rank: (/** @type {number} */ r) => done.push(`rank ${r}`),
     tell: (/** @type {string} */ t) => done.push(t),
   });
-  const control = (/** @type {number} */ n) =>
-    /** @type {any} */ (rankChoice(
-      state({ summary: summary({ ranks: ranks(n) }), rank: 3 }),
-      acting,
-    )).children[1];
+  const control = (/** @type {number} */ n) => {
+    const shown = state({ summary: summary({ ranks: ranks(n) }), rank: 3 });
+    return /** @type {any} */ (rankChoice(shown, acting)).children[1];
+  };
   assert.deepEqual([control(64).tag, control(1024).tag], ["select", "input"]);
   for (const typed of ["rank 700", "5", "", "seven", "2000"])
     control(1024).props.onchange({ target: { value: typed } });

@@ -177,10 +177,10 @@ const actions = {
   toAlerts: () => {
     const first = active(store.state.findings)[0];
     document.getElementById("alerts")?.scrollIntoView({ block: "start", behavior: "smooth" });
-    if (first !== undefined)
-      /** @type {HTMLElement|null} */ (document.querySelector(
-        `[id="finding-${CSS.escape(first.id)}"] [data-nav]`,
-      ))?.focus({ preventScroll: true });
+    if (first === undefined) return;
+    /** @type {HTMLElement|null} */
+    const row = document.querySelector(`[id="finding-${CSS.escape(first.id)}"] [data-nav]`);
+    row?.focus({ preventScroll: true });
   },
   acknowledge: (/** @type {string} */ id) => change(acknowledge(id), say("note-acknowledged")),
   silence: (/** @type {string} */ id, /** @type {number} */ seconds) =>
@@ -316,10 +316,11 @@ function paint() {
   ]);
   if (state.link === "unauthorized" && document.activeElement === document.body)
     document.getElementById("token")?.focus();
-  if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null)
-    /** @type {HTMLElement|null} */ (
-      app.querySelector(".dialog [data-first]") ?? app.querySelector(".dialog")
-    )?.focus();
+  if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null) {
+    /** @type {HTMLElement|null} */
+    const first = app.querySelector(".dialog [data-first]") ?? app.querySelector(".dialog");
+    first?.focus();
+  }
   writeAddress(state);
   announce(state);
   watchCards();
@@ -536,9 +537,9 @@ function showFinding(id) {
   setTimeout(() => {
     const element = document.getElementById(`finding-${id}`);
     element?.scrollIntoView({ block: "start", behavior: "smooth" });
-    /** @type {HTMLElement|null} */ (element?.querySelector("[data-nav]") ?? null)?.focus({
-      preventScroll: true,
-    });
+    /** @type {HTMLElement|null|undefined} */
+    const row = element?.querySelector("[data-nav]");
+    row?.focus({ preventScroll: true });
   }, ACTED_EVERY_MS + 100);
 }
 

@@ -82,9 +82,8 @@ export function runActions(store, tell, reload, go) {
       event.preventDefault();
       const { editing, route, picked } = store.state;
       if (editing === null) return;
-      const name = String(
-        new FormData(/** @type {HTMLFormElement} */ (event.target)).get("confirm") ?? "",
-      ).trim();
+      const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
+      const name = String(form.get("confirm") ?? "").trim();
       return trying(async () => {
         await call(runPath(editing.run), { method: "DELETE", body: { name } });
         store.set({ editing: null, picked: picked.filter((id) => id !== editing.run) });
