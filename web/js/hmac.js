@@ -1,5 +1,5 @@
-// HMAC-SHA-256, by the browser where possible: its keys can be used and stored, but not read. Browsers offer no
-// cryptography to a page over plain http from another machine. There this module computes the HMAC.
+// HMAC-SHA-256, by the browser where possible: its keys can be used and stored, but not read. Browsers offer
+// no cryptography to a page over plain http from another machine. There this module computes the HMAC.
 
 /** @typedef {CryptoKey|Uint8Array} Key */
 

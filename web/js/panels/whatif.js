@@ -47,7 +47,7 @@ const same = (s, today) =>
   s.prefetch_factor === today.prefetch_factor &&
   s.in_order === today.in_order;
 
-/** A sentence about the best speed that any number of workers gives. @param {WhatIf} w @param {boolean} named */
+/** The best speed of any number of workers, in a sentence. @param {WhatIf} w @param {boolean} named */
 function inShort(w, named) {
   const knee = w.workers.find((s) => s.num_workers === w.knee);
   const gains = knee !== undefined && knee.gain_ratio >= LEAST_GAIN;
