@@ -1,7 +1,7 @@
-// Prints what the page's modules say, as {calls, named, sentences}; test_page.py says what has to be true of it.
-// calls: each call of `say` with the ids that it may name (null: from a table) and its parameters (null: not known here).
-// named: each text that may be an id. sentences: texts that people would read, and that are no message.
-// Others do not read errors of types: they tell of faults in the code.
+// Prints the texts of the page's modules as {calls, named, sentences}; test_page.py checks them.
+// calls: each call of `say` with its possible ids (null: from a table) and parameters (null: unknown here).
+// named: each text that may be an id. sentences: texts for people that are no messages.
+// Texts of a TypeError are left out: they report faults in the code.
 
 import { parse } from "acorn";
 import { readFileSync, readdirSync } from "node:fs";
@@ -10,11 +10,16 @@ import { fileURLToPath } from "node:url";
 
 const ROOT = fileURLToPath(new URL("../../web/js", import.meta.url));
 /** Properties whose text nobody reads. */
-const UNREAD = new Set(["class", "className", "d", "viewBox", "transform", "key", "id", "type", "role", "href", "rel", "style", "family", "hovermode", "reason"]);
-/** Functions whose text is for others than people. */
-const UNREAD_CALLS = new Set(["querySelector", "querySelectorAll", "getElementById", "addEventListener", "setAttribute", "setProperty"]);
-/** Modules with sentences that are not drawn: texts for the clipboard in English, the units of both languages, faults of catalogues. */
+const UNREAD = new Set(
+  "class className d viewBox transform key id type role href rel style family hovermode reason".split(" "),
+);
+/** Functions whose arguments nobody reads. */
+const UNREAD_CALLS = new Set(
+  "querySelector querySelectorAll getElementById addEventListener setAttribute setProperty".split(" "),
+);
+/** Modules with sentences that are not drawn: texts for the clipboard, units, faults of catalogues. */
 const UNDRAWN = new Set(["snippets.js", "format.js", "texts.js"]);
+const SYNTAX = { ecmaVersion: "latest", sourceType: "module", locations: true };
 const FUNCTION = /^(FunctionDeclaration|FunctionExpression|ArrowFunctionExpression)$/;
 
 /** @type {{where: string, ids: string[]|null, params: string[]|null, at_import: boolean, odd: boolean}[]} */
@@ -26,29 +31,32 @@ const sentences = {};
 
 for (const path of modules(ROOT)) {
   const module = relative(ROOT, path);
-  visit(parse(readFileSync(path, "utf8"), { ecmaVersion: "latest", sourceType: "module", locations: true }), { module, inside: false });
+  const tree = parse(readFileSync(path, "utf8"), SYNTAX);
+  visit(tree, { module, inside: false });
 }
 console.log(JSON.stringify({ calls, named, sentences }));
 
 function* modules(folder) {
-  for (const entry of readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))) {
+  const entries = readdirSync(folder, { withFileTypes: true });
+  for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) yield* modules(path);
     else if (path.endsWith(".js")) yield path;
   }
 }
 
-/** The name by which something is called or kept. */
+/** The name of a variable, property or key. */
 function nameOf(node) {
   return node.type === "MemberExpression" ? nameOf(node.property) : (node.name ?? node.value);
 }
 
-/** @param {{module: string, inside: boolean}} at - `inside` a function: not while the module is imported */
+/** @param {{module: string, inside: boolean}} at - `inside`: in a function, which does not run at import */
 function visit(node, at) {
   if (/^(Import|ExportAll)/.test(node.type)) return;
   if (FUNCTION.test(node.type)) at = { ...at, inside: true };
   if (node.type === "NewExpression" && nameOf(node.callee) === "TypeError") return;
-  if (node.type === "CallExpression" && node.callee.name === "say" && at.module !== "texts.js") return call(node, at);
+  if (node.type === "CallExpression" && node.callee.name === "say" && at.module !== "texts.js")
+    return call(node, at);
   if (node.type === "Property" && UNREAD.has(nameOf(node.key))) return;
   if (node.type === "CallExpression" && UNREAD_CALLS.has(nameOf(node.callee))) return;
   if (node.type === "BinaryExpression" && /^([!=]==?|in|instanceof)$/.test(node.operator)) return;
@@ -68,16 +76,23 @@ function call(node, at) {
   calls.push({
     where: `${at.module}:${node.loc.start.line}`,
     ids,
-    params: params === undefined ? [] : params.type === "ObjectExpression" && params.properties.every((each) => each.type === "Property") ? params.properties.map((each) => nameOf(each.key)) : null,
+    params: params === undefined ? [] : keysOf(params),
     at_import: !at.inside,
     odd: ids === null && !/(^|_)message$/.test(nameOf(id) ?? ""),
   });
   if (ids === null || id.type === "ConditionalExpression") visit(id, at);
-  for (const each of ids ?? []) named[each] ??= at.module;
+  for (const name of ids ?? []) named[name] ??= at.module;
   if (params !== undefined) visit(params, at);
 }
 
-/** The ids that an expression chooses from; null if it is none of texts. */
+/** The keys of an object; null if another object is spread into it. */
+function keysOf(node) {
+  const isPlain =
+    node.type === "ObjectExpression" && node.properties.every((property) => property.type === "Property");
+  return isPlain ? node.properties.map((property) => nameOf(property.key)) : null;
+}
+
+/** The ids that an expression chooses from; null if it is no choice of texts. */
 function idsOf(node) {
   if (node.type === "ConditionalExpression") {
     const [yes, no] = [idsOf(node.consequent), idsOf(node.alternate)];
@@ -86,17 +101,18 @@ function idsOf(node) {
   return node.type === "Literal" && typeof node.value === "string" ? [node.value] : null;
 }
 
-/** A text with its holes as "{}", in one piece or put together. */
+/** A text with "{}" for each expression inside; null if the node is no text. */
 function textOf(node) {
   if (node.type === "Literal") return typeof node.value === "string" ? node.value.trim() : null;
   if (node.type === "TemplateLiteral") return node.quasis.map((part) => part.value.cooked).join("{}").trim();
   return null;
 }
 
-/** Whether a text looks like one for people: two words, or a capitalized one. */
+/** Whether a text looks like one for people: two words, or one that is capitalized. */
 function isRead(text) {
   if (/^[<.]|^(import|assert|Bearer) |sans-serif|'none'|@@|\n/.test(text)) return false;
   const literal = text.replaceAll("{}", " ");
   if (/^[a-z-]+$|^[\w.\-/:#%?=&]*[/#?=&][\w.\-/:#%?=&]*$/.test(text.replaceAll("{}", "x"))) return false;
-  return /[A-Za-z] [A-Za-z{]|\} [a-z]|[a-z] \{/.test(text) ? /[A-Za-z]{2,}/.test(literal) : /^[A-Z][a-z]{2,}$/.test(text);
+  const hasTwoWords = /[A-Za-z] [A-Za-z{]|\} [a-z]|[a-z] \{/.test(text);
+  return hasTwoWords ? /[A-Za-z]{2,}/.test(literal) : /^[A-Z][a-z]{2,}$/.test(text);
 }

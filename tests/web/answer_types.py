@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import types
 import typing
@@ -23,12 +24,12 @@ PLAIN: Final = {
 }
 HEAD: Final = """\
 /**
- * The answers of the HTTP API, for the type checker. Made from loaderwatch/core/answers/ by `make types`: change them there.
+ * The answers of the HTTP API as types. Generated from loaderwatch/core/answers/ by `make types`.
  *
 """
 PARAM: Final = get_args(typing.get_type_hints(answers.Text)["params"])[1]
 """A value in a message. It may be a text, which has such values itself, so it needs a name of its own."""
-WIDTH: Final = 120
+WIDTH: Final = 110
 LINE: Final = " * "
 
 
@@ -57,10 +58,12 @@ def _wrapped(name: str, parts: list[str], between: str, braces: str) -> list[str
     for number, part in enumerate(parts):
         last = number == len(parts) - 1
         piece = part + (f"{braces[1:]}}} {name}" if last else between)
-        if len((line + piece).rstrip()) > WIDTH:
-            lines.append(line.rstrip())
-            line = f"{LINE}  "
-        line += piece
+        fits = len(f"{LINE}  {piece}".rstrip()) <= WIDTH
+        for bit in [piece] if fits else re.split(r"(?<=\|)", piece):
+            if len((line + bit).rstrip()) > WIDTH:
+                lines.append(line.rstrip())
+                line = f"{LINE}  "
+            line += bit
     return [*lines, line]
 
 

@@ -1,4 +1,4 @@
-// The style sheets: nothing moves by itself, or a browser draws sixty times a second for as long as the page is open.
+// Style sheets without endless animations, which would make a browser draw sixty times a second.
 
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
@@ -10,6 +10,10 @@ test("no animation goes on for ever, and nothing that data moves glides", () => 
   for (const name of readdirSync(folder)) {
     const text = readFileSync(new URL(name, folder), "utf8");
     assert.doesNotMatch(text, /\binfinite\b/, `${name}: also below the fold, where nobody sees it`);
-    assert.doesNotMatch(text, /transition:[^;]*\b(width|height|left|top|all)\b/, `${name}: with every answer`);
+    assert.doesNotMatch(
+      text,
+      /transition:[^;]*\b(width|height|left|top|all)\b/,
+      `${name}: with every answer`,
+    );
   }
 });

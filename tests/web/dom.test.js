@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { longestRise, pair } from "../../web/js/dom.js";
 
-/** How many of the nodes that are kept must be moved. @param {string[]} there @param {string[]} wanted */
+/** How many of the kept nodes must move. @param {string[]} there @param {string[]} wanted */
 const moved = (there, wanted) => {
   const places = pair(there, wanted);
   return places.filter((place) => place >= 0).length - longestRise(places).size;
@@ -13,7 +13,8 @@ test("a list that loses, gains or changes one: nothing else is touched", () => {
   assert.deepEqual(pair(rows("abcd"), rows("bcd")), [1, 2, 3]);
   assert.deepEqual(pair(rows("bcd"), rows("abcd")), [-1, 0, 1, 2]);
   assert.deepEqual(pair(rows("abcd"), rows("abxcd")), [0, 1, -1, 2, 3]);
-  for (const wanted of ["bcd", "abc", "acd", "xabcd", "abcdx", "xbcd"]) assert.equal(moved(rows("abcd"), rows(wanted)), 0, wanted);
+  for (const wanted of ["bcd", "abc", "acd", "xabcd", "abcdx", "xbcd"])
+    assert.equal(moved(rows("abcd"), rows(wanted)), 0, wanted);
 });
 
 test("a list in another order: the fewest are moved", () => {
@@ -23,7 +24,7 @@ test("a list in another order: the fewest are moved", () => {
   assert.equal(moved(rows("abcd"), rows("dcba")), 3);
 });
 
-test("what has no key is drawn into what stood there, in its order", () => {
+test("nodes without a key are drawn into existing ones, in their order", () => {
   assert.deepEqual(pair(["p", "div", "section"], ["div", "section"]), [1, 2]);
   assert.deepEqual(pair(["div", "section"], ["p", "div", "section"]), [-1, 0, 1]);
   assert.deepEqual(pair(["#", "b", "#"], ["#"]), [0]);

@@ -1,4 +1,4 @@
-// How soon a change is drawn.
+// When a change is drawn.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -8,17 +8,35 @@ import { initialState, streamed } from "../../web/js/store.js";
 import { summary } from "./shapes.js";
 
 const card = { data: {}, range: null, error: null, loaded_at: 0 };
-const shown = { ...streamed(initialState(), { summary: summary(), findings: [], findings_changed: true, newest_at: 1 }, 0), cards: { steps: card } };
+const shown = {
+  ...streamed(initialState(), { summary: summary(), findings: [], findings_changed: true, newest_at: 1 }, 0),
+  cards: { steps: card },
+};
 
-test("what arrives by itself can wait, what is there for the first time and what the reader does cannot", () => {
-  assert.ok(!isUrgent(shown, { ...shown, clock: 7, summary: summary({ steps: 1300 }), cards: { steps: { ...card } } }));
+test("arriving data can wait; the reader's actions and a first answer cannot", () => {
+  assert.ok(
+    !isUrgent(shown, {
+      ...shown,
+      clock: 7,
+      summary: summary({ steps: 1300 }),
+      cards: { steps: { ...card } },
+    }),
+  );
   assert.ok(isUrgent(shown, { ...shown, cards: { ...shown.cards, gpu: card } }));
   assert.ok(isUrgent(initialState(), shown));
   assert.ok(isUrgent({ ...shown, runs: null }, { ...shown, runs: [] }));
-  for (const act of [{ help: true }, { paused: true }, { note: "Copied" }, { view: /** @type {const} */ ({ kind: "all" }) }, { choices: { x: "y" } }, { link: /** @type {const} */ ("stale") }]) assert.ok(isUrgent(shown, { ...shown, ...act }), JSON.stringify(act));
+  for (const act of [
+    { help: true },
+    { paused: true },
+    { note: "Copied" },
+    { view: /** @type {const} */ ({ kind: "all" }) },
+    { choices: { x: "y" } },
+    { link: /** @type {const} */ ("stale") },
+  ])
+    assert.ok(isUrgent(shown, { ...shown, ...act }), JSON.stringify(act));
 });
 
-test("answers to what the reader did are drawn as soon as that itself", () => {
+test("answers to the reader's action are drawn as soon as the action", () => {
   const pace = new Pace();
   const later = { ...shown, clock: 8 };
   assert.equal(pace.between(shown, later, 1000), DATA_EVERY_MS);

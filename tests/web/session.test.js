@@ -11,11 +11,14 @@ const TICKET = "1-2-3";
 const mac = (key, text) => createHmac("sha256", key).update(text).digest();
 const key = mac(TOKEN, `loaderwatch page session\n${TICKET}`);
 
-/** The processes that answer in turn, the last one from then on. @type {{boot: string, knows: boolean}[]} */
+/**
+ * The processes that answer in turn; the last one answers all later requests.
+ * @type {{boot: string, knows: boolean}[]}
+ */
 let processes = [];
-/** What reached a process. @type {{url: URL, init: any}[]} */
+/** The requests that reached a process. @type {{url: URL, init: any}[]} */
 let received = [];
-/** Whether nobody listens. */
+/** Whether no process listens. */
 let down = false;
 
 /** @param {string} address @param {any} init */
@@ -23,13 +26,22 @@ async function answer(address, init) {
   if (down) throw new TypeError("refused");
   const url = new URL(address, "http://127.0.0.1:8790");
   received.push({ url, init });
-  const { boot, knows } = /** @type {{boot: string, knows: boolean}} */ (processes.length > 1 ? processes.shift() : processes[0]);
+  const { boot, knows } = /** @type {{boot: string, knows: boolean}} */ (processes.length > 1
+    ? processes.shift()
+    : processes[0]);
   if (url.pathname !== "/api/v1/session") {
     const named = (url.searchParams.get("proof") ?? "").split(".")[2]?.split("-").includes(boot);
     return new Response(JSON.stringify(named ? { boot } : { error: "no" }), { status: named ? 200 : 401 });
   }
   const said = ["server", url.searchParams.get("challenge"), TICKET, boot, 5000];
-  return new Response(JSON.stringify({ ticket: TICKET, boot, now_ms: 5000, proofs: [mac(knows ? key : "wrong", said.join("\n")).toString("hex")] }));
+  return new Response(
+    JSON.stringify({
+      ticket: TICKET,
+      boot,
+      now_ms: 5000,
+      proofs: [mac(knows ? key : "wrong", said.join("\n")).toString("hex")],
+    }),
+  );
 }
 
 beforeEach(async () => {
@@ -51,7 +63,10 @@ test("a request is signed, and holds neither token nor key nor cookie", async ()
   const [{ url, init }] = /** @type {[typeof received[0]]} */ (received);
   const [ticket, sent, boots, signature] = (url.searchParams.get("proof") ?? "").split(".");
   assert.deepEqual([ticket, boots, init.credentials], [TICKET, "a", "omit"]);
-  assert.equal(signature, mac(key, ["request", sent, "a", "POST", "/api/v1/runs?q=a%20b", '{"x":"ä"}'].join("\n")).toString("hex"));
+  assert.equal(
+    signature,
+    mac(key, ["request", sent, "a", "POST", "/api/v1/runs?q=a%20b", '{"x":"ä"}'].join("\n")).toString("hex"),
+  );
   const everything = JSON.stringify([url.href, init]);
   assert.ok(!everything.includes(TOKEN) && !everything.includes(key.toString("hex")));
 });
@@ -59,7 +74,11 @@ test("a request is signed, and holds neither token nor key nor cookie", async ()
 test("a restarted server proves itself, and the request is signed for it", async () => {
   processes = [{ boot: "b", knows: true }];
   assert.deepEqual(await call("/runs"), { boot: "b" });
-  assert.deepEqual(received.map(({ url }) => url.pathname), ["/api/v1/runs", "/api/v1/session", "/api/v1/runs"]);
+  assert.deepEqual(received.map(({ url }) => url.pathname), [
+    "/api/v1/runs",
+    "/api/v1/session",
+    "/api/v1/runs",
+  ]);
 });
 
 test("servers that take turns behind one address are all signed for", async () => {
@@ -73,7 +92,8 @@ test("after a lost connection nothing is sent before a proof, and nothing withou
   await assert.rejects(call("/runs"), (error) => error instanceof ApiError && error.status === 0);
   down = false;
   processes = [{ boot: "a", knows: false }];
-  for (let i = 0; i < 2; i += 1) await assert.rejects(call("/runs"), (error) => error instanceof ApiError && error.status === 401);
+  for (let i = 0; i < 2; i += 1)
+    await assert.rejects(call("/runs"), (error) => error instanceof ApiError && error.status === 401);
   assert.deepEqual([...new Set(received.map(({ url }) => url.pathname))], ["/api/v1/session"]);
   processes = [{ boot: "b", knows: true }];
   assert.deepEqual(await call("/runs"), { boot: "b" });

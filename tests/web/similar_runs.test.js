@@ -15,7 +15,11 @@ test("the distance of words", () => {
 });
 
 test("near names: a slip, a beginning, the script's name; nothing that is far", () => {
-  const runs = [run("digits-cnn-7f3a", "digits_cnn.py"), run("resnet-51aa", "resnet.py", { started_at: 2 }), run("resnet-90fe", "resnet.py")];
+  const runs = [
+    run("digits-cnn-7f3a", "digits_cnn.py"),
+    run("resnet-51aa", "resnet.py", { started_at: 2 }),
+    run("resnet-90fe", "resnet.py"),
+  ];
   const ids = (/** @type {string} */ typed) => nearest(typed, runs).map((r) => r.run_id);
   assert.deepEqual(ids("digits-cnn-7f3b"), ["digits-cnn-7f3a"]);
   assert.deepEqual(ids("DIGITS"), ["digits-cnn-7f3a"]);
@@ -26,10 +30,18 @@ test("near names: a slip, a beginning, the script's name; nothing that is far", 
 
 test("an address that leads nowhere says so, and what may have been meant", () => {
   const runs = [run("digits-cnn-7f3a", "digits_cnn.py", { attempts: 2 })];
-  const at = (/** @type {string} */ hash) => ({ ...initialState(), route: parseRoute(hash), link: /** @type {const} */ ("gone"), runs });
+  const at = (/** @type {string} */ hash) => ({
+    ...initialState(),
+    route: parseRoute(hash),
+    link: /** @type {const} */ ("gone"),
+    runs,
+  });
   const told = textOf(blocked(at("#/runs/digits-cnn-7f3x"), /** @type {any} */ ({})));
   assert.match(told, /There is no run digits-cnn-7f3x here.*Did you mean.*digits-cnn-7f3a.*digits_cnn\.py/s);
   assert.doesNotMatch(textOf(blocked(at("#/runs/other"), /** @type {any} */ ({}))), /Did you mean/);
-  assert.match(textOf(blocked(at("#/runs/digits-cnn-7f3a/attempts/7"), /** @type {any} */ ({}))), /There is no attempt 7 of digits-cnn-7f3a *It has had 2.attempts/s);
+  assert.match(
+    textOf(blocked(at("#/runs/digits-cnn-7f3a/attempts/7"), /** @type {any} */ ({}))),
+    /There is no attempt 7 of digits-cnn-7f3a *It has had 2.attempts/s,
+  );
   assert.equal(freshness(at("#/runs/other")).text, "Not found");
 });

@@ -1,13 +1,38 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  STALE_AFTER_S, Store, active, aged, heard, initialState, isGoing, knownUntil, navigated, parentHash, parseRoute, refreshAfter, routeHash, serverNow, shownRange, shownRank, sorted, stateNow,
-  streamed, worstRank, zoomed,
+  STALE_AFTER_S,
+  Store,
+  active,
+  aged,
+  heard,
+  initialState,
+  isGoing,
+  knownUntil,
+  navigated,
+  parentHash,
+  parseRoute,
+  refreshAfter,
+  routeHash,
+  serverNow,
+  shownRange,
+  shownRank,
+  sorted,
+  stateNow,
+  streamed,
+  worstRank,
+  zoomed,
 } from "../../web/js/store.js";
 import { finding, rank, summary } from "./shapes.js";
 
 /** @param {any} [more] */
-const message = (more = {}) => ({ summary: summary(), findings: [finding()], findings_changed: true, newest_at: 1599, ...more });
+const message = (more = {}) => ({
+  summary: summary(),
+  findings: [finding()],
+  findings_changed: true,
+  newest_at: 1599,
+  ...more,
+});
 const live = () => streamed({ ...initialState(), route: parseRoute("#/runs/r") }, message(), 5000);
 
 test("routes go there and back, odd names too", () => {
@@ -53,7 +78,11 @@ test("the rank chosen by the reader stays, whoever is worst", () => {
 });
 
 test("paused: the picture stands still, alerts do not", () => {
-  const s = streamed({ ...live(), paused: true }, message({ summary: summary({ steps: 9999 }), findings: [] }), 5001);
+  const s = streamed(
+    { ...live(), paused: true },
+    message({ summary: summary({ steps: 9999 }), findings: [] }),
+    5001,
+  );
   assert.equal(s.summary?.steps, 1200);
   assert.equal(s.findings.length, 0);
   assert.equal(s.ticked_at, 5001);
@@ -80,15 +109,18 @@ test("an ended run has nothing new and does not become stale while the server sa
   assert.equal(heard({ ...s, link: "gone" }, 5201).link, "gone");
 });
 
-test("of a run that does not report nothing counts on", () => {
+test("durations of a run that does not report stop counting", () => {
   assert.equal(isGoing(summary({ state: "hung" })), true);
   assert.equal(isGoing(null), false);
   assert.equal(knownUntil({ ...live(), clock: 5060 }), 1660);
   for (const state of /** @type {const} */ (["lost", "crashed", "finished"]))
-    assert.equal(knownUntil({ ...live(), clock: 5060, summary: summary({ state, last_seen_at: 1600 }) }), 1600);
+    assert.equal(
+      knownUntil({ ...live(), clock: 5060, summary: summary({ state, last_seen_at: 1600 }) }),
+      1600,
+    );
 });
 
-test("a silence that ran out is over, also where nothing judges the run any more", () => {
+test("an expired silence is over, even if no detector judges the run any more", () => {
   const silenced = finding({ state: "silenced", silenced_until: 1700 });
   assert.equal(stateNow(silenced, 1699), "silenced");
   assert.equal(stateNow(silenced, 1701), "firing");
@@ -103,13 +135,21 @@ test("a run that has ended is shown whole; one that goes on, its last minutes", 
 });
 
 test("a hang older than the view keeps the moment before it in the picture", () => {
-  const s = streamed(initialState(), message({ summary: summary({ state: "hung", now: 2600 }), findings: [finding({ code: "hung", began_at: 1500 })] }), 5000);
+  const s = streamed(
+    initialState(),
+    message({
+      summary: summary({ state: "hung", now: 2600 }),
+      findings: [finding({ code: "hung", began_at: 1500 })],
+    }),
+    5000,
+  );
   const range = shownRange(s);
   assert.ok(range !== null && range.start < 1500 && range.end > 2590);
 });
 
 test("a young run fills the picture, but no less than a minute", () => {
-  const s = (/** @type {number} */ started_at) => shownRange(streamed(initialState(), message({ summary: summary({ started_at }) }), 5000));
+  const s = (/** @type {number} */ started_at) =>
+    shownRange(streamed(initialState(), message({ summary: summary({ started_at }) }), 5000));
   assert.deepEqual(s(1480), { start: 1480, end: 1599 });
   assert.deepEqual(s(1590), { start: 1539, end: 1599 });
 });
@@ -143,7 +183,10 @@ test("worst rank copes with unknown waits and no ranks", () => {
 
 test("many ranks start sorted by wait", () => {
   const ranks = Array.from({ length: 20 }, (_, i) => rank(i, i / 20));
-  assert.deepEqual(streamed(initialState(), message({ summary: summary({ ranks }) }), 1).sort, { by: "data_wait_ratio", down: true });
+  assert.deepEqual(streamed(initialState(), message({ summary: summary({ ranks }) }), 1).sort, {
+    by: "data_wait_ratio",
+    down: true,
+  });
 });
 
 test("unknown sorts last in both directions", () => {
@@ -162,8 +205,11 @@ test("refresh: once a second at most, slower for wide buckets and slow servers, 
 
 test("active findings: worst first, no info, nothing resolved", () => {
   const list = [
-    finding({ id: "a" }), finding({ id: "b", severity: "critical", began_at: 1 }), finding({ id: "c", severity: "info" }),
-    finding({ id: "d", state: "resolved" }), finding({ id: "e", began_at: 1300 }),
+    finding({ id: "a" }),
+    finding({ id: "b", severity: "critical", began_at: 1 }),
+    finding({ id: "c", severity: "info" }),
+    finding({ id: "d", state: "resolved" }),
+    finding({ id: "e", began_at: 1300 }),
   ];
   assert.deepEqual(active(list).map((f) => f.id), ["b", "e", "a"]);
 });

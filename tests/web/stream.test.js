@@ -26,7 +26,7 @@ class FakeSource {
   }
 }
 
-/** What the server says to the plain call after a failure. */
+/** The server's answer to the ordinary call after a failure. */
 let status = 200;
 const settle = async () => {
   for (let i = 0; i < 30; i += 1) await Promise.resolve();
@@ -50,7 +50,11 @@ afterEach(() => {
 const follow = async () => {
   /** @type {any[]} */
   const seen = [];
-  const stream = new Stream("a b", { message: (m) => seen.push(m), still: () => seen.push("still"), link: (l) => seen.push(l) });
+  const stream = new Stream("a b", {
+    message: (m) => seen.push(m),
+    still: () => seen.push("still"),
+    link: (l) => seen.push(l),
+  });
   await settle();
   return { stream, seen };
 };
@@ -143,5 +147,8 @@ test("closing stops everything", async () => {
 test("queries leave out what is not known", () => {
   assert.equal(withQuery("/x", { a: 0, b: null, c: undefined, d: "ä b" }), "/x?a=0&d=%C3%A4%20b");
   assert.equal(withQuery("/x", {}), "/x");
-  assert.equal(withQuery("/x", { metric: ["wait_s", "step_s"], rank: null }), "/x?metric=wait_s&metric=step_s");
+  assert.equal(
+    withQuery("/x", { metric: ["wait_s", "step_s"], rank: null }),
+    "/x?metric=wait_s&metric=step_s",
+  );
 });

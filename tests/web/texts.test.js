@@ -1,4 +1,4 @@
-// Messages: how they are said, what is said where one is missing, and each one of the page in both languages.
+// Messages: formatting, replacements for missing ones, and every message of the page in both languages.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { catalogue, sayIn } from "./catalogues.js";
 const NO_FAULT = /** @type {Error[]} */ ([]);
 /** @param {Error[]} faults @param {Catalogue[]} catalogues */
 const sayHearing = (faults, ...catalogues) => sayFrom(catalogues, (fault) => faults.push(fault));
-/** Thin spaces are for the eye; tests read better without. @param {string} s */
+/** Ordinary spaces instead of thin ones, which are hard to read in tests. @param {string} s */
 const plain = (s) => s.replace(/\u202f|\u00a0/g, " ");
 
 const ENGLISH = `
@@ -43,9 +43,15 @@ afterEach(() => sayIn("en"));
 
 test("numbers have the units of the language", () => {
   sayHearing(NO_FAULT, english());
-  assert.equal(plain(say("waits", { rank: "rank 3", wait_s: 0.0452, wait_ratio: 0.034 })), "rank 3 waits 45 ms, 3.4 %");
+  assert.equal(
+    plain(say("waits", { rank: "rank 3", wait_s: 0.0452, wait_ratio: 0.034 })),
+    "rank 3 waits 45 ms, 3.4 %",
+  );
   sayHearing(NO_FAULT, chinese(), english());
-  assert.equal(plain(say("waits", { rank: "rank 3", wait_s: 3 * 3600 + 300, wait_ratio: 0.541 })), "rank 3 等待 3 小时 05 分，54%");
+  assert.equal(
+    plain(say("waits", { rank: "rank 3", wait_s: 3 * 3600 + 300, wait_ratio: 0.541 })),
+    "rank 3 等待 3 小时 05 分，54%",
+  );
   assert.deepEqual(NO_FAULT, []);
 });
 
@@ -66,7 +72,7 @@ test("a line break of the catalogue is a space, or nothing in Chinese; one of a 
   assert.equal(say("long"), "一句话分成两行");
 });
 
-test("what cannot be said in the reader's language is said in English, at last by its id", () => {
+test("a message falls back to English, and then to its id", () => {
   /** @type {Error[]} */
   const faults = [];
   sayHearing(faults, chinese(), english());
@@ -74,7 +80,10 @@ test("what cannot be said in the reader's language is said in English, at last b
   assert.equal(say("nowhere"), "nowhere");
   assert.equal(say("waits", { rank: "rank 3", wait_s: "long", wait_ratio: 1 }), "waits");
   assert.equal(say("waits", {}), "waits");
-  assert.match(faults.map((fault) => fault.message).join("\n"), /no message only-english in zh\n.*nowhere in zh\n.*nowhere in en\n.*waits in zh: no number: long/);
+  assert.match(
+    faults.map((fault) => fault.message).join("\n"),
+    /no message only-english in zh\n.*nowhere in zh\n.*nowhere in en\n.*waits in zh: no number: long/,
+  );
   sayFrom([]);
   assert.equal(say("waits", {}), "waits");
 });
@@ -90,7 +99,10 @@ test("an id that stands twice is an error", () => {
 
 test("the page says what stands in its file until its catalogues are there", () => {
   const html = readFileSync(new URL("../../web/index.html", import.meta.url), "utf8");
-  const written = [...html.matchAll(/data-message="([^"]*)">([^<]*)</g)].map(([, id = "", text]) => [id, text]);
+  const written = [...html.matchAll(/data-message="([^"]*)">([^<]*)</g)].map(([, id = "", text]) => [
+    id,
+    text,
+  ]);
   assert.equal(written.length, 2);
   for (const [id, text] of written) assert.equal(say(id ?? ""), text);
 });
@@ -110,7 +122,11 @@ for (const language of /** @type {const} */ (["en", "zh"]))
     }
   });
 
-/** The parameters of a message and of those in it. @param {import("../../web/vendor/fluent/bundle.js").FluentBundle} bundle @param {string} id @returns {string[]} */
+/**
+ * The parameters of a message and of the messages inside it.
+ * @param {import("../../web/vendor/fluent/bundle.js").FluentBundle} bundle @param {string} id
+ * @returns {string[]}
+ */
 function parametersOf(bundle, id) {
   /** @type {Set<string>} */
   const names = new Set();

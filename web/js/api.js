@@ -1,4 +1,4 @@
-// Every call to the server, and the one kind of error they fail with.
+// Every call to the server, and the one kind of error that a call throws.
 
 import { asked } from "./reader.js";
 import { NotOurs, doubt, renew, signed } from "./session.js";
@@ -15,18 +15,21 @@ export class ApiError extends Error {
 }
 
 const ROOT = "/api/v1";
-/** How often a refused request is signed again: after a restart once, with several servers behind one address as often as there are. */
+/**
+ * Most repeats of a refused request: a restarted server refuses once, each server behind a balancer, too.
+ */
 const MOST_TURNS = 4;
 
 /**
- * The address of a `GET`, signed for use at once: for an event stream or a download.
+ * The address of a `GET`, signed for immediate use: for an event stream or a download.
  * @param {string} path
  * @throws {ApiError}
  */
 export const signedAddress = (path) => reached(() => signed("GET", addressOf(path)));
 
-/** A path of the API with the language in which the page wants sentences. @param {string} path */
-const addressOf = (path) => ROOT + (asked() === null ? path : `${path}${path.includes("?") ? "&" : "?"}lang=${asked()}`);
+/** A path of the API, with the language of the page. @param {string} path */
+const addressOf = (path) =>
+  ROOT + (asked() === null ? path : `${path}${path.includes("?") ? "&" : "?"}lang=${asked()}`);
 
 /**
  * @param {string} path
@@ -55,7 +58,7 @@ export async function call(path, options = {}) {
   try {
     message = (await response.json()).error ?? message;
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error; // not JSON: the status alone has to do
+    if (!(error instanceof SyntaxError)) throw error; // no JSON: the message names the status only
   }
   throw new ApiError(response.status, message);
 }
@@ -78,7 +81,9 @@ async function reached(work) {
  */
 export function withQuery(path, query) {
   const parts = Object.entries(query)
-    .flatMap(([k, v]) => (Array.isArray(v) ? v.map((each) => /** @type {const} */ ([k, each])) : [/** @type {const} */ ([k, v])]))
+    .flatMap(([k, v]) =>
+      Array.isArray(v) ? v.map((item) => /** @type {const} */ ([k, item])) : [/** @type {const} */ ([k, v])],
+    )
     .filter(([, v]) => v !== null && v !== undefined)
     .map(([k, v]) => `${k}=${encodeURIComponent(String(v))}`);
   return parts.length > 0 ? `${path}?${parts.join("&")}` : path;
@@ -88,7 +93,8 @@ export function withQuery(path, query) {
 export const runPath = (run) => `/runs/${encodeURIComponent(run)}`;
 
 /** @param {string} id */
-export const acknowledge = (id) => call(`/alerts/${encodeURIComponent(id)}/ack`, { method: "POST", body: {} });
+export const acknowledge = (id) =>
+  call(`/alerts/${encodeURIComponent(id)}/ack`, { method: "POST", body: {} });
 
 /** @param {string} id @param {number} seconds */
 export const silence = (id, seconds) =>

@@ -1,5 +1,5 @@
-// What reaches a reader who does not look at the page: title, icon, notification, sound. It hangs on the store, which moves
-// with each message; nothing here waits for a drawing, as a hidden tab does not draw.
+// Signals for a reader who does not look at the page: title, icon, notification, sound. They follow the
+// store, which changes with each message. Drawing would be too late, because a hidden tab does not draw.
 
 import { active, routeHash } from "./store.js";
 import { say } from "./texts.js";
@@ -21,12 +21,15 @@ export function savedAttention() {
   return localStorage.getItem(KEY) === "on";
 }
 
-/** Alerts that nobody has taken up. @param {State} state */
+/** Alerts that nobody has acknowledged. @param {State} state */
 function firing(state) {
   return active(state.findings).filter((f) => f.state === "firing");
 }
 
-/** Whether the run crashed. One that somebody stopped did not: its verdict is a remark. @param {import("./types.js").Summary} summary */
+/**
+ * Whether the run crashed. A run that somebody stopped did not crash: its verdict has severity "info".
+ * @param {import("./types.js").Summary} summary
+ */
 function failed(summary) {
   return summary.state === "crashed" && summary.verdict.severity !== "info";
 }
@@ -50,22 +53,36 @@ export function tone(state) {
   return worst !== undefined || state.summary.state === "lost" ? "warning" : "quiet";
 }
 
-/** Everything that is worth waking somebody for now; each has an id under which it is told once. @param {State} state @returns {News[]} */
+/** All news worth a notification. The page notifies once per id. @param {State} state @returns {News[]} */
 export function news(state) {
   const s = state.summary;
   if (s === null) return [];
   const run = routeHash({ run: s.run_id });
   /** @type {News[]} */
-  const told = firing(state).map((f) => ({
+  const items = firing(state).map((f) => ({
     id: f.code === "crashed" ? "crashed" : `${f.id}/${f.severity}`,
     grave: f.severity === "critical",
     title: f.title,
     body: say("news-of-run", { run: s.name, advice: f.advice }),
     hash: routeHash({ run: s.run_id, finding: f.id }),
   }));
-  if (s.state === "lost") told.push({ id: `lost/${s.last_seen_at}`, grave: false, title: say("news-lost", { run: s.name }), body: s.verdict.title, hash: run });
-  if (failed(s)) told.push({ id: "crashed", grave: true, title: s.verdict.title, body: say("news-of-run", { run: s.name, advice: s.verdict.advice }), hash: run });
-  return told;
+  if (s.state === "lost")
+    items.push({
+      id: `lost/${s.last_seen_at}`,
+      grave: false,
+      title: say("news-lost", { run: s.name }),
+      body: s.verdict.title,
+      hash: run,
+    });
+  if (failed(s))
+    items.push({
+      id: "crashed",
+      grave: true,
+      title: s.verdict.title,
+      body: say("news-of-run", { run: s.name, advice: s.verdict.advice }),
+      hash: run,
+    });
+  return items;
 }
 
 export class Attention {
@@ -73,7 +90,10 @@ export class Attention {
   constructor(world) {
     this.world = world;
     this.shown = "";
-    /** What was told of which run's attempt, or stood there when the page was opened. @type {string|null} */
+    /**
+     * The run and attempt of `told`: ids of news that was shown, or that existed when the page was opened.
+     * @type {string|null}
+     */
     this.run = null;
     /** @type {Set<string>} */
     this.told = new Set();
@@ -92,43 +112,53 @@ export class Attention {
     const opened = this.run !== run;
     if (opened) this.told = new Set();
     this.run = run;
-    for (const one of news(state)) {
-      if (this.told.has(one.id)) continue;
-      this.told.add(one.id);
-      if (!opened && state.attention) this.world.tell(one);
+    for (const item of news(state)) {
+      if (this.told.has(item.id)) continue;
+      this.told.add(item.id);
+      if (!opened && state.attention) this.world.tell(item);
     }
   }
 }
 
-// ---- the browser --------------------------------------------------------------------------------------------------
+// ---- the browser ------------------------------------------------------------------------------------------
 
 /** @type {Record<Tone, string>} */
 const BADGES = {
   quiet: "",
   stale: "<circle cx='17' cy='17' r='7' fill='%23596273' stroke='white' stroke-width='1.5'/>",
-  warning: "<path d='M17 9.5 24 23H10Z' fill='%23f5b301' stroke='white' stroke-width='1.2'/><path d='M17 14v4M17 20v1' stroke='%23171a21' stroke-width='2'/>",
-  critical: "<circle cx='17' cy='17' r='7' fill='%23c4262e' stroke='white' stroke-width='1.5'/><path d='M17 13v4.5M17 20v1' stroke='white' stroke-width='2'/>",
+  warning:
+    "<path d='M17 9.5 24 23H10Z' fill='%23f5b301' stroke='white' stroke-width='1.2'/>" +
+    "<path d='M17 14v4M17 20v1' stroke='%23171a21' stroke-width='2'/>",
+  critical:
+    "<circle cx='17' cy='17' r='7' fill='%23c4262e' stroke='white' stroke-width='1.5'/>" +
+    "<path d='M17 13v4.5M17 20v1' stroke='white' stroke-width='2'/>",
 };
 
-/** Another shape for each, so that colour is not needed. @param {Tone} tone */
+/** Each tone has its own shape, so that colour is not needed. @param {Tone} tone */
 function showIcon(tone) {
   const link = /** @type {HTMLLinkElement|null} */ (document.querySelector("link[rel=icon]"));
   if (link === null) return;
   link.dataset.quiet ??= link.href;
   const [before = ""] = link.dataset.quiet.split(/%3C\/svg%3E|<\/svg>/);
-  link.href = BADGES[tone] === "" ? link.dataset.quiet : `${before}${BADGES[tone].replaceAll("<", "%3C").replaceAll(">", "%3E")}%3C/svg%3E`;
+  link.href =
+    BADGES[tone] === ""
+      ? link.dataset.quiet
+      : `${before}${BADGES[tone].replaceAll("<", "%3C").replaceAll(">", "%3E")}%3C/svg%3E`;
   link.dataset.tone = tone;
 }
 
 /** @type {AudioContext|null} */
 let audio = null;
 
-/** A tone for a warning, three for what is critical. Browsers allow none before the reader's first click. @param {boolean} grave */
+/**
+ * One tone for a warning, three for critical news; none before the reader's first click.
+ * @param {boolean} grave
+ */
 function sound(grave) {
   if (navigator.userActivation?.hasBeenActive === false) return;
   audio ??= new AudioContext();
   const context = audio;
-  void context.resume(); // the system may have put it to sleep
+  void context.resume(); // the system may have suspended it
   (grave ? [880, 660, 880] : [660]).forEach((hz, n) => {
     const at = context.currentTime + 0.05 + 0.28 * n;
     const tone = context.createOscillator();
@@ -156,7 +186,7 @@ function notify(one) {
       shown.close();
     };
   } catch (error) {
-    if (!(error instanceof TypeError)) throw error; // phones want a service worker; the sound has to do
+    if (!(error instanceof TypeError)) throw error; // phones need a service worker; the sound must do
   }
 }
 
@@ -166,13 +196,13 @@ export const browser = {
     document.title = text;
     showIcon(tone);
   },
-  tell: (one) => {
-    sound(one.grave);
-    notify(one);
+  tell: (item) => {
+    sound(item.grave);
+    notify(item);
   },
 };
 
-/** Ask for what the browser allows. @returns {Promise<string>} what the reader gets */
+/** Ask for the permissions that the browser offers. @returns {Promise<string>} what the reader gets */
 export async function turnOn() {
   localStorage.setItem(KEY, "on");
   sound(false);

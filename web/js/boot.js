@@ -1,4 +1,4 @@
-// Runs before the first paint so that a saved theme does not flash. Everything else is a module and waits.
+// Runs before the first paint so that a saved theme does not flash. All modules load later.
 (() => {
   const saved = localStorage.getItem("loaderwatch.theme");
   if (saved === "light" || saved === "dark") document.documentElement.dataset.theme = saved;

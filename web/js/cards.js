@@ -1,4 +1,4 @@
-// Which data each card of each page asks for.
+// The data that each card of each page requests.
 
 import { call, runPath, withQuery } from "./api.js";
 import { ASKED as HEADROOM_ASKED } from "./charts/headroom.js";
@@ -20,14 +20,14 @@ import { isGoing, shownRange, shownRank } from "./store.js";
  * @typedef {object} Source
  * @property {string} id
  * @property {"always"|"seen"} when - "seen": only while the card is on the screen
- * @property {(state: State) => string|null} asks - what is asked for apart from time; a change asks at once; null: nothing
+ * @property {(state: State) => string|null} asks - key of the request; a new key requests at once; null: none
  * @property {(state: State, range: Range, points: number, signal: AbortSignal) => Promise<any>} load
- * @property {boolean} [timed] - asks for the shown range of time
- * @property {boolean} [settled] - asked again only when `asks` changes, not with every tick
- * @property {number} [every_s] - asked again after so many seconds at the soonest
+ * @property {boolean} [timed] - requests the shown time range
+ * @property {boolean} [settled] - requested again only with a new key, not with every tick
+ * @property {number} [every_s] - least seconds between two requests
  */
 
-/** As many significant digits as a chart shows; all of them would be three times as long. */
+/** Significant digits of a number in a chart. All digits would triple the answer. */
 const DIGITS = 4;
 
 /** @param {State} state */
@@ -35,8 +35,7 @@ const base = (state) => runPath(state.route.run ?? "");
 
 /**
  * Several series side by side, as one object by metric.
- * @param {string[]} metrics
- * @param {number} [finest_s] - buckets finer than this would mostly be empty
+ * @param {string[]} metrics @param {number} [finest_s] - narrower buckets would mostly be empty
  * @returns {Source["load"]}
  */
 function seriesOf(metrics, finest_s = 0.2) {
@@ -57,19 +56,34 @@ const rankKey = (state) => {
 };
 
 /** @type {Source} */
-const STEPS = { id: "steps", when: "seen", timed: true, asks: rankKey, load: async (...asked) => withoutOthers(byDevice(await seriesOf(ASKED)(...asked))) };
+const STEPS = {
+  id: "steps",
+  when: "seen",
+  timed: true,
+  asks: rankKey,
+  load: async (...asked) => withoutOthers(byDevice(await seriesOf(ASKED)(...asked))),
+};
 
 /** @type {Source} */
 const SPEED = { id: "speed", when: "seen", timed: true, asks: rankKey, load: seriesOf(SPEED_ASKED, 1) };
 
-/** Settings, checkpoints and evaluation beside the charts; they come seldom. @type {Source} */
+/** Settings, checkpoints and evaluation beside the charts. They are rare. @type {Source} */
 const MARKS = {
   id: "marks",
   when: "always",
   timed: true,
   every_s: 10,
   asks: (state) => (rankKey(state) === null ? null : `${rankKey(state)} ${state.summary?.loaders.length}`),
-  load: (state, range, _points, signal) => call(withQuery(`${base(state)}/marks`, { rank: shownRank(state), start: range.start, end: range.end, attempt: state.route.attempt }), { signal }),
+  load: (state, range, _points, signal) =>
+    call(
+      withQuery(`${base(state)}/marks`, {
+        rank: shownRank(state),
+        start: range.start,
+        end: range.end,
+        attempt: state.route.attempt,
+      }),
+      { signal },
+    ),
 };
 
 /** @type {Source} */
@@ -79,16 +93,27 @@ const GPU = {
   timed: true,
   asks: (state) => (state.summary === null ? null : `${rankKey(state)} ${hasGpu(state)}`),
   load: (state, range, points, signal) =>
-    seriesOf(hasGpu(state) ? ["gpu_utilization_ratio", "gpu_power_w"] : ["compute_duty_ratio"])(state, range, points, signal),
+    seriesOf(hasGpu(state) ? ["gpu_utilization_ratio", "gpu_power_w"] : ["compute_duty_ratio"])(
+      state,
+      range,
+      points,
+      signal,
+    ),
 };
 
 /** @type {Source} */
-const HEADROOM = { id: "headroom", when: "seen", timed: true, asks: (state) => (hasDeviceClock(state) ? rankKey(state) : null), load: seriesOf(HEADROOM_ASKED) };
+const HEADROOM = {
+  id: "headroom",
+  when: "seen",
+  timed: true,
+  asks: (state) => (hasDeviceClock(state) ? rankKey(state) : null),
+  load: seriesOf(HEADROOM_ASKED),
+};
 
 /** @type {Source} */
 const STARVATION = { ...HEADROOM, id: "starvation", load: seriesOf(STARVATION_ASKED) };
 
-/** Whether CUDA events tell what the GPU does. @param {State} state */
+/** Whether CUDA events time the GPU's work. @param {State} state */
 export function hasDeviceClock(state) {
   return state.summary !== null && state.summary.clock !== "loop";
 }
@@ -99,15 +124,23 @@ export function hasGpu(state) {
   return s !== null && (s.gpu_utilization_ratio !== null || s.ranks.some((r) => r.gpu !== null));
 }
 
-/** A new epoch is asked for at once, the end of one a little later. @type {Source} */
+/** A new epoch is requested at once, the end of an epoch a little later. @type {Source} */
 const EPOCHS = {
   id: "epochs",
   when: "always",
   asks: (state) => (state.summary === null ? null : `${rankKey(state)} ${state.summary.epochs}`),
   every_s: 5,
-  load: async (state, _range, _points, signal) => call(withQuery(`${base(state)}/boundaries`, { rank: shownRank(state), limit: MOST_EPOCHS, attempt: state.route.attempt }), { signal }),
+  load: async (state, _range, _points, signal) =>
+    call(
+      withQuery(`${base(state)}/boundaries`, {
+        rank: shownRank(state),
+        limit: MOST_EPOCHS,
+        attempt: state.route.attempt,
+      }),
+      { signal },
+    ),
 };
-/** Epochs of a loader that are listed, and marked on the charts. */
+/** Most epochs of a loader that the page lists and marks on the charts. */
 const MOST_EPOCHS = 300;
 
 /** @type {Source} */
@@ -117,50 +150,74 @@ const HEATMAP = {
   timed: true,
   asks: asksOfHeatmap,
   load: (state, range, points, signal) =>
-    call(withQuery(`${base(state)}/heatmap`, { ...heatmapQuery(state), start: range.start, end: range.end, points, digits: DIGITS }), { signal }),
+    call(
+      withQuery(`${base(state)}/heatmap`, {
+        ...heatmapQuery(state),
+        start: range.start,
+        end: range.end,
+        points,
+        digits: DIGITS,
+      }),
+      { signal },
+    ),
 };
 
-/** The page of the table that is in view. @type {Source} */
+/** The page of the table of ranks that is in view. @type {Source} */
 const RANKS = {
   id: "ranks",
   when: "seen",
   asks: (state) => (asksForRows(state) ? JSON.stringify(pageAsked(state)) : null),
   load: async (state, _range, _points, signal) => {
-    const asked = pageAsked(state);
-    return { ...(await call(withQuery(`${base(state)}/ranks`, { ...asked, down: String(asked.down) }), { signal })), offset: asked.offset };
+    const page = pageAsked(state);
+    return {
+      ...(await call(withQuery(`${base(state)}/ranks`, { ...page, down: String(page.down) }), { signal })),
+      offset: page.offset,
+    };
   },
 };
 
-/** The one rank of its own page. @type {Source} */
+/** The one rank that its own page shows. @type {Source} */
 const RANK_ROW = {
   id: "rank_row",
   when: "always",
   asks: (state) => (asksForRows(state) ? rankKey(state) : null),
-  load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/ranks`, { rank: shownRank(state) }), { signal }),
+  load: (state, _range, _points, signal) =>
+    call(withQuery(`${base(state)}/ranks`, { rank: shownRank(state) }), { signal }),
 };
 
-/** The stream leaves stack texts out, and which later run followed an advice; asked for when findings changed. @type {Source} */
+/** Stack texts and later runs that followed an advice: the stream leaves them out. @type {Source} */
 const FINDINGS = {
   id: "findings",
   when: "always",
   settled: true,
   asks: (state) => {
     const going = isGoing(state.summary);
-    return state.findings.some((f) => f.stacks.length > 0 || (!going && f.lost_s !== null)) ? JSON.stringify([state.findings_version, going]) : null;
+    return state.findings.some((f) => f.stacks.length > 0 || (!going && f.lost_s !== null))
+      ? JSON.stringify([state.findings_version, going])
+      : null;
   },
-  load: async (state, _range, _points, signal) => ({ findings: await call(withQuery(`${base(state)}/findings`, { attempt: state.route.attempt }), { signal }) }),
+  load: async (state, _range, _points, signal) => ({
+    findings: await call(withQuery(`${base(state)}/findings`, { attempt: state.route.attempt }), { signal }),
+  }),
 };
 
-/** Advice changes with the loaders and as epochs are measured. @type {Source} */
+/** Advice changes with the loaders, and as epochs are measured. @type {Source} */
 const AUDIT = {
   id: "audit",
   when: "seen",
   settled: true,
-  asks: (state) => (state.summary === null ? null : JSON.stringify([state.summary.loaders.length, state.summary.epochs, Math.ceil(Math.log2(1 + (state.summary.steps ?? 0)))])),
+  asks: (state) =>
+    state.summary === null
+      ? null
+      : JSON.stringify([
+          state.summary.loaders.length,
+          state.summary.epochs,
+          Math.ceil(Math.log2(1 + (state.summary.steps ?? 0))),
+        ]),
   load: (state, _range, _points, signal) => call(`${base(state)}/audit`, { signal }),
 };
 
-/** What other settings would give, as more is measured. @type {Source} */
+/** What other settings would give. The answer changes as more is measured. @type {Source} */
 const WHAT_IF = {
   id: "whatif",
   when: "seen",
@@ -169,7 +226,7 @@ const WHAT_IF = {
   load: (state, _range, _points, signal) => call(`${base(state)}/what-if`, { signal }),
 };
 
-/** Who waits for whom; of a run that is over, once. @type {Source} */
+/** Which rank waits for which. For a run that is over, one request is enough. @type {Source} */
 const COUPLING = {
   id: "coupling",
   when: "always",
@@ -190,21 +247,29 @@ const HANG_WORKERS = {
   }),
 };
 
-/** What unfolded workers read last, by worker: of the rank of this page, or of the one that hangs. @type {Source} */
+/** The last fetches of unfolded workers, of this page's rank or of the rank that hangs. @type {Source} */
 const FETCHED = {
   id: "fetched",
   when: "always",
   every_s: 2,
-  asks: (state) => (unfolded(state).length === 0 || culpritRank(state) === null ? null : `${culpritRank(state)} ${unfolded(state).join()}`),
+  asks: (state) =>
+    unfolded(state).length === 0 || culpritRank(state) === null
+      ? null
+      : `${culpritRank(state)} ${unfolded(state).join()}`,
   load: async (state, _range, _points, signal) => {
-    const asked = unfolded(state);
-    const found = await Promise.all(asked.map((worker) => call(withQuery(`${base(state)}/fetches`, { rank: culpritRank(state), worker, limit: 8 }), { signal })));
-    return Object.fromEntries(asked.map((worker, i) => [worker, found[i]]));
+    const workers = unfolded(state);
+    const answers = await Promise.all(
+      workers.map((worker) =>
+        call(withQuery(`${base(state)}/fetches`, { rank: culpritRank(state), worker, limit: 8 }), { signal }),
+      ),
+    );
+    return Object.fromEntries(workers.map((worker, i) => [worker, answers[i]]));
   },
 };
 
 /** @param {State} state */
-const culpritRank = (state) => (state.route.page === "rank" ? state.route.rank : (hangNow(state)?.rank ?? null));
+const culpritRank = (state) =>
+  state.route.page === "rank" ? state.route.rank : (hangNow(state)?.rank ?? null);
 
 /** @type {Source} */
 const LANES = {
@@ -215,7 +280,10 @@ const LANES = {
   load: async (state, range, _points, signal) => {
     const rank = shownRank(state);
     const [fetches, workers] = await Promise.all([
-      call(withQuery(`${base(state)}/fetches`, { rank, start: range.start, end: range.end, limit: LANES_LIMIT }), { signal }),
+      call(
+        withQuery(`${base(state)}/fetches`, { rank, start: range.start, end: range.end, limit: LANES_LIMIT }),
+        { signal },
+      ),
       call(withQuery(`${base(state)}/workers`, { rank }), { signal }),
     ]);
     return { fetches, workers, at: state.clock + state.offset };
@@ -224,19 +292,53 @@ const LANES = {
 export const LANES_LIMIT = 2000;
 
 /** @type {Source} */
-const READY = { id: "ready", when: "seen", timed: true, asks: rankKey, load: seriesOf(["ready_batches", "cached_batches"]) };
+const READY = {
+  id: "ready",
+  when: "seen",
+  timed: true,
+  asks: rankKey,
+  load: seriesOf(["ready_batches", "cached_batches"]),
+};
 
-/** All in one call: a browser asks a server for six things at a time. @type {Source} */
-const SMALL = { id: "counters", when: "seen", timed: true, asks: rankKey, load: seriesOf(COUNTERS.map((c) => c.metric), 1) };
+/** One call for all counters: a browser sends a server at most six requests at a time. @type {Source} */
+const SMALL = {
+  id: "counters",
+  when: "seen",
+  timed: true,
+  asks: rankKey,
+  load: seriesOf(COUNTERS.map((c) => c.metric), 1),
+};
 
 /** @type {Source} */
-const GPU_SMALL = { id: "gpu_counters", when: "seen", timed: true, asks: (state) => (hasGpu(state) ? rankKey(state) : null), load: seriesOf(GPU_COUNTERS.map((c) => c.metric), 1) };
+const GPU_SMALL = {
+  id: "gpu_counters",
+  when: "seen",
+  timed: true,
+  asks: (state) => (hasGpu(state) ? rankKey(state) : null),
+  load: seriesOf(GPU_COUNTERS.map((c) => c.metric), 1),
+};
 
 /** @type {Source} */
-const SLOWED = { id: "slowed", when: "seen", timed: true, asks: (state) => (hasGpu(state) ? rankKey(state) : null), load: seriesOf(SLOWED_ASKED, 1) };
+const SLOWED = {
+  id: "slowed",
+  when: "seen",
+  timed: true,
+  asks: (state) => (hasGpu(state) ? rankKey(state) : null),
+  load: seriesOf(SLOWED_ASKED, 1),
+};
 
-/** The streamer looks every five seconds; on a rank's page those of its host are asked for. @type {Source} */
-const GPUS = { id: "gpus", when: "seen", every_s: 5, asks: (state) => (hasGpu(state) ? `${hostOfRank(state)}` : null), load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/gpus`, { host: hostOfRank(state) }), { signal }) };
+/**
+ * The streamer reads the GPUs every five seconds. A rank's page requests those of its host.
+ * @type {Source}
+ */
+const GPUS = {
+  id: "gpus",
+  when: "seen",
+  every_s: 5,
+  asks: (state) => (hasGpu(state) ? `${hostOfRank(state)}` : null),
+  load: (state, _range, _points, signal) =>
+    call(withQuery(`${base(state)}/gpus`, { host: hostOfRank(state) }), { signal }),
+};
 
 /** @param {State} state @returns {string|null} */
 function hostOfRank(state) {
@@ -249,16 +351,57 @@ function ofRank(id, path, more = {}) {
     id,
     when: "seen",
     asks: rankKey,
-    load: (state, _range, _points, signal) => call(withQuery(`${base(state)}/${path}`, { rank: shownRank(state), ...more }), { signal }),
+    load: (state, _range, _points, signal) =>
+      call(withQuery(`${base(state)}/${path}`, { rank: shownRank(state), ...more }), { signal }),
   };
 }
 
 /** @param {State} state @returns {Source[]} */
 export function sourcesOf(state) {
-  if (state.route.attempt !== null) return [EPOCHS, MARKS, FINDINGS, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
-  if (state.route.page === "run") return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, COUPLING, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP, AUDIT, WHAT_IF, GPUS, RANKS];
+  if (state.route.attempt !== null)
+    return [EPOCHS, MARKS, FINDINGS, SPEED, STEPS, STARVATION, HEADROOM, GPU, HEATMAP];
+  if (state.route.page === "run")
+    return [
+      EPOCHS,
+      MARKS,
+      FINDINGS,
+      HANG_WORKERS,
+      FETCHED,
+      COUPLING,
+      SPEED,
+      STEPS,
+      STARVATION,
+      HEADROOM,
+      GPU,
+      HEATMAP,
+      AUDIT,
+      WHAT_IF,
+      GPUS,
+      RANKS,
+    ];
   if (state.route.page === "rank")
-    return [EPOCHS, MARKS, FINDINGS, HANG_WORKERS, FETCHED, RANK_ROW, SPEED, STEPS, STARVATION, HEADROOM, LANES, READY, GPU, GPU_SMALL, SLOWED, GPUS, ofRank("workers", "workers"), ofRank("samples", "slow-samples", { limit: 20 }), ofRank("stacks", "stacks"), SMALL];
+    return [
+      EPOCHS,
+      MARKS,
+      FINDINGS,
+      HANG_WORKERS,
+      FETCHED,
+      RANK_ROW,
+      SPEED,
+      STEPS,
+      STARVATION,
+      HEADROOM,
+      LANES,
+      READY,
+      GPU,
+      GPU_SMALL,
+      SLOWED,
+      GPUS,
+      ofRank("workers", "workers"),
+      ofRank("samples", "slow-samples", { limit: 20 }),
+      ofRank("stacks", "stacks"),
+      SMALL,
+    ];
   return [];
 }
 

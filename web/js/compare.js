@@ -1,4 +1,4 @@
-// Two runs beside each other: what the server says of them, and their courses for the charts.
+// Two runs beside each other: the server's comparison, and the series for the charts.
 
 import { call, runPath, withQuery } from "./api.js";
 import { failure } from "./stream.js";
@@ -6,10 +6,12 @@ import { failure } from "./stream.js";
 /**
  * @typedef {import("./types.js").Comparison} Comparison
  * @typedef {import("./types.js").Series} Series
- * @typedef {{pair: [string, string], data: Comparison|null, courses: [Record<string, Series>, Record<string, Series>]|null, error: string|null, link: "live"|"unauthorized"}} Compared
+ * @typedef {{pair: [string, string], data: Comparison|null,
+ *   courses: [Record<string, Series>, Record<string, Series>]|null, error: string|null,
+ *   link: "live"|"unauthorized"}} Compared
  */
 
-/** What the charts show. */
+/** The metrics of the charts. */
 export const COURSES = ["steps_per_s", "data_wait_ratio"];
 const POINTS = 240;
 
@@ -17,11 +19,21 @@ const POINTS = 240;
 export async function loadComparison(pair) {
   const [a, b] = pair;
   try {
-    const [data, ...courses] = await Promise.all([call(withQuery("/compare", { a, b })), courseOf(a), courseOf(b)]);
+    const [data, ...courses] = await Promise.all([
+      call(withQuery("/compare", { a, b })),
+      courseOf(a),
+      courseOf(b),
+    ]);
     return { pair, data, courses: /** @type {Compared["courses"]} */ (courses), error: null, link: "live" };
   } catch (error) {
     const link = failure(error);
-    return { pair, data: null, courses: null, error: error instanceof Error ? error.message : String(error), link: link === "unauthorized" ? link : "live" };
+    return {
+      pair,
+      data: null,
+      courses: null,
+      error: error instanceof Error ? error.message : String(error),
+      link: link === "unauthorized" ? link : "live",
+    };
   }
 }
 
@@ -29,8 +41,10 @@ export async function loadComparison(pair) {
 async function courseOf(run) {
   /** @type {Series[]} */
   const series = await call(withQuery(`${runPath(run)}/series`, { metric: COURSES, points: POINTS }));
-  return Object.fromEntries(series.map((each) => [each.metric, each]));
+  return Object.fromEntries(series.map((entry) => [entry.metric, entry]));
 }
 
-/** Whether one of the two still runs, so that it is worth asking again. @param {Compared|null} compared */
-export const goesOn = (compared) => compared?.data !== null && [compared?.data?.a, compared?.data?.b].some((run) => run?.state === "live" || run?.state === "hung");
+/** Whether one of the two runs still reports. @param {Compared|null} compared */
+export const goesOn = (compared) =>
+  compared?.data !== null &&
+  [compared?.data?.a, compared?.data?.b].some((run) => run?.state === "live" || run?.state === "hung");

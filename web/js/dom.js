@@ -1,5 +1,5 @@
-// A view is plain data (`h`), and `render` makes the document match it while keeping focus, scroll and open menus.
-// Text becomes text nodes only, so nothing a training script is called can turn into markup.
+// A view is plain data (`h`). `render` makes the document match a view and keeps focus, scroll and open
+// menus. Text becomes text nodes only, so that no name from a training script turns into markup.
 
 /**
  * @typedef {{tag: string, props: Record<string, any>, children: (VNode|string)[]}} VNode
@@ -10,24 +10,21 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * A node of a view. Props: attributes; `on…` handlers; `style` an object of CSS properties; `key` for list items;
- * `opaque` leaves the children to someone else (a chart).
- * @param {string} tag
- * @param {Record<string, any>|null} [props]
- * @param {...Child} children
- * @returns {VNode}
+ * A node of a view. Props: attributes; `on…` handlers; `style` as an object of CSS properties; `key` for list
+ * items. `opaque` leaves the children to another module (a chart).
+ * @param {string} tag @param {Record<string, any>|null} [props] @param {...Child} children @returns {VNode}
  */
 export function h(tag, props, ...children) {
   return { tag, props: props ?? {}, children: flatten(children) };
 }
 
 /**
- * Control characters, and those that turn the direction of what follows: a name with them could make the words beside it
- * say something else.
+ * Control characters, and characters that change the direction of the text after them. In a name they could
+ * change how the words beside the name read.
  */
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
-/** A text as it may be shown. @param {string} text */
+/** A text without characters that could mislead the reader. @param {string} text */
 export const plain = (text) => text.replace(UNSEEN, "\ufffd");
 
 /** @param {Child[]} children @returns {(VNode|string)[]} */
@@ -48,7 +45,7 @@ export function textOf(node) {
   return typeof node === "string" ? node : node.children.map(textOf).join(" ");
 }
 
-/** What each element was last drawn from. @type {WeakMap<Node, VNode>} */
+/** The view that each element was last drawn from. @type {WeakMap<Node, VNode>} */
 const drawn = new WeakMap();
 
 /** Make `parent` hold exactly `children`. @param {Element} parent @param {Child[]} children */
@@ -63,19 +60,19 @@ function identity(node) {
   return node.props.key === undefined ? node.tag : `${node.tag}/${node.props.key}`;
 }
 
-/** What `node` was drawn from, as `identity` says it of what is wanted. @param {ChildNode} node */
+/** The identity of the view that `node` was drawn from. @param {ChildNode} node */
 const identityOf = (node) => (node.nodeType === Node.TEXT_NODE ? "#" : identity(drawn.get(node)));
 
 /**
- * Nodes that stay are left where they are: one that is taken out and put in again loses the click that is being made on it,
- * the focus and what the reader has marked.
+ * Make the children of `parent` match. Nodes that stay are not moved: a node that is taken out and put back
+ * loses focus, selection and a click in progress.
  * @param {Element} parent @param {(VNode|string)[]} wanted
  */
 function reconcile(parent, wanted) {
-  const there = [...parent.childNodes];
-  const places = pair(there.map(identityOf), wanted.map(identity));
+  const existing = [...parent.childNodes];
+  const places = pair(existing.map(identityOf), wanted.map(identity));
   const kept = new Set(places);
-  there.forEach((node, i) => !kept.has(i) && node.remove());
+  existing.forEach((node, i) => !kept.has(i) && node.remove());
   const staying = longestRise(places);
   /** @type {Node|null} */
   let next = null;
@@ -88,7 +85,7 @@ function reconcile(parent, wanted) {
       node = create(want, parent);
       parent.insertBefore(node, next);
     } else {
-      node = /** @type {ChildNode} */ (there[place]);
+      node = /** @type {ChildNode} */ (existing[place]);
       if (!staying.has(place)) move(parent, node, next);
       if (typeof want !== "string") update(/** @type {Element} */ (node), want);
       else if (node.nodeValue !== want) node.nodeValue = want;
@@ -98,7 +95,8 @@ function reconcile(parent, wanted) {
 }
 
 /**
- * For each that is wanted the place of what it can be drawn into, or -1: what has a key by its key, the rest in their order.
+ * For each wanted node the index of the existing node that becomes it; -1: a new node. Keyed nodes match by
+ * key, all others in their order.
  * @param {string[]} there @param {string[]} wanted
  */
 export function pair(there, wanted) {
@@ -114,39 +112,42 @@ export function pair(there, wanted) {
     const id = there[i] ?? "";
     free.set(id, [...(free.get(id) ?? []), i]);
   }
-  let after = first;
+  let nextFree = first;
   for (let i = first; i < last; i += 1) {
     const id = wanted[i] ?? "";
     const keyed = id.includes("/");
-    const at = (free.get(id) ?? []).findIndex((place) => keyed || place >= after);
+    const at = (free.get(id) ?? []).findIndex((place) => keyed || place >= nextFree);
     if (at < 0) continue;
     const [place = -1] = free.get(id)?.splice(at, 1) ?? [];
     places[i] = place;
-    if (!keyed) after = place + 1;
+    if (!keyed) nextFree = place + 1;
   }
   return places;
 }
 
-/** Of the places the most that rise one after the other: whatever else is moved, these need not be. @param {number[]} places */
+/** The longest increasing subsequence. Only nodes outside it must move. @param {number[]} places */
 export function longestRise(places) {
-  /** The smallest end of a rise of each length. @type {number[]} */
+  /** The smallest end of an increasing sequence, by length. @type {number[]} */
   const ends = [];
   /** @type {Map<number, number|undefined>} */
-  const before = new Map();
+  const predecessor = new Map();
   for (const place of places) {
     if (place < 0) continue;
     let length = ends.length;
     while (length > 0 && /** @type {number} */ (ends[length - 1]) > place) length -= 1;
-    before.set(place, ends[length - 1]);
+    predecessor.set(place, ends[length - 1]);
     ends[length] = place;
   }
   /** @type {Set<number>} */
   const rise = new Set();
-  for (let place = ends.at(-1); place !== undefined; place = before.get(place)) rise.add(place);
+  for (let place = ends.at(-1); place !== undefined; place = predecessor.get(place)) rise.add(place);
   return rise;
 }
 
-/** Browsers that can move a node without taking it out do so. @param {Element} parent @param {Node} node @param {Node|null} next */
+/**
+ * Move a node. Browsers with `moveBefore` do it without taking the node out.
+ * @param {Element} parent @param {Node} node @param {Node|null} next
+ */
 function move(parent, node, next) {
   if (typeof parent.moveBefore === "function") parent.moveBefore(node, next);
   else /** @type {Element} */ (parent).insertBefore(node, next);
@@ -163,9 +164,10 @@ function create(want, parent) {
 
 /** @param {Element} element @param {VNode} want */
 function update(element, want) {
-  const before = drawn.get(element)?.props ?? {};
-  for (const name of Object.keys(before)) if (!(name in want.props)) setProp(element, name, before[name], undefined);
-  for (const [name, value] of Object.entries(want.props)) setProp(element, name, before[name], value);
+  const oldProps = drawn.get(element)?.props ?? {};
+  for (const name of Object.keys(oldProps))
+    if (!(name in want.props)) setProp(element, name, oldProps[name], undefined);
+  for (const [name, value] of Object.entries(want.props)) setProp(element, name, oldProps[name], value);
   drawn.set(element, want);
   if (!want.props.opaque) reconcile(element, want.children);
   if ("value" in want.props && element instanceof HTMLSelectElement) element.value = String(want.props.value);
@@ -179,7 +181,8 @@ function setProp(element, name, before, value) {
   } else if (name === "style") {
     const style = /** @type {HTMLElement} */ (element).style;
     for (const key of Object.keys(before ?? {})) if (!(key in (value ?? {}))) style.removeProperty(key);
-    for (const [key, text] of Object.entries(value ?? {})) if (before?.[key] !== text) style.setProperty(key, String(text));
+    for (const [key, text] of Object.entries(value ?? {}))
+      if (before?.[key] !== text) style.setProperty(key, String(text));
   } else if (value === undefined || value === null || value === false) {
     element.removeAttribute(name);
   } else if (before !== value) {

@@ -1,5 +1,5 @@
-// What a reader takes along: a chart as CSV or picture, the recording, the page as a report. Buttons carry what they are
-// for as data attributes, so that a card needs to know nothing of all this.
+// Downloads: a chart as CSV or picture, the recording, the page as a report. The buttons carry their target
+// as data attributes, so that cards know nothing about downloads.
 
 import { runPath, signedAddress } from "./api.js";
 import { csvOf } from "./csv.js";
@@ -9,20 +9,32 @@ import { say } from "./texts.js";
 
 /** @typedef {import("./store.js").State} State */
 
-const SCALE = 2; // pixels of a picture for one of the page
+const SCALE = 2; // pixels of the picture per pixel of the page
 
-/** The buttons of a chart. @param {string} id - of its plot */
+/** The download buttons of a chart. @param {string} id - of its plot */
 export function downloadButtons(id) {
   return h(
     "span",
     { class: "downloads", key: "downloads" },
     ["csv", "png"].map((kind) =>
-      h("button", { type: "button", class: "take", key: kind, "data-take": kind, "data-of": id, title: say("download-chart", { kind }), "aria-label": say("download-chart-button", { kind }) }, kind.toUpperCase()),
+      h(
+        "button",
+        {
+          type: "button",
+          class: "take",
+          key: kind,
+          "data-take": kind,
+          "data-of": id,
+          title: say("download-chart", { kind }),
+          "aria-label": say("download-chart-button", { kind }),
+        },
+        kind.toUpperCase(),
+      ),
     ),
   );
 }
 
-/** Where the newest part of a run lies as a file, for `loaderwatch analyze`. @param {string} run */
+/** The address of a file with the last hour of a run, for `loaderwatch analyze`. @param {string} run */
 export const recordingPath = (run) => `${runPath(run)}/recording?last=3600`;
 
 /** @param {string} run */
@@ -33,11 +45,14 @@ export async function takeRecording(run) {
 /** @param {() => State} state @param {(note: string) => void} tell */
 export function listenTakes(state, tell) {
   document.addEventListener("click", (event) => {
-    const button = /** @type {HTMLElement|null} */ (/** @type {Element} */ (event.target).closest?.("[data-take]"));
+    const target = /** @type {Element} */ (event.target);
+    const button = /** @type {HTMLElement|null} */ (target.closest?.("[data-take]"));
     if (button === null) return;
     const { take: kind, of: id = "" } = button.dataset;
     const work = kind === "csv" ? takeCsv(state(), id) : takePicture(state(), id);
-    work.catch((error) => tell(say("note-not-done", { why: error instanceof Error ? error.message : String(error) })));
+    work.catch((error) =>
+      tell(say("note-not-done", { why: error instanceof Error ? error.message : String(error) })),
+    );
   });
 }
 
@@ -54,13 +69,14 @@ async function takeCsv(state, id) {
 async function takePicture(state, id) {
   const element = /** @type {HTMLElement|null} */ (document.getElementById(`plot-${id}`));
   if (element === null) throw new Error(say("download-not-drawn"));
-  const title = element.closest("[data-card], .small")?.querySelector("h2, .small-head span")?.textContent ?? id;
+  const title =
+    element.closest("[data-card], .small")?.querySelector("h2, .small-head span")?.textContent ?? id;
   const { svg, width, height } = svgOf(element, `${title} · ${state.summary?.name ?? state.route.run ?? ""}`);
   save(await rasterized(svg, width, height), fileName(state, id, "png"));
 }
 
 /**
- * A chart as the text of an SVG, with a title over it where one is given. It is put together from what Plotly has drawn:
+ * A chart as the text of an SVG, with an optional title above it. It is assembled from Plotly's drawing:
  * Plotly's own export writes markup into the page, which Trusted Types forbid.
  * @param {HTMLElement} element @param {string} [title]
  */
@@ -74,7 +90,14 @@ export function svgOf(element, title) {
   const svg = part("svg", { width, height, viewBox: `0 ${-above} ${width} ${height}` });
   svg.append(part("rect", { x: 0, y: -above, width, height, fill: colour("--panel") }));
   if (title !== undefined) {
-    const text = part("text", { x: 12, y: 22 - above, fill: colour("--text"), "font-family": getComputedStyle(root).fontFamily, "font-size": 14, "font-weight": 600 });
+    const text = part("text", {
+      x: 12,
+      y: 22 - above,
+      fill: colour("--text"),
+      "font-family": getComputedStyle(root).fontFamily,
+      "font-size": 14,
+      "font-weight": 600,
+    });
     text.textContent = title;
     svg.append(text);
   }
@@ -87,14 +110,17 @@ export function svgOf(element, title) {
   return { svg: new XMLSerializer().serializeToString(svg), width, height };
 }
 
-/** Plotly names the picture of a heat map in XLink's namespace without its prefix, which no HTML file can. @param {SVGImageElement} image */
+/**
+ * Plotly names a heat map's image in XLink's namespace without a prefix, which HTML files cannot express.
+ * @param {SVGImageElement} image
+ */
 function withoutNamespace(image) {
   const address = image.href.baseVal;
   image.removeAttributeNS("http://www.w3.org/1999/xlink", "href");
   image.setAttribute("href", address);
 }
 
-/** What Plotly draws for the pointer. */
+/** Layers that Plotly draws for the pointer. */
 const TOOLS = ".draglayer, .hoverlayer, .zoomlayer, .selectionlayer";
 
 /** @param {string} tag @param {Record<string, string|number>} attributes */
@@ -112,7 +138,12 @@ async function rasterized(svg, width, height) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width * SCALE, height * SCALE];
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob === null ? reject(new Error(say("download-no-picture"))) : resolve(blob)), "image/png"));
+  return new Promise((resolve, reject) =>
+    canvas.toBlob(
+      (blob) => (blob === null ? reject(new Error(say("download-no-picture"))) : resolve(blob)),
+      "image/png",
+    ),
+  );
 }
 
 /** @param {State} state @param {string} what @param {string} ending */
@@ -128,7 +159,7 @@ export function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }
 
-/** @param {string} address @param {string} name - "": as the server calls it */
+/** @param {string} address @param {string} name - "": the name that the server gives */
 function take(address, name) {
   const link = document.createElement("a");
   link.href = address;

@@ -19,17 +19,22 @@ import { say } from "./texts.js";
  */
 
 /** The card whose data a chart shows. @param {string} id */
-export const cardOf = (id) => (id.startsWith("small-gpu_") ? "gpu_counters" : id.startsWith("small-") ? "counters" : id);
+export const cardOf = (id) =>
+  id.startsWith("small-gpu_") ? "gpu_counters" : id.startsWith("small-") ? "counters" : id;
 
-/** @param {State} state @param {string} id @param {Palette} palette @param {number} width @returns {Figure|null} null: nothing to draw */
+/**
+ * @param {State} state @param {string} id @param {Palette} palette @param {number} width
+ * @returns {Figure|null} null: nothing to draw
+ */
 export function figureOf(state, id, palette, width) {
   const held = state.cards[cardOf(id)];
   if (held === undefined || held.data === null || held.range === null) return null;
   const range = commonRange(state) ?? held.range;
   const epochs = epochsOf(state);
   const rank = state.route.page === "rank" ? state.route.rank : null;
-  // On the page of a rank only what concerns it is a band.
-  const findings = rank === null ? state.findings : state.findings.filter((f) => f.rank === null || f.rank === rank);
+  // The page of a rank has bands only for alerts of this rank and of the whole run.
+  const findings =
+    rank === null ? state.findings : state.findings.filter((f) => f.rank === null || f.rank === rank);
   const { data } = held;
   switch (id) {
     case "steps":
@@ -45,46 +50,82 @@ export function figureOf(state, id, palette, width) {
     case "headroom":
       return headroomFigure({ data, epochs, findings, range, width }, palette);
     case "heatmap":
-      return heatmapFigure({ data, metric: shownMetric(state), by: heatmapQuery(state).by, epochs, findings, range, width }, palette);
+      return heatmapFigure(
+        { data, metric: shownMetric(state), by: heatmapQuery(state).by, epochs, findings, range, width },
+        palette,
+      );
     case "lanes":
-      return lanesFigure({ fetches: data.fetches, workers: data.workers, epochs, range, now: data.at, width }, palette);
+      return lanesFigure(
+        { fetches: data.fetches, workers: data.workers, epochs, range, now: data.at, width },
+        palette,
+      );
     case "ready":
       return readyFigure({ data, epochs, range, capacity: capacityOf(state), width }, palette);
     default: {
       const counter = [...COUNTERS, ...GPU_COUNTERS].find((c) => id === `small-${c.metric}`);
-      return counter === undefined ? null : counterFigure({ series: data[counter.metric], counter, range, width }, palette);
+      return counter === undefined
+        ? null
+        : counterFigure({ series: data[counter.metric], counter, range, width }, palette);
     }
   }
 }
 
-/** One range for all charts of a page, that of the newest data among them: one moment lies at one x everywhere. @param {State} state @returns {import("./store.js").Range|null} */
+/**
+ * The one time range of all charts of a page: the range of the newest data. One moment has the same x on
+ * every chart.
+ * @param {State} state @returns {import("./store.js").Range|null}
+ */
 export function commonRange(state) {
   if (state.view.kind === "fixed") return { start: state.view.start, end: state.view.end };
   /** @type {import("./store.js").Range|null} */
   let newest = null;
-  for (const card of Object.values(state.cards)) if (card.range !== null && card.range.end > (newest?.end ?? 0)) newest = card.range;
+  for (const card of Object.values(state.cards))
+    if (card.range !== null && card.range.end > (newest?.end ?? 0)) newest = card.range;
   return newest;
 }
 
-/** The marks follow the training loaders, named where there are several; an evaluation pass is not an epoch to the reader. @param {State} state @returns {import("./charts/axis.js").EpochMark[]} */
+/**
+ * The marks follow the training loaders, and name the loader where there are several. An evaluation pass is
+ * no epoch to the reader.
+ * @param {State} state @returns {import("./charts/axis.js").EpochMark[]}
+ */
 export function epochsOf(state) {
   /** @type {import("./types.js").LoaderEpochs[]} */
   const loaders = state.cards.epochs?.data ?? [];
-  const train = loaders.filter((one) => one.role !== "eval");
+  const train = loaders.filter((loader) => loader.role !== "eval");
   return train
-    .flatMap((one) => one.newest.map((e) => ({ began_at: e.began_at, name: train.length > 1 ? say("epoch-of-loader", { loader: one.name, epoch: e.epoch }) : say("epoch-number", { epoch: e.epoch }) })))
+    .flatMap((loader) =>
+      loader.newest.map((e) => ({
+        began_at: e.began_at,
+        name:
+          train.length > 1
+            ? say("epoch-of-loader", { loader: loader.name, epoch: e.epoch })
+            : say("epoch-number", { epoch: e.epoch }),
+      })),
+    )
     .sort((a, b) => a.began_at - b.began_at);
 }
 
-/** What happened, for the shown rank: alerts as this page knows them, everything else as the server told it last. @param {State} state @returns {import("./types.js").Mark[]} */
+/**
+ * Events of the shown rank: alerts as this page knows them, all others from the server's last answer.
+ * @param {State} state @returns {import("./types.js").Mark[]}
+ */
 export function eventsOf(state) {
   /** @type {import("./types.js").Mark[]} */
-  const told = state.cards.marks?.data ?? [];
+  const marks = state.cards.marks?.data ?? [];
   const rank = shownRank(state);
   const alerts = state.findings
     .filter((f) => f.severity !== "info" && (f.rank === null || f.rank === rank))
-    .map((f) => ({ kind: /** @type {const} */ ("alert"), began_at: f.began_at, ended_at: f.ended_at, ranks: f.rank === null ? [] : [f.rank], text: f.title, finding_id: f.id, text_text: null }));
-  return [...told.filter((mark) => mark.kind !== "alert"), ...alerts];
+    .map((f) => ({
+      kind: /** @type {const} */ ("alert"),
+      began_at: f.began_at,
+      ended_at: f.ended_at,
+      ranks: f.rank === null ? [] : [f.rank],
+      text: f.title,
+      finding_id: f.id,
+      text_text: null,
+    }));
+  return [...marks.filter((mark) => mark.kind !== "alert"), ...alerts];
 }
 
 /** Most batches that can be ready: num_workers × prefetch_factor. @param {State} state */

@@ -1,4 +1,4 @@
-// Numbers, times and lists as a reader sees them, in the language of the page where no other is given. Unknown is a dash, never a zero.
+// Numbers, times and lists as text, by default in the language of the page. Unknown is a dash, never a zero.
 
 import { pageLanguage } from "./reader.js";
 import { shown, zoneName } from "./zone.js";
@@ -6,15 +6,37 @@ import { shown, zoneName } from "./zone.js";
 /** @typedef {import("./reader.js").Language} Language */
 
 export const UNKNOWN = "–";
-const THIN = "\u202f"; // between number and unit: keeps them on one line
+const THIN = "\u202f"; // between number and unit; keeps both on one line
 const WORDS = {
   en: {
-    us: "µs", ms: "ms", s: "s", min: "min", h: "h", min_of_h: "min", days: "days", percent: `${THIN}%`, now: "just now", ago: " ago",
-    comma: ", ", and: " and ", and_more: (/** @type {string} */ number) => ` and ${number} more`,
+    us: "µs",
+    ms: "ms",
+    s: "s",
+    min: "min",
+    h: "h",
+    min_of_h: "min",
+    days: "days",
+    percent: `${THIN}%`,
+    now: "just now",
+    ago: " ago",
+    comma: ", ",
+    and: " and ",
+    and_more: (/** @type {string} */ number) => ` and ${number} more`,
   },
   zh: {
-    us: "微秒", ms: "毫秒", s: "秒", min: "分钟", h: "小时", min_of_h: "分", days: "天", percent: "%", now: "刚刚", ago: "前",
-    comma: "、", and: " 和 ", and_more: (/** @type {string} */ number) => ` 和另外 ${number} 个`,
+    us: "微秒",
+    ms: "毫秒",
+    s: "秒",
+    min: "分钟",
+    h: "小时",
+    min_of_h: "分",
+    days: "天",
+    percent: "%",
+    now: "刚刚",
+    ago: "前",
+    comma: "、",
+    and: " 和 ",
+    and_more: (/** @type {string} */ number) => ` 和另外 ${number} 个`,
   },
 };
 
@@ -23,7 +45,10 @@ function known(v) {
   return v !== null && v !== undefined && Number.isFinite(v);
 }
 
-/** 0.541 → "54 %"; small shares keep a digit: 0.034 → "3.4 %". @param {number|null|undefined} ratio @param {Language} [language] */
+/**
+ * 0.541 → "54 %". Small shares keep a digit: 0.034 → "3.4 %".
+ * @param {number|null|undefined} ratio @param {Language} [language]
+ */
 export function percent(ratio, language = pageLanguage()) {
   if (!known(ratio)) return UNKNOWN;
   const v = ratio * 100;
@@ -49,7 +74,10 @@ function group(v) {
   return String(v).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 }
 
-/** A duration in the unit that fits: 850 µs, 45 ms, 1.4 s, 71 s, 12 min, 3 h 05 min. @param {number|null|undefined} s @param {Language} [language] @returns {string} */
+/**
+ * A duration in the unit that fits: 850 µs, 45 ms, 1.4 s, 71 s, 12 min, 3 h 05 min.
+ * @param {number|null|undefined} s @param {Language} [language] @returns {string}
+ */
 export function duration(s, language = pageLanguage()) {
   if (!known(s)) return UNKNOWN;
   if (s < 0) return `-${duration(-s, language)}`;
@@ -63,11 +91,15 @@ export function duration(s, language = pageLanguage()) {
   const minutes = Math.round(s / 60);
   if (minutes < 120) return `${minutes}${THIN}${words.min}`;
   const hours = Math.floor(minutes / 60);
-  if (hours < 48) return `${hours}${THIN}${words.h} ${String(minutes % 60).padStart(2, "0")}${THIN}${words.min_of_h}`;
+  if (hours < 48)
+    return `${hours}${THIN}${words.h} ${String(minutes % 60).padStart(2, "0")}${THIN}${words.min_of_h}`;
   return `${Math.round(hours / 24)}${THIN}${words.days}`;
 }
 
-/** How long ago, coarse so that it does not flicker. @param {number|null|undefined} s @param {Language} [language] */
+/**
+ * How long ago, in coarse steps against flicker.
+ * @param {number|null|undefined} s @param {Language} [language]
+ */
 export function ago(s, language = pageLanguage()) {
   if (!known(s)) return UNKNOWN;
   const words = WORDS[language];
@@ -91,21 +123,28 @@ export function bytes(v) {
   return `${n >= 99.5 || unit === 0 ? Math.round(n) : n.toFixed(1)}${THIN}${units[unit]}`;
 }
 
-/** Wall time in the page's zone: "14:03:22 CET", with the day when it is not today. @param {number|null|undefined} t @param {number} now */
+/**
+ * Wall time in the page's zone: "14:03:22 CET", with the day when it is not today.
+ * @param {number|null|undefined} t @param {number} now
+ */
 export function clock(t, now) {
   return known(t) ? `${clockBare(t, now)}\u00a0${zoneName(t)}` : UNKNOWN;
 }
 
-/** The same without the zone, where another time beside it names it. @param {number|null|undefined} t @param {number} now */
+/**
+ * The same without the zone, for a time beside another time that names the zone.
+ * @param {number|null|undefined} t @param {number} now
+ */
 export function clockBare(t, now) {
   if (!known(t)) return UNKNOWN;
   const at = shown(t);
   const time = at.toISOString().slice(11, 19);
   if (at.toISOString().slice(0, 10) === shown(now).toISOString().slice(0, 10)) return time;
-  return `${at.toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" })}, ${time.slice(0, 5)}`;
+  const day = at.toLocaleDateString(undefined, { month: "short", day: "numeric", timeZone: "UTC" });
+  return `${day}, ${time.slice(0, 5)}`;
 }
 
-/** A number of evidence in its unit. @param {import("./types.js").Evidence} e */
+/** A value of evidence in its unit. @param {import("./types.js").Evidence} e */
 export function evidence(e) {
   if (e.value === null || e.value === undefined) return UNKNOWN;
   if (typeof e.value === "string") return e.value;
@@ -126,8 +165,10 @@ export function evidence(e) {
 }
 
 /**
- * Words as far as they are readable: "a", "a and b", "a, b, c and 30 more".
- * @param {string[]} words @param {number} [most] - of `most` + 2 words or more, `most` are named @param {number} [of] - how many words there are in all @param {Language} [language]
+ * A list that stays readable: "a", "a and b", "a, b, c and 30 more".
+ * @param {string[]} words @param {number} [most] - of at least `most` + 2 words, only `most` are named
+ * @param {number} [of] - number of all words
+ * @param {Language} [language]
  */
 export function listed(words, most = 3, of = words.length, language = pageLanguage()) {
   const { comma, and, and_more } = WORDS[language];

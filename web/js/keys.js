@@ -1,4 +1,4 @@
-// The keyboard. Says what a key means; main.js does it.
+// The keyboard: this module says what a key means, main.js acts on it.
 
 import { parentHash } from "./store.js";
 
@@ -17,7 +17,10 @@ export function listenKeys(state, act) {
   });
 }
 
-/** @param {string} key @param {State} state @param {Actions} act @param {HTMLElement} target @returns {boolean} whether the key meant something */
+/**
+ * @param {string} key @param {State} state @param {Actions} act @param {HTMLElement} target
+ * @returns {boolean} whether the key meant something
+ */
 function press(key, state, act, target) {
   const { route } = state;
   if (state.editing !== null) return false;
@@ -67,7 +70,7 @@ function press(key, state, act, target) {
 }
 
 /**
- * Focus the next thing in the page's lists. Arrow keys do so only from within a list: elsewhere they scroll.
+ * Focus the next item of the page's lists. Arrow keys act only inside a list: elsewhere they scroll.
  * @param {number} by @param {HTMLElement|null} within
  */
 function move(by, within) {
@@ -75,7 +78,9 @@ function move(by, within) {
   if (items.length === 0) return false;
   const at = items.indexOf(/** @type {HTMLElement} */ (document.activeElement));
   if (at < 0 && within !== null && within !== document.body) return false;
-  const next = items[at < 0 ? (by > 0 ? 0 : items.length - 1) : Math.max(0, Math.min(items.length - 1, at + by))];
+  const last = items.length - 1;
+  const entry = by > 0 ? 0 : last;
+  const next = items[at < 0 ? entry : Math.max(0, Math.min(last, at + by))];
   next?.focus();
   next?.scrollIntoView({ block: "nearest" });
   return true;

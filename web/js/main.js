@@ -1,4 +1,5 @@
-// Knows everyone: routes, the live stream, the refresher, drawing. One drawing a second, four while the reader does something.
+// Connects all modules: routes, the live stream, the refresher, drawing. It draws once a second, and four
+// times while the reader acts.
 
 import { frozenHash, parseSeen, seenQuery } from "./address.js";
 import { acknowledge, call, runPath, silence, takeStacks, withQuery } from "./api.js";
@@ -21,23 +22,35 @@ import { Refresher } from "./refresh.js";
 import { makeReport } from "./report.js";
 import { runActions } from "./run_actions.js";
 import { restore, signIn, wasSignedIn } from "./session.js";
-import { Store, active, aged, heard, isGoing, navigated, parseRoute, routeHash, shownRank, streamed, zoomed } from "./store.js";
+import {
+  Store,
+  active,
+  aged,
+  heard,
+  isGoing,
+  navigated,
+  parseRoute,
+  routeHash,
+  shownRank,
+  streamed,
+  zoomed,
+} from "./store.js";
 import { Stream, failure } from "./stream.js";
 import { loadCatalogues, say } from "./texts.js";
 import { applyTheme, listenPrint, readPalette, savedTheme } from "./theme.js";
 import { saveUtc, savedUtc, useUtc } from "./zone.js";
 
 /**
- * What a reader can do.
+ * The reader's actions.
  * @typedef {typeof actions} Actions
  * @typedef {import("./store.js").State} State
  */
 
-/** Alerts that change between two answers move their bands with the next one; where none comes, after so long. */
+/** Changed alerts and marks are drawn with the next data, or after this time. */
 const MARKS_EVERY_MS = 1200;
 const RUNS_EVERY_MS = 2000;
 const COMPARE_EVERY_MS = 15_000;
-/** While a mouse button is down nothing moves under it, or the click would be lost; and no longer than this. */
+/** Longest pause of drawing while a mouse button is down. A drawing could lose the click. */
 const HELD_MOST_MS = 5000;
 
 const store = new Store();
@@ -86,7 +99,9 @@ const actions = {
     refresher.step();
   },
   resetZoom: () => {
-    actions.view(beforeZoom ?? (isGoing(store.state.summary) ? { kind: "last", span_s: 300 } : { kind: "all" }));
+    actions.view(
+      beforeZoom ?? (isGoing(store.state.summary) ? { kind: "last", span_s: 300 } : { kind: "all" }),
+    );
   },
   rank: (/** @type {number} */ rank) => store.set({ rank, rank_asked: true }),
   neighbour: (/** @type {number} */ by) => {
@@ -139,14 +154,19 @@ const actions = {
   takeRecording: (event) => {
     event.preventDefault();
     const { run } = store.state.route;
-    if (run !== null) takeRecording(run).catch((error) => actions.tell(say("note-not-done", { why: error.message })));
+    if (run !== null)
+      takeRecording(run).catch((error) => actions.tell(say("note-not-done", { why: error.message })));
   },
   toggleHelp: () => store.set({ help: !store.state.help }),
   toggle: (/** @type {string} */ id) => actions.open(id, !(store.state.open[id] ?? false)),
-  open: (/** @type {string} */ id, /** @type {boolean} */ on) => store.set({ open: { ...store.state.open, [id]: on } }),
+  open: (/** @type {string} */ id, /** @type {boolean} */ on) =>
+    store.set({ open: { ...store.state.open, [id]: on } }),
   sort: (/** @type {string} */ by) => {
     const { sort } = store.state;
-    store.set({ sort: sort.by === by ? { by, down: !sort.down } : { by, down: !["rank", "state", "phase"].includes(by) } });
+    store.set({
+      sort:
+        sort.by === by ? { by, down: !sort.down } : { by, down: !["rank", "state", "phase"].includes(by) },
+    });
     actions.choose({ "ranks.offset": "0" });
   },
   /** @param {Record<string, string>} choices - by the name of the control */
@@ -157,10 +177,14 @@ const actions = {
   toAlerts: () => {
     const first = active(store.state.findings)[0];
     document.getElementById("alerts")?.scrollIntoView({ block: "start", behavior: "smooth" });
-    if (first !== undefined) /** @type {HTMLElement|null} */ (document.querySelector(`[id="finding-${CSS.escape(first.id)}"] [data-nav]`))?.focus({ preventScroll: true });
+    if (first === undefined) return;
+    /** @type {HTMLElement|null} */
+    const row = document.querySelector(`[id="finding-${CSS.escape(first.id)}"] [data-nav]`);
+    row?.focus({ preventScroll: true });
   },
   acknowledge: (/** @type {string} */ id) => change(acknowledge(id), say("note-acknowledged")),
-  silence: (/** @type {string} */ id, /** @type {number} */ seconds) => change(silence(id, seconds), say("note-silenced")),
+  silence: (/** @type {string} */ id, /** @type {number} */ seconds) =>
+    change(silence(id, seconds), say("note-silenced")),
   takeStacks: () => {
     const { run, rank } = store.state.route;
     if (run !== null && rank !== null) void report(takeStacks(run, rank), say("note-stacks-asked"));
@@ -181,7 +205,12 @@ const actions = {
 /** @param {Promise<import("./types.js").Finding>} answer @param {string} note */
 async function change(answer, note) {
   const finding = await report(answer, note);
-  if (finding !== null) store.set({ findings: store.state.findings.map((f) => (f.id === finding.id ? { ...f, ...finding, stacks: f.stacks } : f)) });
+  if (finding !== null)
+    store.set({
+      findings: store.state.findings.map((f) =>
+        f.id === finding.id ? { ...f, ...finding, stacks: f.stacks } : f,
+      ),
+    });
 }
 
 /** @template T @param {Promise<T>} answer @param {string} note @returns {Promise<T|null>} */
@@ -217,19 +246,22 @@ const reactions = {
   },
 };
 
-// ---- drawing ------------------------------------------------------------------------------------------------------
+// ---- drawing ----------------------------------------------------------------------------------------------
 
 const pace = new Pace();
-/** The state of the last notification. */
+/** The state at the last notification. */
 let noticed = store.state;
 /** When the next drawing is due. */
 let due_at = Infinity;
 /** @type {number|undefined} */
 let timer = undefined;
 let drawn_at = 0;
-/** Since when a mouse button or a finger is down. @type {number|null} */
+/** When a mouse button or finger went down; null: none is down. @type {number|null} */
 let held_at = null;
-/** What each chart was last drawn from. @type {Map<string, {data: unknown[], marks: unknown[], other: unknown[], at: number}>} */
+/**
+ * The inputs that each chart was last drawn from.
+ * @type {Map<string, {data: unknown[], marks: unknown[], other: unknown[], at: number}>}
+ */
 let inputs = new Map();
 /** @type {Map<string, HTMLElement>} */
 const plots = new Map();
@@ -250,7 +282,7 @@ function changed(state) {
   schedule(every_ms);
 }
 
-/** Draw without waiting: the reader did something. */
+/** Draw without waiting, after an action of the reader. */
 function redraw() {
   inputs = new Map();
   drawn_at = 0;
@@ -282,8 +314,13 @@ function paint() {
     state.help && helpDialog(actions),
     state.note !== "" && h("div", { class: "note", key: "note", role: "status" }, state.note),
   ]);
-  if (state.link === "unauthorized" && document.activeElement === document.body) document.getElementById("token")?.focus();
-  if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null) /** @type {HTMLElement|null} */ (app.querySelector(".dialog [data-first]") ?? app.querySelector(".dialog"))?.focus();
+  if (state.link === "unauthorized" && document.activeElement === document.body)
+    document.getElementById("token")?.focus();
+  if ((state.help || state.editing !== null) && document.activeElement?.closest(".dialog") === null) {
+    /** @type {HTMLElement|null} */
+    const first = app.querySelector(".dialog [data-first]") ?? app.querySelector(".dialog");
+    first?.focus();
+  }
   writeAddress(state);
   announce(state);
   watchCards();
@@ -305,17 +342,18 @@ function paintCharts() {
     if (!seen.has(card)) continue;
     const data = [state.cards[card]?.data, range?.end];
     const marks = [state.findings_version, state.cards.epochs?.data, state.cards.marks?.data];
-    const other = [element, state.view, state.theme, element.clientWidth, themeTurn];
-    const before = inputs.get(id);
-    if (before !== undefined && same(before.other, other)) {
-      // Only time has moved on. Once a second is enough: with the data, when that of all charts is there.
-      const moved = !same(before.data, data);
-      if (moved ? refresher.awaited() : same(before.marks, marks) || drawn_at - before.at < MARKS_EVERY_MS) continue;
+    const layoutInputs = [element, state.view, state.theme, element.clientWidth, themeTurn];
+    const drawn = inputs.get(id);
+    if (drawn !== undefined && same(drawn.other, layoutInputs)) {
+      // Only time has passed. New data is drawn once all charts have theirs; new marks alone wait longer.
+      const moved = !same(drawn.data, data);
+      if (moved ? refresher.awaited() : same(drawn.marks, marks) || drawn_at - drawn.at < MARKS_EVERY_MS)
+        continue;
     }
     palette ??= readPalette(state.theme);
     const figure = figureOf(state, id, palette, element.clientWidth);
     if (figure === null) continue;
-    inputs.set(id, { data, marks, other, at: drawn_at });
+    inputs.set(id, { data, marks, other: layoutInputs, at: drawn_at });
     plots.set(id, element);
     drawChart(element, figure, reactions).then(
       () => delete element.dataset.why,
@@ -329,9 +367,10 @@ function paintCharts() {
   }
 }
 
-/** Take all cards for seen, until `over`. @param {boolean} over */
+/** Treat all cards as visible until `over`. @param {boolean} over */
 function seeAll(over) {
-  for (const card of app.querySelectorAll("[data-card]")) seen.add(/** @type {HTMLElement} */ (card).dataset.card ?? "");
+  for (const card of app.querySelectorAll("[data-card]"))
+    seen.add(/** @type {HTMLElement} */ (card).dataset.card ?? "");
   if (over) {
     for (const card of watched) watcher.unobserve(card);
     watched.clear();
@@ -341,7 +380,7 @@ function seeAll(over) {
   schedule();
 }
 
-/** Follow which cards are on the screen. */
+/** Observe which cards are on the screen. */
 function watchCards() {
   const cards = new Set(app.querySelectorAll("[data-card]"));
   for (const element of watched)
@@ -357,7 +396,7 @@ function watchCards() {
     }
 }
 
-/** Tell screen readers of a new alert, once. @param {State} state */
+/** Tell screen readers about a new alert, once. @param {State} state */
 function announce(state) {
   const first = active(state.findings).find((f) => f.state === "firing");
   const text = first === undefined ? "" : say("new-alert", { severity: first.severity, title: first.title });
@@ -368,18 +407,18 @@ function announce(state) {
   }
 }
 
-// ---- where we are -------------------------------------------------------------------------------------------------
+// ---- where we are -----------------------------------------------------------------------------------------
 
-/** The address that the state follows: another one stands there from a click on a link until the browser tells of it. */
+/** The address that the state follows; the browser's address is ahead of it after a click on a link. */
 let followed = "";
 
-/** What is shown stands in the address; going back leads to the page before, not through every zoom. @param {State} state */
+/** Write the view into the address. The history keeps pages, not each zoom. @param {State} state */
 function writeAddress(state) {
   if (location.hash !== followed) return;
   const [path = "", query = ""] = followed.split("?");
-  const wanted = seenQuery(state);
-  if (wanted === query) return;
-  history.replaceState(history.state, "", `${path || "#/"}${wanted === "" ? "" : `?${wanted}`}`);
+  const wantedQuery = seenQuery(state);
+  if (wantedQuery === query) return;
+  history.replaceState(history.state, "", `${path || "#/"}${wantedQuery === "" ? "" : `?${wantedQuery}`}`);
   followed = location.hash;
 }
 
@@ -394,10 +433,10 @@ async function loadPair() {
 
 function navigate() {
   followed = location.hash;
-  const before = store.state.route;
+  const previous = store.state.route;
   const route = parseRoute(followed);
-  const sameRun = before.run === route.run && before.attempt === route.attempt;
-  if (!sameRun || before.page !== route.page || before.rank !== route.rank) {
+  const sameRun = previous.run === route.run && previous.attempt === route.attempt;
+  if (!sameRun || previous.page !== route.page || previous.rank !== route.rank) {
     refresher.clear();
     inputs = new Map();
     window.scrollTo(0, 0);
@@ -414,7 +453,11 @@ function navigate() {
   else if (route.run === null) void loadRuns();
   else if (route.attempt !== null) void loadAttempt(route.run, route.attempt);
   else if (stream === null) {
-    stream = new Stream(route.run, { message: onMessage, still: () => store.set(heard(store.state, now())), link: onLink });
+    stream = new Stream(route.run, {
+      message: onMessage,
+      still: () => store.set(heard(store.state, now())),
+      link: onLink,
+    });
     loadCharts();
   }
   drawn_at = 0;
@@ -425,19 +468,29 @@ function navigate() {
 /** The alert that the address names. @type {string|null} */
 let shownAlert = null;
 
-/** Let the first paint happen before the browser parses 0.8 MB of charts. */
+/** Start loading Plotly (0.8 MB) after the first paint. */
 function loadCharts() {
-  requestAnimationFrame(() => setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0));
+  requestAnimationFrame(() =>
+    setTimeout(() => loadPlotly().catch((error) => actions.tell(error.message)), 0),
+  );
 }
 
-/** An earlier attempt is over: what is known of it is asked for once, and nothing is followed. @param {string} run @param {number} attempt */
+/** Request an earlier attempt once: it is over. @param {string} run @param {number} attempt */
 async function loadAttempt(run, attempt) {
   loadCharts();
   try {
-    const [summary, findings] = await Promise.all(["summary", "findings"].map((what) => call(withQuery(`${runPath(run)}/${what}`, { attempt }))));
+    const [summary, findings] = await Promise.all(
+      ["summary", "findings"].map((part) => call(withQuery(`${runPath(run)}/${part}`, { attempt }))),
+    );
     const { route } = store.state;
     if (route.run !== run || route.attempt !== attempt) return;
-    onMessage({ summary, findings, findings_changed: true, newest_at: summary.last_seen_at, may_change: false });
+    onMessage({
+      summary,
+      findings,
+      findings_changed: true,
+      newest_at: summary.last_seen_at,
+      may_change: false,
+    });
     store.set({ ticked_at: null });
   } catch (error) {
     onLink(failure(error));
@@ -448,7 +501,7 @@ async function loadAttempt(run, attempt) {
 /** @param {State["link"]} link */
 function onLink(link) {
   setLink(link);
-  if (link === "gone" && store.state.summary === null) void loadRuns(); // for the names that come near
+  if (link === "gone" && store.state.summary === null) void loadRuns(); // for similar names
 }
 
 /** @param {State["link"]} link */
@@ -457,7 +510,7 @@ function setLink(link) {
   store.set({ link, sign_in: { ...sign_in, before: wasSignedIn() } });
 }
 
-/** Sign in, or note why not. @param {string} token @param {string} unknown - what to say of a token that the server does not know */
+/** Sign in, or note why not. @param {string} token @param {string} unknown - the note for an unknown token */
 async function enter(token, unknown) {
   let problem = unknown;
   try {
@@ -478,20 +531,27 @@ function onMessage(message) {
   if (first && shownAlert !== null) showFinding(shownAlert);
 }
 
-/** Unfold a finding and bring it into view once it is drawn. @param {string} id */
+/** Unfold a finding, and scroll to it once it is drawn. @param {string} id */
 function showFinding(id) {
   actions.open(id, true);
   setTimeout(() => {
     const element = document.getElementById(`finding-${id}`);
     element?.scrollIntoView({ block: "start", behavior: "smooth" });
-    /** @type {HTMLElement|null} */ (element?.querySelector("[data-nav]") ?? null)?.focus({ preventScroll: true });
+    /** @type {HTMLElement|null|undefined} */
+    const row = element?.querySelector("[data-nav]");
+    row?.focus({ preventScroll: true });
   }, ACTED_EVERY_MS + 100);
 }
 
 async function loadRuns() {
   try {
     const runs = await call("/runs");
-    store.set({ runs, runs_error: null, clock: now(), ...(store.state.route.run === null ? { link: "live" } : {}) });
+    store.set({
+      runs,
+      runs_error: null,
+      clock: now(),
+      ...(store.state.route.run === null ? { link: "live" } : {}),
+    });
   } catch (error) {
     const link = failure(error);
     setLink(link === "gone" ? "stale" : link);
@@ -519,7 +579,8 @@ function start() {
   });
   new ResizeObserver(() => schedule()).observe(app);
   window.addEventListener("pointerdown", (event) => hold(event.button === 0), true);
-  for (const over of ["pointerup", "pointercancel", "dragend", "blur"]) window.addEventListener(over, () => hold(false), true);
+  for (const over of ["pointerup", "pointercancel", "dragend", "blur"])
+    window.addEventListener(over, () => hold(false), true);
   listenKeys(() => store.state, actions);
   listenTakes(() => store.state, actions.tell);
   setInterval(() => {
@@ -531,12 +592,13 @@ function start() {
     if (store.state.route.page === "runs" && !document.hidden) void loadRuns();
   }, RUNS_EVERY_MS);
   setInterval(() => {
-    if (store.state.route.page === "compare" && !document.hidden && goesOn(store.state.comparison)) void loadPair();
+    if (store.state.route.page === "compare" && !document.hidden && goesOn(store.state.comparison))
+      void loadPair();
   }, COMPARE_EVERY_MS);
   navigate();
 }
 
-/** The token of the printed address. It leaves the address before anything else happens. */
+/** Take the token out of the printed address, before anything else happens. */
 function takeToken() {
   const address = new URL(location.href);
   const token = address.searchParams.get("token");
@@ -545,7 +607,7 @@ function takeToken() {
   return token;
 }
 
-/** @param {string|null} token - that of the address */
+/** @param {string|null} token - from the address */
 async function open(token) {
   await loadCatalogues();
   if (token === null) await restore();

@@ -1,4 +1,4 @@
-// The only module that touches Plotly. The library (0.8 MB) loads after the first paint, on the first chart drawn.
+// The only module that touches Plotly. The library (0.8 MB) loads after the first paint.
 
 import { fromAxis } from "./charts/axis.js";
 import { say } from "./texts.js";
@@ -12,18 +12,24 @@ import { say } from "./texts.js";
  * @property {(id: string, y: number) => void} click - on a row of a chart
  */
 
-const CONFIG = { displayModeBar: false, responsive: false, doubleClick: false, showTips: false, scrollZoom: false };
+const CONFIG = {
+  displayModeBar: false,
+  responsive: false,
+  doubleClick: false,
+  showTips: false,
+  scrollZoom: false,
+};
 
 /** @type {Promise<any>|null} */
 let loading = null;
 
 /**
- * The hash of that file. It is the only script that loads after the page, perhaps from a process that took over the server's port.
- * `tests/unit/server/access/test_security_headers.py` says what it has to be.
+ * The hash of the library's file. It is the only script that loads after the page, perhaps from a process
+ * that took over the server's port. `tests/unit/server/access/test_security_headers.py` checks the hash.
  */
 const INTEGRITY = "sha384-tbZWJa6S2uzN/pj0RFqwZUYj975As/jPtuNDQuFhWIci2azb13tTa/8LdSHBlrq3";
 
-/** The only script that the page adds: with Trusted Types a browser takes its address from here alone. */
+/** The only script that the page adds: under Trusted Types a browser accepts its address from here alone. */
 const SCRIPT = { createScriptURL: () => new URL("../vendor/plotly.min.js", import.meta.url).href };
 const trusted = /** @type {any} */ (globalThis).trustedTypes?.createPolicy("loaderwatch", SCRIPT) ?? SCRIPT;
 
@@ -45,18 +51,19 @@ export function load() {
   return loading;
 }
 
-/** Elements that already report to us. @type {Set<HTMLElement>} */
+/** Elements whose events are connected. @type {Set<HTMLElement>} */
 const wired = new Set();
 
 /**
- * The moment under the pointer, marked on every chart (`.plot::after` draws the line).
+ * Mark the moment under the pointer on every chart (`.plot::after` draws the line).
  * @param {any} plot @param {number|null} client_x - null: the pointer left
  * @returns {number|null} that moment in UTC seconds; null beside the data
  */
 function point(plot, client_x) {
   const axis = plot._fullLayout?.xaxis;
   if (axis === undefined) return null;
-  const at = client_x === null ? -1 : (client_x - plot.getBoundingClientRect().left - axis._offset) / axis._length;
+  const at =
+    client_x === null ? -1 : (client_x - plot.getBoundingClientRect().left - axis._offset) / axis._length;
   for (const element of wired) {
     element.classList.toggle("is-pointed", at >= 0 && at <= 1);
     element.style.setProperty("--at", at.toFixed(4));
@@ -87,7 +94,7 @@ export async function draw(element, figure, reactions) {
   });
 }
 
-/** Free what Plotly holds for an element that goes away. @param {HTMLElement} element */
+/** Release Plotly's data of a removed element. @param {HTMLElement} element */
 export async function purge(element) {
   if (loading !== null && wired.delete(element)) (await loading).purge(element);
 }

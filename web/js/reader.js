@@ -1,9 +1,9 @@
-// The reader's language: the one that was chosen on the page, else the one that the browser asks for.
+// The reader's language: chosen on the page, or else requested by the browser.
 
 /** @typedef {"en"|"zh"} Language */
 
 const KEY = "loaderwatch.language";
-/** Languages of browsers. */
+/** Codes of Chinese in a browser's list of languages. */
 const CHINESE = /^zh\b/i;
 /** The language that has every message. @type {Language} */
 export const SOURCE = "en";
@@ -16,23 +16,23 @@ let wanted = null;
 /** The language in which the page is drawn. @returns {Language} */
 export const pageLanguage = () => drawn;
 
-/** The language to ask the server for; null where the server answers in the page's language by itself. @returns {Language|null} */
+/** The language to request; null: the server's choice is already the page's. @returns {Language|null} */
 export const asked = () => wanted;
 
-/** Draw in a language, and ask the server for it where the browser asks for another one. @param {Language} chosen */
+/** Draw in a language, and request it from the server if the browser would not. @param {Language} chosen */
 export function drawIn(chosen) {
   drawn = chosen;
   wanted = chosen === SOURCE && !asksForChinese() ? null : chosen;
 }
 
-/** What the reader chose, else what the browser asks for. @returns {Language} */
+/** The language that the reader chose, or else the browser's. @returns {Language} */
 export function chosenLanguage() {
   const saved = localStorage.getItem(KEY);
   if (saved === "en" || saved === "zh") return saved;
   return asksForChinese() ? "zh" : "en";
 }
 
-/** Choose a language from the next visit on. @param {Language} chosen */
+/** Save the language for the next visits. @param {Language} chosen */
 export function saveLanguage(chosen) {
   localStorage.setItem(KEY, chosen);
 }

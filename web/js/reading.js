@@ -1,4 +1,4 @@
-// Which value a legend tells of a series: that under the pointer, else the mean of the time in view.
+// The value of a series in its legend: under the pointer, or else the mean of the visible time.
 
 import { clockBare } from "./format.js";
 import { serverNow } from "./store.js";
@@ -13,8 +13,8 @@ import { say } from "./texts.js";
 export function reading(state, series) {
   if (series === undefined) return null;
   if (state.pointed_at !== null) return series.mean[bucketAt(series, state.pointed_at)] ?? null;
-  const known = /** @type {number[]} */ (series.mean.filter((v) => v !== null));
-  return known.length === 0 ? null : known.reduce((sum, v) => sum + v, 0) / known.length;
+  const knownMeans = /** @type {number[]} */ (series.mean.filter((v) => v !== null));
+  return knownMeans.length === 0 ? null : knownMeans.reduce((sum, v) => sum + v, 0) / knownMeans.length;
 }
 
 /** @param {Series} series @param {number} t */
@@ -22,7 +22,9 @@ function bucketAt(series, t) {
   return Math.floor((t - (series.t[0] ?? 0)) / series.bucket_s + 1e-6);
 }
 
-/** What the values of a legend are of. @param {State} state */
+/** What the values of a legend refer to. @param {State} state */
 export function readingOf(state) {
-  return state.pointed_at === null ? say("reading-of-means") : say("reading-at", { time: clockBare(state.pointed_at, serverNow(state)) });
+  return state.pointed_at === null
+    ? say("reading-of-means")
+    : say("reading-at", { time: clockBare(state.pointed_at, serverNow(state)) });
 }

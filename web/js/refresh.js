@@ -1,5 +1,4 @@
-// Asks for the data of the cards on the screen: at most once a second each, one request in flight per card, none for what
-// nobody sees.
+// Requests the data of visible cards: at most once a second and one request in flight per card.
 
 import { rangeFor, sourcesOf } from "./cards.js";
 import { refreshAfter } from "./store.js";
@@ -8,16 +7,17 @@ import { refreshAfter } from "./store.js";
  * @typedef {import("./store.js").State} State
  * @typedef {import("./store.js").CardData} CardData
  * @typedef {import("./cards.js").Source} Source
- * @typedef {{asked: string, due_at: number, stale: boolean, retry: boolean, abort: AbortController|null, timed: boolean,
- *   began: number}} Progress
+ * @typedef {{asked: string, due_at: number, stale: boolean, retry: boolean, abort: AbortController|null,
+ *   timed: boolean, began: number}} Progress
  */
 
-/** So long the charts wait for each other's data. */
+/** Longest time that a chart waits for the data of the other charts. */
 const TOGETHER_S = 0.8;
 
 export class Refresher {
   /**
-   * @param {{state: () => State, put: (id: string, card: CardData) => void, seen: (id: string) => boolean, points: () => number}} page
+   * @param {{state: () => State, put: (id: string, card: CardData) => void, seen: (id: string) => boolean,
+   *   points: () => number}} page
    */
   constructor(page) {
     this.page = page;
@@ -30,7 +30,7 @@ export class Refresher {
     for (const p of this.progress.values()) p.stale = true;
   }
 
-  /** The reader wants something else now: give up what is in flight and ask again. */
+  /** The reader wants other data: cancel requests in flight and ask again. */
   restart() {
     for (const p of this.progress.values()) {
       p.abort?.abort();
@@ -40,19 +40,19 @@ export class Refresher {
     }
   }
 
-  /** Another page: forget everything. */
+  /** The page changed: forget everything. */
   clear() {
     for (const p of this.progress.values()) p.abort?.abort();
     this.progress.clear();
   }
 
-  /** Charts are asked for together and move together: is one of them still to come? Drawn one by one, each would be drawn twice. */
+  /** Whether data of another chart is about to arrive. Drawn one by one, each chart would be drawn twice. */
   awaited() {
     const now = performance.now() / 1000;
     return [...this.progress.values()].some((p) => p.abort !== null && p.timed && now - p.began < TOGETHER_S);
   }
 
-  /** Ask for whatever is due. Called often; does nothing most of the time. */
+  /** Send the requests that are due. Called often; usually nothing is due. */
   step() {
     const state = this.page.state();
     if (document.hidden || state.link === "gone" || state.link === "unauthorized") return;
@@ -62,7 +62,15 @@ export class Refresher {
       if (asks === null || (source.when === "seen" && !this.page.seen(source.id))) continue;
       let p = this.progress.get(source.id);
       if (p === undefined) {
-        p = { asked: "", due_at: 0, stale: true, retry: false, abort: null, timed: source.timed ?? false, began: 0 };
+        p = {
+          asked: "",
+          due_at: 0,
+          stale: true,
+          retry: false,
+          abort: null,
+          timed: source.timed ?? false,
+          began: 0,
+        };
         this.progress.set(source.id, p);
       }
       const changed = asks !== p.asked;
@@ -70,14 +78,18 @@ export class Refresher {
         p.abort.abort();
         p.abort = null;
       }
-      const held = state.paused && p.due_at > 0; // restart() sets it to 0: a new range is shown even while paused
+      // restart() sets due_at to 0: a new range is requested even while paused.
+      const held = state.paused && p.due_at > 0;
       const wanted = changed || p.retry || (p.stale && !source.settled && !held);
       if (p.abort !== null || !wanted || (now < p.due_at && !changed)) continue;
       void this.ask(source, p, asks, state, now);
     }
   }
 
-  /** @param {Source} source @param {Progress} p @param {string} asks @param {State} state @param {number} began */
+  /**
+   * @param {Source} source @param {Progress} p @param {string} asks @param {State} state
+   * @param {number} began
+   */
   async ask(source, p, asks, state, began) {
     const range = rangeFor(state, source);
     if (range === null) return;
@@ -91,18 +103,24 @@ export class Refresher {
     try {
       const data = await source.load(state, range, this.page.points(), abort.signal);
       bucket = bucketOf(data);
-      if (p.abort === abort) this.page.put(source.id, { data, range, error: null, loaded_at: Date.now() / 1000 });
+      if (p.abort === abort)
+        this.page.put(source.id, { data, range, error: null, loaded_at: Date.now() / 1000 });
     } catch (error) {
       if (abort.signal.aborted) return;
-      const before = this.page.state().cards[source.id];
+      const previous = this.page.state().cards[source.id];
       const message = error instanceof Error ? error.message : String(error);
-      this.page.put(source.id, { data: before?.data ?? null, range: before?.range ?? null, error: message, loaded_at: before?.loaded_at ?? 0 });
+      this.page.put(source.id, {
+        data: previous?.data ?? null,
+        range: previous?.range ?? null,
+        error: message,
+        loaded_at: previous?.loaded_at ?? 0,
+      });
       p.retry = true;
-      bucket = 2; // wait two seconds
+      bucket = 2; // seconds until the next try
     } finally {
       if (p.abort === abort) {
         p.abort = null;
-        // Whole seconds bring cards back into step, so that all charts end at the same moment.
+        // Whole seconds keep the cards in step, so that all charts end at the same moment.
         const after_s = Math.max(source.every_s ?? 0, refreshAfter(bucket, performance.now() / 1000 - began));
         p.due_at = Math.ceil(began + after_s - 0.5);
       }
@@ -110,10 +128,12 @@ export class Refresher {
   }
 }
 
-/** Width of the buckets in an answer, 0 when it has none. @param {any} data @returns {number} */
+/** The bucket width in an answer, in seconds; 0: no buckets. @param {any} data @returns {number} */
 export function bucketOf(data) {
   if (data === null || typeof data !== "object") return 0;
   if (typeof data.bucket_s === "number") return data.bucket_s;
   const [first] = Object.values(data);
-  return first !== null && typeof first === "object" && typeof first.bucket_s === "number" ? first.bucket_s : 0;
+  return first !== null && typeof first === "object" && typeof first.bucket_s === "number"
+    ? first.bucket_s
+    : 0;
 }

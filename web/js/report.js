@@ -1,22 +1,27 @@
-// The page as one HTML file that opens without a network and runs nothing: what it says, its style sheets and its charts.
+// The page as one HTML file: text, style sheets and charts. It opens without a network and runs no script.
 
 import { fileName, save, svgOf } from "./downloads.js";
 import { say } from "./texts.js";
 
 /** @typedef {import("./store.js").State} State */
 
-/** So long nothing new may come before the report is made without what is missing. A hidden page draws nothing, and is waited for. */
+/**
+ * After this time without progress the report is made with parts missing. A hidden page draws nothing, so
+ * that its time does not count.
+ */
 const WAIT_MS = 60_000;
-/** What stands where something is still to come, or never came; a chart that is drawn has an SVG. */
+/** Places whose content is missing or still loading. A drawn chart has an SVG. */
 const UNDRAWN = ".skeleton, .is-failed > .empty, .small-none.is-failed, .plot:not(:has(.main-svg))";
-const POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
-/** What makes no sense on paper. */
+const POLICY =
+  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+/** Parts that are useless on paper. */
 const LEFT_OUT = "button, .range-bar, .page-tools, .neighbours, .downloads, select, input, .skeleton";
 
 /**
- * Every card is loaded and drawn first, and every alert unfolded: the report has room for all of it.
+ * Load and draw every card and unfold every alert first: the report has room for all of them.
  * @param {import("./store.js").Store} store
- * @param {{app: HTMLElement, every: (over: boolean) => void, title: string, tell: (note: string) => void}} page - `every` has all cards drawn
+ * @param {{app: HTMLElement, every: (over: boolean) => void, title: string, tell: (note: string) => void}}
+ *   page - `every` draws all cards
  */
 export async function makeReport(store, { app, every, title, tell }) {
   const { open, findings } = store.state;
@@ -41,15 +46,21 @@ export async function makeReport(store, { app, every, title, tell }) {
 }
 
 /**
- * What the report has to do without, in the order of `UNDRAWN` on the page: which chart, and why.
+ * The charts that the report lacks, in the order of `UNDRAWN` on the page, and why.
  * @param {HTMLElement} main @param {State} state @returns {{name: string, why: string}[]}
  */
 function missingOn(main, state) {
   return [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(UNDRAWN))].map((place) => {
     const card = /** @type {HTMLElement|null} */ (place.closest("[data-card]"));
-    const name = place.closest(".small")?.querySelector(".small-head span")?.textContent ?? card?.getAttribute("aria-label") ?? "";
+    const name =
+      place.closest(".small")?.querySelector(".small-head span")?.textContent ??
+      card?.getAttribute("aria-label") ??
+      "";
     const error = place.dataset.why ?? state.cards[card?.dataset.card ?? ""]?.error;
-    return { name, why: error ?? say(place.matches(".plot") ? "report-chart-not-drawn" : "report-chart-not-answered") };
+    return {
+      name,
+      why: error ?? say(place.matches(".plot") ? "report-chart-not-drawn" : "report-chart-not-answered"),
+    };
   });
 }
 
@@ -65,35 +76,50 @@ function reportOf(main, about) {
     text.textContent = say("report-chart-missing", { why: about.missing[i]?.why ?? "" });
     place.replaceWith(text);
   });
-  const charts = [.../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".plot:has(.main-svg)"))].map((plot) => svgOf(plot).svg);
+  const charts = [
+    .../** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".plot:has(.main-svg)")),
+  ].map((plot) => svgOf(plot).svg);
   copy.querySelectorAll(".plot").forEach((plot, i) => plot.replaceChildren(`@@chart ${i}@@`));
-  for (const button of copy.querySelectorAll("button.alert-head, button.sort")) button.replaceWith(asText(button));
-  for (const each of copy.querySelectorAll(LEFT_OUT)) each.remove();
+  for (const button of copy.querySelectorAll("button.alert-head, button.sort"))
+    button.replaceWith(asText(button));
+  for (const element of copy.querySelectorAll(LEFT_OUT)) element.remove();
   for (const link of copy.querySelectorAll("a")) link.removeAttribute("href");
-  for (const each of copy.querySelectorAll("[id]")) each.removeAttribute("id");
+  for (const element of copy.querySelectorAll("[id]")) element.removeAttribute("id");
   const body = copy.outerHTML.replace(/@@chart (\d+)@@/g, (_, i) => charts[Number(i)] ?? "");
+  const time = about.made.toISOString().replace("T", " ").slice(0, 19);
+  const head = [about.title, say("report-made", { time }), about.source].map(escaped).join(" · ");
+  const names = about.missing.map((chart) => chart.name).join(", ");
   return [
     "<!doctype html>",
     `<html lang="${document.documentElement.lang}"${themeAttribute()}>`,
-    `<head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}"><meta name="viewport" content="width=device-width, initial-scale=1">`,
+    '<head><meta charset="utf-8">' +
+      `<meta http-equiv="Content-Security-Policy" content="${POLICY}">` +
+      '<meta name="viewport" content="width=device-width, initial-scale=1">',
     `<title>${escaped(about.title)}</title><style>${styles()}\n${OWN}</style></head>`,
-    `<body><p class="report-head">${escaped(about.title)} · ${escaped(say("report-made", { time: about.made.toISOString().replace("T", " ").slice(0, 19) }))} · ${escaped(about.source)}</p>`,
-    about.missing.length === 0 ? "" : `<p class="report-missing" role="note">${escaped(say("report-missing", { charts: about.missing.map((one) => one.name).join(", ") }))}</p>`,
+    `<body><p class="report-head">${head}</p>`,
+    about.missing.length === 0
+      ? ""
+      : `<p class="report-missing" role="note">${escaped(say("report-missing", { charts: names }))}</p>`,
     body,
     "</body></html>",
   ].join("\n");
 }
 
 const OWN = `
-.report-head { padding: 12px 24px; color: var(--muted); font-size: 13px; border-bottom: 1px solid var(--border); overflow-wrap: anywhere; }
+.report-head { padding: 12px 24px; color: var(--muted); font-size: 13px;
+  border-bottom: 1px solid var(--border); overflow-wrap: anywhere; }
 .plot > svg { display: block; max-width: 100%; height: auto; }
 .plot { height: auto !important; }
 .chevron { display: none; }
-.report-missing { margin: 12px 24px; padding: 8px 12px; border-left: 4px solid var(--warning); background: var(--warning-soft); font-size: 13px; }
+.report-missing { margin: 12px 24px; padding: 8px 12px; border-left: 4px solid var(--warning);
+  background: var(--warning-soft); font-size: 13px; }
 @media print { :root { color-scheme: light; } .card, .tile, .alert { break-inside: avoid; } }
 `;
 
-/** Wait until nothing that is on the page is still to come, or nothing has come for too long. @param {() => number} left @returns {Promise<void>} */
+/**
+ * Wait until no part of the page is still loading, or until WAIT_MS passes without progress.
+ * @param {() => number} left @returns {Promise<void>}
+ */
 async function settled(left) {
   let fewest = Infinity;
   let until = 0;
@@ -105,7 +131,7 @@ async function settled(left) {
   }
 }
 
-/** A heading that folds nothing any more. @param {Element} button */
+/** A heading that no longer folds anything. @param {Element} button */
 function asText(button) {
   const text = document.createElement("div");
   text.className = button.className;
@@ -113,7 +139,7 @@ function asText(button) {
   return text;
 }
 
-/** Our own style sheets, as the browser has read them. */
+/** The page's own style sheets, as the browser parsed them. */
 function styles() {
   return [...document.styleSheets]
     .filter((sheet) => sheet.href !== null)

@@ -1,4 +1,4 @@
-// What a reader can do to runs: search them, name, tag, pin and delete them, and pick two to compare.
+// The reader's actions on runs: search, name, tag, pin, delete, and pick two to compare.
 
 import { call, runPath } from "./api.js";
 import { wholeList } from "./listing.js";
@@ -7,13 +7,17 @@ import { say } from "./texts.js";
 /**
  * @typedef {import("./store.js").Store} Store
  * @typedef {import("./types.js").Contents} Contents
- * @typedef {{run: string, contents: Contents|null, deleting: boolean, error: string}} Editing - the dialog of a run
+ * @typedef {{run: string, contents: Contents|null, deleting: boolean, error: string}} Editing
  */
 
-/** @param {Store} store @param {(note: string) => void} tell @param {() => Promise<void>} reload @param {(hash: string) => void} go */
+/**
+ * @param {Store} store @param {(note: string) => void} tell @param {() => Promise<void>} reload
+ * @param {(hash: string) => void} go
+ */
 export function runActions(store, tell, reload, go) {
   /** @param {Partial<Editing>} patch */
-  const edit = (patch) => store.state.editing !== null && store.set({ editing: { ...store.state.editing, ...patch } });
+  const edit = (patch) =>
+    store.state.editing !== null && store.set({ editing: { ...store.state.editing, ...patch } });
 
   /** @param {string} run @param {Record<string, unknown>} labels */
   const label = async (run, labels) => {
@@ -35,12 +39,14 @@ export function runActions(store, tell, reload, go) {
   return {
     /** @param {Partial<import("./listing.js").Listing>} patch */
     list: (patch) => store.set({ listing: { ...store.state.listing, ...patch } }),
-    /** As new: the key of the search field makes the browser forget what was typed. */
+    /** Reset the list. The new key of the search field makes the browser clear it. */
     listAll: () => store.set({ listing: wholeList(), listing_turn: store.state.listing_turn + 1 }),
     /** @param {string} run */
     pick: (run) => {
       const { picked } = store.state;
-      store.set({ picked: picked.includes(run) ? picked.filter((each) => each !== run) : [...picked.slice(-1), run] });
+      store.set({
+        picked: picked.includes(run) ? picked.filter((id) => id !== run) : [...picked.slice(-1), run],
+      });
     },
     pickNone: () => store.set({ picked: [] }),
     /** @param {string} run @param {boolean} pinned */
@@ -58,10 +64,15 @@ export function runActions(store, tell, reload, go) {
       const { editing } = store.state;
       if (editing === null) return;
       const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
-      const said = (/** @type {string} */ name) => String(form.get(name) ?? "");
-      const tags = said("tags").split(",").map((tag) => tag.trim().replace(/^#/, "")).filter(Boolean);
+      const value = (/** @type {string} */ name) => String(form.get(name) ?? "");
+      const tags = value("tags").split(",").map((tag) => tag.trim().replace(/^#/, "")).filter(Boolean);
       return trying(async () => {
-        await label(editing.run, { name: said("name").trim(), tags, note: said("note").trim(), pinned: form.get("pinned") !== null });
+        await label(editing.run, {
+          name: value("name").trim(),
+          tags,
+          note: value("note").trim(),
+          pinned: form.get("pinned") !== null,
+        });
         store.set({ editing: null });
         tell(say("note-saved"));
       });
@@ -71,10 +82,11 @@ export function runActions(store, tell, reload, go) {
       event.preventDefault();
       const { editing, route, picked } = store.state;
       if (editing === null) return;
-      const name = String(new FormData(/** @type {HTMLFormElement} */ (event.target)).get("confirm") ?? "").trim();
+      const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
+      const name = String(form.get("confirm") ?? "").trim();
       return trying(async () => {
         await call(runPath(editing.run), { method: "DELETE", body: { name } });
-        store.set({ editing: null, picked: picked.filter((each) => each !== editing.run) });
+        store.set({ editing: null, picked: picked.filter((id) => id !== editing.run) });
         tell(say("note-deleted", { name }));
         if (route.run === editing.run) go("#/");
         await reload();

@@ -1,5 +1,6 @@
-// Texts to take along: a script that loads one sample alone, and a stack as people put it into an issue. They are in English,
-// because others read them. Names come from training jobs: what is no name is left out of code, and a comment stays one line.
+// Texts to copy: a script that loads one sample alone, and a stack for an issue. They are in English, because
+// other people read them. Names come from training jobs. Code leaves out a text that is no valid name, and a
+// comment stays on one line.
 
 /**
  * @typedef {import("./types.js").Loader} Loader
@@ -8,7 +9,7 @@
  * @typedef {{index: number, worker: number|null, rank: number|null}} Culprit
  */
 
-/** After so long without an answer the script says where it stands. */
+/** Seconds without a result after which the script prints its stacks. */
 const SAYS_AFTER_S = 30;
 
 const NAME = /^[\p{L}_][\p{L}\p{N}_.]*$/u;
@@ -25,22 +26,29 @@ function reader(rank, worker) {
 }
 
 /**
- * Python that reads a sample of the run's own dataset in the process where it is pasted.
+ * Python code that reads one sample of the run's dataset, in the process into which it is pasted.
  * @param {Culprit} culprit @param {Loader|null} loader @param {string|null} script
  */
 export function loadAlone(culprit, loader, script) {
   const named = loader !== null && NAME.test(loader.name);
   const variable = named ? loader.name : "loader";
-  const which = named || loader === null ? variable : `the loader that the page calls ${oneLine(loader.name)}, here "loader"`;
+  const which =
+    named || loader === null
+      ? variable
+      : `the loader that the page calls ${oneLine(loader.name)}, here "loader"`;
   const index = String(Math.trunc(culprit.index));
   const dataset = loader?.dataset_class ?? "";
+  const who = reader(culprit.rank, culprit.worker);
+  const repeat = `faulthandler.dump_traceback_later(${SAYS_AFTER_S}, repeat=True)`;
   return [
-    `# Loads sample ${index} alone, which ${reader(culprit.rank, culprit.worker)} read in ${oneLine(script ?? "the script")}.`,
+    `# Loads sample ${index} alone, which ${who} read in ${oneLine(script ?? "the script")}.`,
     `# Paste it below the line that makes ${which}.`,
     "import faulthandler, time",
     `dataset = ${variable}.dataset`,
-    ...(NAME.test(dataset) ? [`assert type(dataset).__name__ == "${dataset}", f"another dataset: {type(dataset)}"`] : []),
-    `faulthandler.dump_traceback_later(${SAYS_AFTER_S}, repeat=True)  # as long as it does not return: where it stands`,
+    ...(NAME.test(dataset)
+      ? [`assert type(dataset).__name__ == "${dataset}", f"another dataset: {type(dataset)}"`]
+      : []),
+    `${repeat}  # as long as it does not return: where it stands`,
     "began = time.perf_counter()",
     `sample = dataset[${index}]`,
     "faulthandler.cancel_dump_traceback_later()",
@@ -49,7 +57,7 @@ export function loadAlone(culprit, loader, script) {
   ].join("\n");
 }
 
-/** A fence that nothing in the text ends. @param {string} text */
+/** A Markdown fence that is longer than any fence in the text. @param {string} text */
 function fenced(text) {
   const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length));
   const fence = "`".repeat(longest + 1);
@@ -58,23 +66,37 @@ function fenced(text) {
 
 /** @param {Loader} l */
 function setting(l) {
-  const known = /** @type {const} */ (["batch_size", "num_workers", "prefetch_factor", "persistent_workers", "pin_memory", "in_order", "start_method", "timeout_s"]);
-  const parts = known.filter((key) => l[key] !== null && l[key] !== undefined).map((key) => `${key}=${l[key]}`);
-  return `${l.class_name} ${oneLine(l.name)} of ${oneLine(l.dataset_class ?? "an unknown dataset")}: ${parts.join(", ")}`;
+  const keys = /** @type {const} */ ([
+    "batch_size",
+    "num_workers",
+    "prefetch_factor",
+    "persistent_workers",
+    "pin_memory",
+    "in_order",
+    "start_method",
+    "timeout_s",
+  ]);
+  const parts = keys
+    .filter((key) => l[key] !== null && l[key] !== undefined)
+    .map((key) => `${key}=${l[key]}`);
+  const dataset = oneLine(l.dataset_class ?? "an unknown dataset");
+  return `${l.class_name} ${oneLine(l.name)} of ${dataset}: ${parts.join(", ")}`;
 }
 
 /**
- * Markdown of a stack with what somebody else needs to make sense of it.
+ * A stack as Markdown, with the facts that a reader of the issue needs.
  * @param {Stack} stack @param {Summary} s @param {{title: string, cause: string}|null} alert
  */
 export function forAnIssue(stack, s, alert) {
   const row = s.ranks.find((r) => r.rank === stack.rank);
   const loader = s.loaders.find((l) => l.rank === stack.rank && l.role !== "eval") ?? null;
   const when = `${new Date(stack.taken_at * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  const host = row === undefined ? "" : ` on ${oneLine(row.host)}`;
+  const why = stack.why === "" ? "" : ` (${oneLine(stack.why)})`;
   const facts = [
     ...(alert === null ? [] : [oneLine(alert.title), oneLine(alert.cause), ""]),
     `run:    ${oneLine(s.name)}, ${s.world_size} rank${s.world_size === 1 ? "" : "s"}`,
-    `stack:  ${reader(stack.rank, stack.worker)}, pid ${stack.pid}${row === undefined ? "" : ` on ${oneLine(row.host)}`}, taken ${when}${stack.why === "" ? "" : ` (${oneLine(stack.why)})`}`,
+    `stack:  ${reader(stack.rank, stack.worker)}, pid ${stack.pid}${host}, taken ${when}${why}`,
     ...(loader === null ? [] : [`loader: ${setting(loader)}`]),
     "",
     stack.text,

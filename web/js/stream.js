@@ -1,4 +1,5 @@
-// The live stream of one run: server-sent events, with reconnecting of our own because EventSource gives up on HTTP errors.
+// The live stream of one run: server-sent events. This module reconnects, because EventSource gives up on
+// HTTP errors.
 
 import { ApiError, call, runPath, signedAddress } from "./api.js";
 import { doubt } from "./session.js";
@@ -8,11 +9,7 @@ export function backoff(attempt) {
   return Math.min(8, 0.5 * 2 ** attempt);
 }
 
-/**
- * What a failed attempt means.
- * @param {unknown} error
- * @returns {"unauthorized"|"gone"|"stale"}
- */
+/** The link after a failed attempt. @param {unknown} error @returns {"unauthorized"|"gone"|"stale"} */
 export function failure(error) {
   if (error instanceof ApiError && error.status === 401) return "unauthorized";
   if (error instanceof ApiError && error.status === 404) return "gone";
@@ -22,7 +19,7 @@ export function failure(error) {
 /**
  * @typedef {object} Listener
  * @property {(message: any) => void} message
- * @property {() => void} still - the server is there, and nothing is new
+ * @property {() => void} still - the server answers without news
  * @property {(link: "connecting"|"stale"|"gone"|"unauthorized") => void} link
  */
 
@@ -71,8 +68,8 @@ export class Stream {
   failed() {
     if (this.closed) return;
     this.source?.close();
-    doubt(); // another process may have the port by now
-    // EventSource does not tell a 401 from a server that is down; an ordinary call does.
+    doubt(); // another process may own the port by now
+    // EventSource does not distinguish a 401 from a server that is down; an ordinary call does.
     call(`${runPath(this.run)}/summary`)
       .then(() => this.retry("stale"))
       .catch((error) => this.retry(failure(error)));

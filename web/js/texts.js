@@ -1,5 +1,6 @@
-// What people read on the page: messages by their ids, from the catalogues `web/lang/LANGUAGE/*.ftl` in the syntax of Project Fluent.
-// `loaderwatch/texts` does the same for what the server says. Load the catalogues (`loadCatalogues`) before anything is drawn.
+// The texts of the page: messages by id from the catalogues `web/lang/LANGUAGE/*.ftl`, in the syntax of
+// Project Fluent. `loaderwatch/texts` does the same for the server's texts. Load the catalogues
+// (`loadCatalogues`) before the first drawing.
 
 import { FluentBundle, FluentNone, FluentNumber, FluentResource } from "../vendor/fluent/index.js";
 import { UNKNOWN, ago, bytes, count, duration, listed, number, percent } from "./format.js";
@@ -14,19 +15,22 @@ import { SOURCE, chosenLanguage, drawIn } from "./reader.js";
 /** The files of each language. */
 export const FILES = ["page", "panels", "charts"];
 
-/** What stands for a line break in a parameter, while the line breaks of the catalogue's file are removed. */
+/** Replaces a line break of a parameter while the line breaks of the catalogue's file are removed. */
 const KEPT_BREAK = "\ue000";
 const BROKEN_LINE = /\s*\n\s*/g;
 const BETWEEN_HAN = /(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\s*\n\s*/g;
 
-/** A parameter that has no value: KNOWN tells it, and where a number is needed it is NaN, which is drawn as a dash. */
+/** A parameter without a value. KNOWN recognizes it; as a number it is NaN, which becomes a dash. */
 class Unknown extends FluentNone {
   toString() {
     return UNKNOWN;
   }
 }
 
-/** @param {(value: number, language: Language) => string} format @param {Language} language @returns {FluentFunction} */
+/**
+ * @param {(value: number, language: Language) => string} format @param {Language} language
+ * @returns {FluentFunction}
+ */
 const numeric = (format, language) => ([value]) => {
   if (value instanceof FluentNumber) return format(value.value, language);
   if (value instanceof Unknown) return format(NaN, language);
@@ -34,7 +38,8 @@ const numeric = (format, language) => ([value]) => {
 };
 
 /**
- * The functions of catalogues by their names, which are those of `loaderwatch/texts/formats.py`. Numbers look as in the page's tables.
+ * The functions of the catalogues, with the names of `loaderwatch/texts/formats.py`. Numbers look as in the
+ * page's tables.
  * @param {Language} language @returns {Record<string, FluentFunction>}
  */
 const functionsOf = (language) => ({
@@ -45,7 +50,10 @@ const functionsOf = (language) => ({
   COUNT: numeric(count, language),
   THREE_DIGITS: numeric(number, language),
   LISTING: ([words]) => listed(String(words).split(" "), undefined, undefined, language),
-  KNOWN: ([value]) => (value instanceof FluentNone || (value instanceof FluentNumber && !Number.isFinite(value.value)) ? "no" : "yes"),
+  KNOWN: ([value]) =>
+    value instanceof FluentNone || (value instanceof FluentNumber && !Number.isFinite(value.value))
+      ? "no"
+      : "yes",
 });
 
 /** The messages of one language. */
@@ -62,7 +70,7 @@ export class Catalogue {
 
   /**
    * @param {string} id @param {Record<string, Parameter>} params
-   * @throws {Error} there is no message of this id, or a parameter is missing or of another kind than the message needs
+   * @throws {Error} no message has this id, or a parameter is missing or has the wrong type
    */
   say(id, params) {
     const pattern = this.bundle.getMessage(id)?.value;
@@ -70,20 +78,22 @@ export class Catalogue {
     if (typeof pattern === "string") return this.oneLine(pattern);
     /** @type {Error[]} */
     const faults = [];
-    const values = Object.fromEntries(Object.entries(params).map(([name, value]) => [name, fluentValue(value)]));
-    const said = this.bundle.formatPattern(pattern, values, faults);
+    const values = Object.fromEntries(
+      Object.entries(params).map(([name, value]) => [name, fluentValue(value)]),
+    );
+    const text = this.bundle.formatPattern(pattern, values, faults);
     if (faults[0] !== undefined) throw new Error(`message ${id} in ${this.language}: ${faults[0].message}`);
-    return this.oneLine(said).replaceAll(KEPT_BREAK, "\n");
+    return this.oneLine(text).replaceAll(KEPT_BREAK, "\n");
   }
 
-  /** A text without the line breaks of the file that it stands in. @param {string} said */
+  /** A text without the line breaks of the catalogue's file. @param {string} said */
   oneLine(said) {
     if (!said.includes("\n")) return said;
     return (this.language === "zh" ? said.replace(BETWEEN_HAN, "") : said).replace(BROKEN_LINE, " ");
   }
 }
 
-/** A parameter as Fluent takes it. @param {Parameter} value */
+/** A parameter in Fluent's type. @param {Parameter} value */
 function fluentValue(value) {
   if (value === null || value === undefined) return new Unknown();
   if (typeof value === "string") return value.replaceAll("\n", KEPT_BREAK);
@@ -91,7 +101,7 @@ function fluentValue(value) {
   return new FluentNumber(value, { useGrouping: false });
 }
 
-/** Where messages are looked for: the reader's language, then English. @type {Catalogue[]} */
+/** The catalogues to search: the reader's language, then English. @type {Catalogue[]} */
 let catalogues = [];
 /** @type {Set<string>} */
 const reported = new Set();
@@ -103,8 +113,9 @@ const report = (fault) => {
 let hear = report;
 
 /**
- * Say messages from these catalogues from now on.
- * @param {Catalogue[]} chosen - the reader's language first @param {(fault: Error) => void} [onFault] - hears of each message that cannot be said
+ * Take messages from these catalogues from now on.
+ * @param {Catalogue[]} chosen - the reader's language first
+ * @param {(fault: Error) => void} [onFault] - gets the error of each message that cannot be formatted
  */
 export function sayFrom(chosen, onFault = report) {
   catalogues = chosen;
@@ -112,7 +123,7 @@ export function sayFrom(chosen, onFault = report) {
 }
 
 /**
- * A message in the reader's language, else in English, else its id: nothing stops drawing.
+ * A message in the reader's language, else in English, else its id: no error stops the drawing.
  * @param {string} id @param {Record<string, Parameter>} [params]
  */
 export function say(id, params = {}) {
@@ -141,12 +152,16 @@ async function load(language) {
   }
 }
 
-/** Load the catalogues of the reader's language, and English ones for what these lack. Without them the page is in English. */
+/**
+ * Load the catalogues of the reader's language, and the English ones for messages that it lacks. The page
+ * is in English if the reader's catalogues cannot be loaded.
+ */
 export async function loadCatalogues() {
-  const wanted = chosenLanguage();
-  const [own, source] = await Promise.all([wanted === SOURCE ? null : load(wanted), load(SOURCE)]);
+  const language = chosenLanguage();
+  const [own, source] = await Promise.all([language === SOURCE ? null : load(language), load(SOURCE)]);
   sayFrom([own, source].flatMap((catalogue) => catalogue ?? []));
-  drawIn(own === null ? SOURCE : wanted);
+  drawIn(own === null ? SOURCE : language);
   if (own !== null) document.documentElement.lang = "zh-CN";
-  for (const written of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-message]"))) written.textContent = say(written.dataset.message ?? "");
+  for (const written of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-message]")))
+    written.textContent = say(written.dataset.message ?? "");
 }

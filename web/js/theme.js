@@ -1,9 +1,10 @@
-// Light or dark: the reader's choice, else the system's. The style sheet owns every colour; charts read them from it.
+// Light or dark: the reader's choice, else the system's. Charts take every colour from the style sheet.
 
 /**
- * @typedef {{kind: "light"|"dark", text: string, muted: string, grid: string, panel: string, accent: string, critical: string,
- *   warning: string, ok: string, wait: string, h2d: string, forward: string, backward: string, optimizer: string,
- *   other: string, others: string, gpu: string, power: string, line: string, heat: string[]}} Palette
+ * @typedef {{kind: "light"|"dark", text: string, muted: string, grid: string, panel: string, accent: string,
+ *   critical: string, warning: string, ok: string, wait: string, h2d: string, forward: string,
+ *   backward: string, optimizer: string, other: string, others: string, gpu: string, power: string,
+ *   line: string, heat: string[]}} Palette
  */
 
 const KEY = "loaderwatch.theme";
@@ -24,7 +25,10 @@ export function applyTheme(theme) {
 
 let printing = false;
 
-/** On paper the page is light, whatever the reader chose: of a dark one the light text would stay, without its background. @param {() => void} draw - at once */
+/**
+ * Print in the light theme. Printers drop the dark background and would keep the light text.
+ * @param {() => void} draw - draws at once
+ */
 export function listenPrint(draw) {
   window.addEventListener("beforeprint", () => {
     printing = true;

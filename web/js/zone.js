@@ -1,4 +1,4 @@
-// The zone that times are shown in: the reader's own, or UTC, by the key u. One for the whole page.
+// The zone of all times on the page: the reader's own, or UTC. The key u switches.
 
 const KEY = "loaderwatch.utc";
 
@@ -15,31 +15,33 @@ export function saveUtc(on) {
   else localStorage.removeItem(KEY);
 }
 
-/** All times from now on. @param {boolean} on */
+/** Show all times in UTC, or in the reader's zone, from now on. @param {boolean} on */
 export function useUtc(on) {
   utc = on;
 }
 
-/** How much the shown clock is ahead of UTC at a moment, in milliseconds. @param {number} ms */
+/** Milliseconds that the shown clock is ahead of UTC at a moment. @param {number} ms */
 export function aheadMs(ms) {
   return utc ? 0 : -new Date(ms).getTimezoneOffset() * 60_000;
 }
 
-/** The moment as a date whose UTC fields are what the shown clock says. @param {number} t - UTC seconds */
+/** The moment as a date whose UTC fields show the page's clock. @param {number} t - UTC seconds */
 export function shown(t) {
   return new Date(t * 1000 + aheadMs(t * 1000));
 }
 
-/** What the reader's zone is called, summer and winter: a formatter is slow to make. @type {Map<number, string>} */
+/** Names of the reader's zone by offset: a formatter is slow to create. @type {Map<number, string>} */
 const names = new Map();
 
-/** What the zone is called then: "CEST", "UTC", "GMT+5:30". @param {number} t - UTC seconds */
+/** The name of the zone at a moment: "CEST", "UTC", "GMT+5:30". @param {number} t - UTC seconds */
 export function zoneName(t) {
   if (utc) return "UTC";
   const ahead = aheadMs(t * 1000);
   let name = names.get(ahead);
   if (name === undefined) {
-    const parts = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts(new Date(t * 1000));
+    const parts = new Intl.DateTimeFormat(undefined, { timeZoneName: "short" }).formatToParts(
+      new Date(t * 1000),
+    );
     name = parts.find((part) => part.type === "timeZoneName")?.value ?? "";
     names.set(ahead, name);
   }

@@ -1,4 +1,4 @@
-// What all charts on the time axis share: margins, range, bands of alerts, marks of epochs.
+// Shared by all charts on the time axis: margins, range, bands of alerts, marks of epochs.
 
 import { aheadMs } from "../zone.js";
 
@@ -6,17 +6,17 @@ import { aheadMs } from "../zone.js";
  * @typedef {import("../theme.js").Palette} Palette
  * @typedef {import("../store.js").Range} Range
  * @typedef {import("../types.js").Finding} Finding
- * @typedef {{began_at: number, name: string}} EpochMark - the beginning of an epoch, and what it is called
+ * @typedef {{began_at: number, name: string}} EpochMark
  * @typedef {{data: any[], layout: any}} Figure
  */
 
-/** Above and below a plot. */
+/** Margins above and below a plot. */
 export const MARGIN = { t: 10, b: 24 };
 
-/** Charts narrower than this shorten their labels. */
+/** Narrower charts shorten their labels. */
 export const NARROW = 560;
 
-/** Equal on every chart of a page, so that one moment lies at one x everywhere. @param {number} width */
+/** Side margins, equal on every chart: one moment has the same x on all of them. @param {number} width */
 export function sides(width) {
   return width < NARROW ? { l: 52, r: 42 } : { l: 64, r: 56 };
 }
@@ -26,18 +26,20 @@ const MARK_PX = 8; // marks closer than this hide the data
 const NAME_PX = 64;
 const LETTER_PX = 6;
 
-/** UTC seconds → the axis. Plotly draws dates as UTC, the reader lives in the page's zone. @param {number} t */
+/** UTC seconds → the axis. Plotly draws dates as UTC; the page's zone may differ. @param {number} t */
 export function toAxis(t) {
   return t * 1000 + aheadMs(t * 1000);
 }
 
-/** What Plotly says about its axis ("2026-01-01 12:00:00.5" or milliseconds) → UTC seconds. @param {string|number} value */
+/** Plotly's x ("2026-01-01 12:00:00.5" or milliseconds) → UTC seconds. @param {string|number} value */
 export function fromAxis(value) {
   const ms = typeof value === "number" ? value : Date.parse(`${value.replace(" ", "T")}Z`);
   return (ms - aheadMs(ms)) / 1000;
 }
 
-/** @param {Palette} palette @param {number} height @param {Range} range @param {number} width @returns {any} */
+/**
+ * @param {Palette} palette @param {number} height @param {Range} range @param {number} width @returns {any}
+ */
 export function timeLayout(palette, height, range, width) {
   return {
     height,
@@ -65,9 +67,14 @@ export function timeLayout(palette, height, range, width) {
       ticklen: 4,
       tickcolor: "rgba(0,0,0,0)",
       nticks: width < NARROW ? 4 : 8,
-      tickformat: range.end - range.start > 86_400 ? "%b %d %H:%M" : range.end - range.start > 3_600 ? "%H:%M" : "%H:%M:%S",
+      tickformat:
+        range.end - range.start > 86_400
+          ? "%b %d %H:%M"
+          : range.end - range.start > 3_600
+            ? "%H:%M"
+            : "%H:%M:%S",
       hoverformat: "%H:%M:%S",
-      showspikes: false, // the line under the pointer runs through all charts: plotly.js
+      showspikes: false, // plotly.js draws the line under the pointer through all charts
       fixedrange: false,
     },
   };
@@ -94,7 +101,7 @@ export function valueAxis(palette, more = {}) {
   };
 }
 
-/** Round top for a value axis, so that it does not jump with every sample. @param {number} top */
+/** A round top for a value axis, so that the axis does not change with every sample. @param {number} top */
 export function niceTop(top) {
   if (!(top > 0)) return 1;
   const unit = 10 ** Math.floor(Math.log10(top));
@@ -107,33 +114,40 @@ export function fade(color, alpha) {
   return `rgba(${n >> 16},${(n >> 8) & 255},${n & 255},${alpha})`;
 }
 
-/** Alerts as bands and epochs as marks behind the data. @param {Finding[]} findings @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+/**
+ * Alerts as bands and epochs as marks behind the data.
+ * @param {Finding[]} findings @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette
+ * @param {number} width @returns {any[]}
+ */
 export function marks(findings, epochs, range, palette, width) {
   return [...bands(findings, range, palette), ...epochMarks(epochs, range, palette, width)];
 }
 
 /** @param {Finding[]} findings @param {Range} range @param {Palette} palette @returns {any[]} */
 export function bands(findings, range, palette) {
-  return visible(findings, range)
-    .flatMap((f) => {
-      const color = f.severity === "critical" ? palette.critical : palette.warning;
-      const x0 = toAxis(Math.max(f.began_at, range.start));
-      const x1 = toAxis(Math.min(f.ended_at ?? range.end, range.end));
-      const open = f.state === "firing";
-      const base = { type: "rect", xref: "x", yref: "paper", x0, x1, line: { width: 0 }, layer: "below" };
-      return [
-        { ...base, y0: 0, y1: 1, fillcolor: fade(color, open ? 0.1 : 0.06) },
-        // A bar of 3 px on top: seen without the tint.
-        { ...base, ysizemode: "pixel", yanchor: 1, y0: 0, y1: 3, fillcolor: fade(color, open ? 1 : 0.55) },
-      ];
-    });
+  return visible(findings, range).flatMap((f) => {
+    const color = f.severity === "critical" ? palette.critical : palette.warning;
+    const x0 = toAxis(Math.max(f.began_at, range.start));
+    const x1 = toAxis(Math.min(f.ended_at ?? range.end, range.end));
+    const open = f.state === "firing";
+    const base = { type: "rect", xref: "x", yref: "paper", x0, x1, line: { width: 0 }, layer: "below" };
+    return [
+      { ...base, y0: 0, y1: 1, fillcolor: fade(color, open ? 0.1 : 0.06) },
+      // A bar of 3 px at the top: visible without the tint.
+      { ...base, ysizemode: "pixel", yanchor: 1, y0: 0, y1: 3, fillcolor: fade(color, open ? 1 : 0.55) },
+    ];
+  });
 }
 
-/** What each band is, inside its top left corner where it is wide enough. @param {Finding[]} findings @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+/**
+ * The name of each band, in its top left corner where it fits.
+ * @param {Finding[]} findings @param {Range} range @param {Palette} palette @param {number} width
+ * @returns {any[]}
+ */
 export function bandNames(findings, range, palette, width) {
   const { l, r } = sides(width);
   const perSecond = Math.max(1, width - l - r) / (range.end - range.start);
-  let free = -Infinity; // no label upon another
+  let free = -Infinity; // no label covers another
   return visible(findings, range)
     .sort((a, b) => a.began_at - b.began_at)
     .flatMap((f) => {
@@ -143,7 +157,16 @@ export function bandNames(findings, range, palette, width) {
       if (room < needs || from < free) return [];
       free = from + needs / perSecond;
       const color = f.severity === "critical" ? palette.critical : palette.warning;
-      return [{ ...label(f.code, toAxis(from), color), yanchor: "top", yshift: -3, xshift: 2, bgcolor: fade(palette.panel, 0.85), borderpad: 1 }];
+      return [
+        {
+          ...label(f.code, toAxis(from), color),
+          yanchor: "top",
+          yshift: -3,
+          xshift: 2,
+          bgcolor: fade(palette.panel, 0.85),
+          borderpad: 1,
+        },
+      ];
     });
 }
 
@@ -156,10 +179,22 @@ function visible(findings, range) {
 
 /** @param {string} text @param {number} x @param {string} color @returns {any} */
 function label(text, x, color) {
-  return { x, xref: "x", y: 1, yref: "paper", xanchor: "left", text, showarrow: false, font: { size: 10, color } };
+  return {
+    x,
+    xref: "x",
+    y: 1,
+    yref: "paper",
+    xanchor: "left",
+    text,
+    showarrow: false,
+    font: { size: 10, color },
+  };
 }
 
-/** @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+/**
+ * @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette @param {number} width
+ * @returns {any[]}
+ */
 export function epochMarks(epochs, range, palette, width) {
   return apart(epochs, range, width, MARK_PX).map((e) => ({
     type: "line",
@@ -174,19 +209,27 @@ export function epochMarks(epochs, range, palette, width) {
   }));
 }
 
-/** The epochs that begin within the range, each at least `px` after the one before. @param {EpochMark[]} epochs @param {Range} range @param {number} width @param {number} px @returns {EpochMark[]} */
+/**
+ * The epochs that begin within the range, at least `px` apart.
+ * @param {EpochMark[]} epochs @param {Range} range @param {number} width @param {number} px
+ * @returns {EpochMark[]}
+ */
 function apart(epochs, range, width, px) {
   const { l, r } = sides(width);
   const gap_s = (px * (range.end - range.start)) / Math.max(1, width - l - r);
-  let last = -Infinity;
+  let marked_at = -Infinity;
   return epochs.filter((e) => {
-    if (e.began_at < range.start || e.began_at > range.end || e.began_at - last < gap_s) return false;
-    last = e.began_at;
+    if (e.began_at < range.start || e.began_at > range.end || e.began_at - marked_at < gap_s) return false;
+    marked_at = e.began_at;
     return true;
   });
 }
 
-/** Names of the epochs above the plot, as many as fit. @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette @param {number} width @returns {any[]} */
+/**
+ * Names of the epochs above the plot, as many as fit.
+ * @param {EpochMark[]} epochs @param {Range} range @param {Palette} palette @param {number} width
+ * @returns {any[]}
+ */
 export function epochNames(epochs, range, palette, width) {
   const longest = Math.max(0, ...epochs.map((e) => e.name.length));
   return apart(epochs, range, width, Math.max(NAME_PX, longest * LETTER_PX + 10)).map((e) => ({

@@ -1,4 +1,4 @@
-// GPU utilization with power on its own axis; compute duty where there is no GPU. Gaps stay gaps.
+// GPU utilization, with power on a second axis; compute duty if there is no GPU. Gaps stay gaps.
 
 import { percent } from "../format.js";
 import { say } from "../texts.js";
@@ -8,10 +8,9 @@ import { isEmpty } from "./steps.js";
 /** @typedef {import("../types.js").Series} Series */
 
 /**
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
- *   range: import("../store.js").Range, width: number}} input
- * @param {import("../theme.js").Palette} palette
- * @returns {import("./axis.js").Figure}
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[],
+ *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function gpuFigure(input, palette) {
   const layout = timeLayout(palette, 170, input.range, input.width);
@@ -22,7 +21,9 @@ export function gpuFigure(input, palette) {
     ticktext: [percent(0), "", percent(0.5), "", percent(1)],
   });
   layout.shapes = marks(input.findings, input.epochs, input.range, palette, input.width);
-  const main = isEmpty(input.data.gpu_utilization_ratio) ? input.data.compute_duty_ratio : input.data.gpu_utilization_ratio;
+  const main = isEmpty(input.data.gpu_utilization_ratio)
+    ? input.data.compute_duty_ratio
+    : input.data.gpu_utilization_ratio;
   /** @type {any[]} */
   const data = [];
   if (main !== undefined && !isEmpty(main)) {
@@ -42,7 +43,7 @@ export function gpuFigure(input, palette) {
       overlaying: "y",
       side: "right",
       showgrid: false,
-      range: [0, top * 1.04], // so that its ticks lie on the grid of the left axis
+      range: [0, top * 1.04], // puts its ticks on the grid of the left axis
       tickmode: "array",
       tickvals: [0, top / 2, top],
       ticktext: [0, top / 2, top].map((v) => `${v} W`),
@@ -51,14 +52,17 @@ export function gpuFigure(input, palette) {
       ...line(power, 1, GPU_GAP_S),
       name: say("chart-power"),
       yaxis: "y2",
-      line: { color: palette.power, width: 1.5, dash: "4px,2px" }, // dashed: told apart without colour
+      line: { color: palette.power, width: 1.5, dash: "4px,2px" }, // dashed: distinct without colour
       hovertemplate: "%{y:.0f} W",
     });
   }
   return { data, layout };
 }
 
-/** The tint below a line. Plotly would fill across gaps, so this one falls to zero in them. @param {Series} series @param {number} scale @param {string} color @param {number} [gap_s] @returns {any} */
+/**
+ * The tint below a line. It falls to zero in gaps, because Plotly would fill across them.
+ * @param {Series} series @param {number} scale @param {string} color @param {number} [gap_s] @returns {any}
+ */
 export function ground(series, scale, color, gap_s = GAP_S) {
   const flat = line(series, scale, gap_s);
   return {
@@ -72,7 +76,7 @@ export function ground(series, scale, color, gap_s = GAP_S) {
   };
 }
 
-/** A line of bucket means. @param {Series} series @param {number} scale @param {number} [gap_s] @returns {any} */
+/** Bucket means. @param {Series} series @param {number} scale @param {number} [gap_s] @returns {any} */
 export function line(series, scale, gap_s = GAP_S) {
   const half = series.bucket_s / 2;
   const at = bridged(series, gap_s);
@@ -88,11 +92,14 @@ export function line(series, scale, gap_s = GAP_S) {
   };
 }
 
-/** A silence this long is a gap in what is sampled once a second; what is sampled ten times a second has one sooner. */
+/** Longest silence that is no gap in series sampled once a second. Faster series show shorter gaps. */
 const GAP_S = 2.5;
 const GPU_GAP_S = 1;
 
-/** Which buckets to draw: empty ones only where they make a gap. @param {Series} series @param {number} [gap_s] @returns {number[]} */
+/**
+ * The buckets to draw. Empty buckets are drawn only where they make a gap.
+ * @param {Series} series @param {number} [gap_s] @returns {number[]}
+ */
 export function bridged(series, gap_s = GAP_S) {
   /** @type {number[]} */
   const out = [];

@@ -1,4 +1,4 @@
-// How long the GPU would go on without another batch.
+// How long the GPU could continue without another batch.
 
 import { duration } from "../format.js";
 import { say } from "../texts.js";
@@ -11,11 +11,10 @@ import { isEmpty } from "./steps.js";
 export const ASKED = ["slack_s", "cushion_s"];
 
 /**
- * Stacked: the work that is queued on the GPU, and the steps of the batches that lie ready.
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], findings: import("../types.js").Finding[],
- *   range: import("../store.js").Range, width: number}} input
- * @param {import("../theme.js").Palette} palette
- * @returns {import("./axis.js").Figure}
+ * Stacked: the work queued on the GPU, and the steps of the ready batches.
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[],
+ *   findings: import("../types.js").Finding[], range: import("../store.js").Range, width: number}} input
+ * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function headroomFigure(input, palette) {
   const layout = timeLayout(palette, 150, input.range, input.width);
@@ -23,7 +22,10 @@ export function headroomFigure(input, palette) {
   const { slack_s: slack, cushion_s: cushion } = input.data;
   /** @type {any[]} */
   const data = [];
-  const highest = Math.max(...[slack, cushion].flatMap((series) => (series?.mean ?? []).map((v) => v ?? 0)), 0);
+  const highest = Math.max(
+    ...[slack, cushion].flatMap((series) => (series?.mean ?? []).map((v) => v ?? 0)),
+    0,
+  );
   const top = niceTop(Math.max(2 * highest, 1e-3));
   layout.yaxis = valueAxis(palette, {
     range: [0, top * 1.04],
@@ -32,7 +34,8 @@ export function headroomFigure(input, palette) {
     ticktext: ["0", duration(top / 2), duration(top)],
   });
   if (slack !== undefined && !isEmpty(slack)) data.push(area(slack, say("chart-queued"), palette.gpu));
-  if (cushion !== undefined && !isEmpty(cushion)) data.push(area(cushion, say("chart-batches-ready"), palette.h2d));
+  if (cushion !== undefined && !isEmpty(cushion))
+    data.push(area(cushion, say("chart-batches-ready"), palette.h2d));
   return { data, layout };
 }
 

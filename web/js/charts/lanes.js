@@ -1,4 +1,5 @@
-// One lane per worker: each fetch a bar, collate its darker tail, slow samples outlined, the open fetch growing.
+// A lane per worker and a bar per fetch. Collate is the bar's darker end, slow samples are outlined, an open
+// fetch grows.
 
 import { duration } from "../format.js";
 import { say } from "../texts.js";
@@ -9,55 +10,69 @@ import { MARGIN, NARROW, epochMarks, fade, timeLayout, toAxis, valueAxis } from 
  * @typedef {import("../types.js").Worker} Worker
  */
 
-/** A fetch that took this many times the median of the view, half of it or more for one sample, is outlined. */
+/** A fetch is outlined if it took so many times the view's median, at least half of it for one sample. */
 const SLOW_FACTOR = 2;
-/** Below this nobody is held up. */
+/** A shorter fetch delays nobody. */
 const SLOW_S = 0.1;
 /** An open fetch older than this, and than three usual ones, is drawn as a warning. */
 const LONG_OPEN_S = 1;
 
-/** Stand in a message for what differs from fetch to fetch. */
+/** Placeholders in a message for the values that differ between fetches. */
 const [FIRST, SECOND] = ["\ue001", "\ue002"];
 
-/** Thousands of fetches have the same words: these are said once, and filled in for each. @param {string} said */
-const filling = (said) => (/** @type {number|null|undefined} */ first, /** @type {number|null|undefined} */ took_s) =>
-  said.replace(FIRST, String(first)).replace(SECOND, duration(took_s));
+/** Formats the message once and fills in the values of each of thousands of fetches. @param {string} said */
+const filling =
+  (said) =>
+  (/** @type {number|null|undefined} */ first, /** @type {number|null|undefined} */ took_s) =>
+    said.replace(FIRST, String(first)).replace(SECOND, duration(took_s));
 
-/** @param {Fetches} f @returns {boolean[]} which fetches were held up by one slow sample */
+/** @param {Fetches} f @returns {boolean[]} whether one slow sample delayed the fetch */
 export function slowOnes(f) {
   const least = Math.max(SLOW_S, SLOW_FACTOR * median(f.fetch_s));
   return f.fetch_s.map((s, i) => s !== null && s > least && (f.slow_s[i] ?? 0) > s / 2);
 }
 
-/** The middle of the values that are known. @param {(number|null)[]} values */
+/** The median of the known values. @param {(number|null)[]} values */
 function median(values) {
-  const known = values.flatMap((v) => (v === null ? [] : v)).sort((a, b) => a - b);
-  return known[Math.floor(known.length / 2)] ?? 0;
-}
-
-/** Lanes in order: all workers seen in fetches or alive now. @param {Fetches} f @param {Worker[]} workers @returns {number[]} */
-export function laneWorkers(f, workers) {
-  const all = new Set([...f.worker, ...workers.filter((w) => w.worker >= 0 && w.alive).map((w) => w.worker)]);
-  return [...all].sort((a, b) => a - b);
+  const sortedValues = values.flatMap((v) => (v === null ? [] : v)).sort((a, b) => a - b);
+  return sortedValues[Math.floor(sortedValues.length / 2)] ?? 0;
 }
 
 /**
- * @param {{fetches: Fetches, workers: Worker[], epochs: import("./axis.js").EpochMark[], range: import("../store.js").Range,
- *   now: number, width: number}} input
- * @param {import("../theme.js").Palette} palette
- * @returns {import("./axis.js").Figure}
+ * The workers of the lanes in order: all that fetched, and all that are alive.
+ * @param {Fetches} f @param {Worker[]} workers @returns {number[]}
+ */
+export function laneWorkers(f, workers) {
+  const seenWorkers = new Set([
+    ...f.worker,
+    ...workers.filter((w) => w.worker >= 0 && w.alive).map((w) => w.worker),
+  ]);
+  return [...seenWorkers].sort((a, b) => a - b);
+}
+
+/**
+ * @param {{fetches: Fetches, workers: Worker[], epochs: import("./axis.js").EpochMark[],
+ *   range: import("../store.js").Range, now: number, width: number}} input
+ * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function lanesFigure(input, palette) {
   const f = input.fetches;
   const lanes = laneWorkers(f, input.workers);
   const thick = lanes.length > 16 ? 8 : lanes.length > 8 ? 12 : 18;
-  const layout = timeLayout(palette, Math.max(1, lanes.length) * (thick + 8) + MARGIN.t + MARGIN.b, input.range, input.width);
+  const layout = timeLayout(
+    palette,
+    Math.max(1, lanes.length) * (thick + 8) + MARGIN.t + MARGIN.b,
+    input.range,
+    input.width,
+  );
   layout.hovermode = "closest";
   layout.yaxis = valueAxis(palette, {
     range: [lanes.length - 0.5, -0.5],
     tickmode: "array",
     tickvals: lanes.map((_, i) => i),
-    ticktext: lanes.map((w) => (w < 0 ? say("main-process") : input.width < NARROW ? `w${w}` : say("worker-number", { worker: w }))),
+    ticktext: lanes.map((w) =>
+      w < 0 ? say("main-process") : input.width < NARROW ? `w${w}` : say("worker-number", { worker: w }),
+    ),
     showgrid: false,
   });
   layout.shapes = epochMarks(input.epochs, input.range, palette, input.width);
@@ -76,7 +91,7 @@ export function lanesFigure(input, palette) {
     const took = /** @type {number} */ (f.fetch_s[i]);
     const collate = f.collate_s[i] ?? 0;
     const y = lane.get(worker) ?? 0;
-    const turn = (seen.get(worker) ?? 0) % 2; // neighbours alternate in shade so that back-to-back fetches stay countable
+    const turn = (seen.get(worker) ?? 0) % 2; // adjacent fetches differ in shade, so that they are countable
     seen.set(worker, turn + 1);
     const text = [
       fetch(worker, took),
@@ -92,9 +107,19 @@ export function lanesFigure(input, palette) {
   const late = segments();
   const long = Math.max(LONG_OPEN_S, 3 * median(f.fetch_s));
   for (const w of input.workers) {
-    if (w.worker < 0 || !w.alive || w.phase_age_s === null || (w.phase !== "fetch" && w.phase !== "collate")) continue;
-    const sample = w.sample_index === null ? "" : `<br>${say("lane-open-sample-read", { sample: w.sample_index, age_s: w.sample_age_s })}`;
-    add(w.phase_age_s > long ? late : open, input.now - w.phase_age_s, input.now, lane.get(w.worker) ?? 0, say("lane-fetching-read", { worker: w.worker, age_s: w.phase_age_s }) + sample);
+    if (w.worker < 0 || !w.alive || w.phase_age_s === null || (w.phase !== "fetch" && w.phase !== "collate"))
+      continue;
+    const sample =
+      w.sample_index === null
+        ? ""
+        : `<br>${say("lane-open-sample-read", { sample: w.sample_index, age_s: w.sample_age_s })}`;
+    add(
+      w.phase_age_s > long ? late : open,
+      input.now - w.phase_age_s,
+      input.now,
+      lane.get(w.worker) ?? 0,
+      say("lane-fetching-read", { worker: w.worker, age_s: w.phase_age_s }) + sample,
+    );
   }
   const data = [
     trace(outlines, palette.wait, thick + 5, say("lane-slow-sample")),
@@ -115,14 +140,20 @@ function segments() {
   return { x: [], y: [], text: [] };
 }
 
-/** The middle point is there to be hovered over. @param {Segments} s @param {number} from @param {number} to @param {number} y @param {string} text */
+/**
+ * Add a bar. Its middle point is the target of the pointer.
+ * @param {Segments} s @param {number} from @param {number} to @param {number} y @param {string} text
+ */
 function add(s, from, to, y, text) {
   s.x.push(toAxis(from), toAxis((from + to) / 2), toAxis(to), null);
   s.y.push(y, y, y, null);
   s.text.push(text, text, text, "");
 }
 
-/** All bars of one look are one path: thousands of fetches stay cheap. @param {Segments} s @param {string} color @param {number} width @param {string} name @returns {any} */
+/**
+ * All bars of one look as one path, so that thousands of fetches are cheap.
+ * @param {Segments} s @param {string} color @param {number} width @param {string} name @returns {any}
+ */
 function trace(s, color, width, name) {
   return {
     type: "scatter",

@@ -1,17 +1,17 @@
-// What of a step is waiting for other ranks, taken out of the phases in which they wait.
+// Waiting for other ranks as a part of a step of its own. It is taken out of the phases that contain it.
 
 import { held } from "./steps.js";
 
 /** @typedef {import("../types.js").Series} Series */
 
-/** Where ranks meet: first the exchange of gradients, last what is not told apart. */
+/** Phases in which ranks meet: the exchange of gradients first, the rest of the step last. */
 const PHASES = ["backward_s", "forward_s", "optimizer_s", "other_s"];
 
-/** A wait below this share of an iteration, on average, is what any exchange costs. */
+/** On average, a wait below this share of an iteration is the cost of any exchange. */
 const LEAST_RATIO = 0.02;
 
 /**
- * The parts of a step with the wait for other ranks as one of its own: each bucket stays as high as it was.
+ * The parts of a step, with waiting for other ranks as one more part. The sum of each bucket stays the same.
  * @param {Record<string, Series>} data @returns {Record<string, Series>}
  */
 export function withoutOthers(data) {
@@ -20,21 +20,28 @@ export function withoutOthers(data) {
   const whole = sum(iteration);
   const plain = iteration === undefined ? rest : { ...rest, iteration_s: iteration };
   if (whole === 0 || sum(others) < LEAST_RATIO * whole) return plain;
-  const kept = Object.fromEntries(PHASES.flatMap((metric) => (data[metric] === undefined ? [] : [[metric, [...data[metric].mean]]])));
-  // Of very many iterations the server looks at some: a bucket without one has what the one before it had.
+  const phaseMeans = Object.fromEntries(
+    PHASES.flatMap((metric) => (data[metric] === undefined ? [] : [[metric, [...data[metric].mean]]])),
+  );
+  // With very many iterations the server samples some. A bucket without a sample keeps the previous value.
   const waited = held(others, others).map((wait, i) => {
     if (wait === null || (iteration?.mean[i] ?? null) === null) return null;
     let left = wait;
     for (const metric of PHASES) {
-      const part = kept[metric]?.[i] ?? null;
+      const part = phaseMeans[metric]?.[i] ?? null;
       if (part === null) continue;
       const taken = Math.min(part, left);
-      /** @type {(number|null)[]} */ (kept[metric])[i] = part - taken;
+      /** @type {(number|null)[]} */ (phaseMeans[metric])[i] = part - taken;
       left -= taken;
     }
     return wait - left;
   });
-  const phases = Object.fromEntries(Object.entries(kept).map(([metric, mean]) => [metric, { .../** @type {Series} */ (data[metric]), min: mean, mean, max: mean }]));
+  const phases = Object.fromEntries(
+    Object.entries(phaseMeans).map(([metric, mean]) => [
+      metric,
+      { .../** @type {Series} */ (data[metric]), min: mean, mean, max: mean },
+    ]),
+  );
   return { ...plain, ...phases, others_wait_s: { ...others, min: waited, mean: waited, max: waited } };
 }
 

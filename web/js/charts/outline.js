@@ -1,14 +1,16 @@
-// Bars that touch, drawn as the one line around them: a browser draws a path for the price of a few of the rectangles that a
-// bar chart has, one per bucket and part.
+// Bars that touch, drawn as one line around them. A path costs a browser as little as a few rectangles; a bar
+// chart would need one per bucket and part.
 
 import { toAxis } from "./axis.js";
 
 /** @typedef {import("../types.js").Series} Series */
 
 /**
- * The points of a line that changes half-way between two of them ("hvh"): the middle of each bar, and points at 0 around a hole.
- * @param {{t: number[], widths: number[], filled: boolean[]}} bars - begin and width in s, and which buckets have one
- * @returns {{t: number, at: number}[]} time in s, and the bucket of the point; -1 where nothing is drawn
+ * The points of a line that changes half-way between two points ("hvh"): the middle of each bar, and points
+ * at 0 around a hole.
+ * @param {{t: number[], widths: number[], filled: boolean[]}} bars - begin and width in s, and which buckets
+ *   have a bar
+ * @returns {{t: number, at: number}[]} time in s, and the bucket of the point; -1: nothing is drawn
  */
 export function outline({ t, widths, filled }) {
   /** @type {{t: number, at: number}[]} */
@@ -21,7 +23,9 @@ export function outline({ t, widths, filled }) {
     if (points.length === 0) points.push({ t: begin - next_half, at: -1 });
     else if (begin - edge > Math.min(half, next_half) / 2) {
       const [leave, enter] = [edge + half, begin - next_half];
-      points.push(...(enter > leave ? [leave, enter] : [(edge + begin) / 2]).map((at_t) => ({ t: at_t, at: -1 })));
+      points.push(
+        ...(enter > leave ? [leave, enter] : [(edge + begin) / 2]).map((at_t) => ({ t: at_t, at: -1 })),
+      );
     }
     points.push({ t: begin + next_half, at: i });
     edge = begin + 2 * next_half;
@@ -32,25 +36,28 @@ export function outline({ t, widths, filled }) {
 }
 
 /**
- * A part of such bars as a trace.
+ * One part of the bars as a trace.
  * @param {{t: number, at: number}[]} points @param {(number|null)[]} values - by bucket
- * @param {string} color @param {{shape?: string, template: string, text?: string[], floor?: number}} look - `shape`: of a pattern in
- *   place of the full colour; `floor`: where it stands
+ * @param {string} color
+ * @param {{shape?: string, template: string, text?: string[], floor?: number}} look - `shape`: pattern
+ *   instead of the full colour; `floor`: its lower edge
  * @returns {any}
  */
 export function area(points, values, color, { shape = "", template, text, floor = 0 }) {
-  const known = points.map((p) => (p.at < 0 ? null : (values[p.at] ?? null)));
+  const heights = points.map((p) => (p.at < 0 ? null : (values[p.at] ?? null)));
   return {
     type: "scatter",
     mode: "lines",
     x: points.map((p) => toAxis(p.t)),
-    y: known.map((v) => v ?? floor),
+    y: heights.map((v) => v ?? floor),
     line: { shape: "hvh", width: 0, color },
     fill: "tozeroy",
     fillcolor: color,
-    ...(shape === "" ? {} : { fillpattern: { shape, fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.3 } }),
+    ...(shape === ""
+      ? {}
+      : { fillpattern: { shape, fgcolor: color, bgcolor: "rgba(0,0,0,0)", size: 6, solidity: 0.3 } }),
     ...(text === undefined ? {} : { text: points.map((p) => text[p.at] ?? "") }),
-    hoverinfo: known.map((v) => (v === null ? "skip" : "all")),
-    hovertemplate: known.map((v) => (v === null ? "" : template)),
+    hoverinfo: heights.map((v) => (v === null ? "skip" : "all")),
+    hovertemplate: heights.map((v) => (v === null ? "" : template)),
   };
 }

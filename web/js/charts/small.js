@@ -1,4 +1,4 @@
-// Small multiples on the shared time axis: one quantity each, with the range it moved in.
+// Small charts on the shared time axis: one metric each, with its range.
 
 import { bytes, percent, number } from "../format.js";
 import { say } from "../texts.js";
@@ -7,36 +7,136 @@ import { bridged, ground, line } from "./gpu.js";
 
 /**
  * @typedef {import("../types.js").Series} Series
- * @typedef {{metric: string, unit: "ratio"|"bytes"|"bytes_per_s"|"hertz"|"celsius"|"count", message: string, about_message: string}} Counter -
- *   `message` names it, `about_message` says what it is of
+ * @typedef {{metric: string, unit: "ratio"|"bytes"|"bytes_per_s"|"hertz"|"celsius"|"count", message: string,
+ *   about_message: string}} Counter - `message`: id of its name; `about_message`: id of its description
  */
 
 /** @type {Counter[]} */
 export const COUNTERS = [
-  { metric: "host_cpu_ratio", unit: "ratio", message: "counter-host-cpu", about_message: "counter-host-cpu-about" },
-  { metric: "process_cpu_ratio", unit: "ratio", message: "counter-process-cpu", about_message: "counter-process-cpu-about" },
-  { metric: "worker_cpu_ratio", unit: "ratio", message: "counter-worker-cpu", about_message: "counter-worker-cpu-about" },
-  { metric: "host_throttled_ratio", unit: "ratio", message: "counter-host-throttled", about_message: "counter-host-throttled-about" },
-  { metric: "host_psi_cpu_ratio", unit: "ratio", message: "counter-host-psi-cpu", about_message: "counter-host-psi-cpu-about" },
-  { metric: "host_psi_io_ratio", unit: "ratio", message: "counter-host-psi-io", about_message: "counter-host-psi-io-about" },
-  { metric: "host_psi_memory_ratio", unit: "ratio", message: "counter-host-psi-memory", about_message: "counter-host-psi-memory-about" },
-  { metric: "host_shm_used_ratio", unit: "ratio", message: "counter-host-shm-used", about_message: "counter-host-shm-used-about" },
-  { metric: "host_disk_read_bytes_per_s", unit: "bytes_per_s", message: "counter-host-disk-read", about_message: "counter-host-disk-read-about" },
-  { metric: "host_memory_available_bytes", unit: "bytes", message: "counter-host-memory-available", about_message: "counter-host-memory-available-about" },
-  { metric: "worker_rss_bytes", unit: "bytes", message: "counter-worker-rss", about_message: "counter-worker-rss-about" },
-  { metric: "process_rss_bytes", unit: "bytes", message: "counter-process-rss", about_message: "counter-process-rss-about" },
+  {
+    metric: "host_cpu_ratio",
+    unit: "ratio",
+    message: "counter-host-cpu",
+    about_message: "counter-host-cpu-about",
+  },
+  {
+    metric: "process_cpu_ratio",
+    unit: "ratio",
+    message: "counter-process-cpu",
+    about_message: "counter-process-cpu-about",
+  },
+  {
+    metric: "worker_cpu_ratio",
+    unit: "ratio",
+    message: "counter-worker-cpu",
+    about_message: "counter-worker-cpu-about",
+  },
+  {
+    metric: "host_throttled_ratio",
+    unit: "ratio",
+    message: "counter-host-throttled",
+    about_message: "counter-host-throttled-about",
+  },
+  {
+    metric: "host_psi_cpu_ratio",
+    unit: "ratio",
+    message: "counter-host-psi-cpu",
+    about_message: "counter-host-psi-cpu-about",
+  },
+  {
+    metric: "host_psi_io_ratio",
+    unit: "ratio",
+    message: "counter-host-psi-io",
+    about_message: "counter-host-psi-io-about",
+  },
+  {
+    metric: "host_psi_memory_ratio",
+    unit: "ratio",
+    message: "counter-host-psi-memory",
+    about_message: "counter-host-psi-memory-about",
+  },
+  {
+    metric: "host_shm_used_ratio",
+    unit: "ratio",
+    message: "counter-host-shm-used",
+    about_message: "counter-host-shm-used-about",
+  },
+  {
+    metric: "host_disk_read_bytes_per_s",
+    unit: "bytes_per_s",
+    message: "counter-host-disk-read",
+    about_message: "counter-host-disk-read-about",
+  },
+  {
+    metric: "host_memory_available_bytes",
+    unit: "bytes",
+    message: "counter-host-memory-available",
+    about_message: "counter-host-memory-available-about",
+  },
+  {
+    metric: "worker_rss_bytes",
+    unit: "bytes",
+    message: "counter-worker-rss",
+    about_message: "counter-worker-rss-about",
+  },
+  {
+    metric: "process_rss_bytes",
+    unit: "bytes",
+    message: "counter-process-rss",
+    about_message: "counter-process-rss-about",
+  },
 ];
 
-/** Of the GPU that the rank computes on. @type {Counter[]} */
+/** Metrics of the GPU that the rank computes on. @type {Counter[]} */
 export const GPU_COUNTERS = [
-  { metric: "gpu_memory_ratio", unit: "ratio", message: "counter-gpu-memory", about_message: "counter-gpu-memory-about" },
-  { metric: "gpu_process_memory_bytes", unit: "bytes", message: "counter-gpu-process-memory", about_message: "counter-gpu-process-memory-about" },
-  { metric: "gpu_process_sm_ratio", unit: "ratio", message: "counter-gpu-process-sm", about_message: "counter-gpu-process-sm-about" },
-  { metric: "gpu_sm_clock_hz", unit: "hertz", message: "counter-gpu-sm-clock", about_message: "counter-gpu-sm-clock-about" },
-  { metric: "gpu_temperature_c", unit: "celsius", message: "counter-gpu-temperature", about_message: "counter-gpu-temperature-about" },
-  { metric: "gpu_pcie_rx_bytes_per_s", unit: "bytes_per_s", message: "counter-gpu-pcie-rx", about_message: "counter-gpu-pcie-rx-about" },
-  { metric: "gpu_pcie_tx_bytes_per_s", unit: "bytes_per_s", message: "counter-gpu-pcie-tx", about_message: "counter-gpu-pcie-tx-about" },
-  { metric: "gpu_throttled_ratio", unit: "ratio", message: "counter-gpu-throttled", about_message: "counter-gpu-throttled-about" },
+  {
+    metric: "gpu_memory_ratio",
+    unit: "ratio",
+    message: "counter-gpu-memory",
+    about_message: "counter-gpu-memory-about",
+  },
+  {
+    metric: "gpu_process_memory_bytes",
+    unit: "bytes",
+    message: "counter-gpu-process-memory",
+    about_message: "counter-gpu-process-memory-about",
+  },
+  {
+    metric: "gpu_process_sm_ratio",
+    unit: "ratio",
+    message: "counter-gpu-process-sm",
+    about_message: "counter-gpu-process-sm-about",
+  },
+  {
+    metric: "gpu_sm_clock_hz",
+    unit: "hertz",
+    message: "counter-gpu-sm-clock",
+    about_message: "counter-gpu-sm-clock-about",
+  },
+  {
+    metric: "gpu_temperature_c",
+    unit: "celsius",
+    message: "counter-gpu-temperature",
+    about_message: "counter-gpu-temperature-about",
+  },
+  {
+    metric: "gpu_pcie_rx_bytes_per_s",
+    unit: "bytes_per_s",
+    message: "counter-gpu-pcie-rx",
+    about_message: "counter-gpu-pcie-rx-about",
+  },
+  {
+    metric: "gpu_pcie_tx_bytes_per_s",
+    unit: "bytes_per_s",
+    message: "counter-gpu-pcie-tx",
+    about_message: "counter-gpu-pcie-tx-about",
+  },
+  {
+    metric: "gpu_throttled_ratio",
+    unit: "ratio",
+    message: "counter-gpu-throttled",
+    about_message: "counter-gpu-throttled-about",
+  },
 ];
 
 /** @param {number|null|undefined} v @param {Counter["unit"]} unit */
@@ -51,13 +151,16 @@ export function inUnit(v, unit) {
 
 /** Height of a small chart. */
 export const SMALL_PX = 108;
-/** Width of one below which three times do not fit under it. */
+/** Below this width three times do not fit under a small chart. */
 const NARROW_PX = 240;
 
-/** Round as it is written: 400 MiB, not 381. @param {number} highest @param {Counter["unit"]} unit */
+/** A top like 400 MiB, not 381. @param {number} highest @param {Counter["unit"]} unit */
 function roundTop(highest, unit) {
-  const one = unit === "bytes" || unit === "bytes_per_s" ? 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, highest)) / Math.log(1024))) : 1;
-  return niceTop(highest / one) * one;
+  const unitSize =
+    unit === "bytes" || unit === "bytes_per_s"
+      ? 1024 ** Math.max(0, Math.floor(Math.log(Math.max(1, highest)) / Math.log(1024)))
+      : 1;
+  return niceTop(highest / unitSize) * unitSize;
 }
 
 /**
@@ -70,12 +173,18 @@ export function counterFigure(input, palette) {
   const highest = Math.max(0, ...series.max.map((v) => v ?? 0));
   const top = counter.unit === "ratio" ? Math.max(1, niceTop(highest)) : roundTop(highest, counter.unit);
   const layout = timeLayout(palette, SMALL_PX, input.range, 0);
-  layout.margin = { l: 64, r: 8, t: 6, b: 18 }; // charts.css has the sides, too
+  layout.margin = { l: 64, r: 8, t: 6, b: 18 }; // also in charts.css
   layout.font.size = 10;
   layout.xaxis.nticks = input.width < NARROW_PX ? 2 : 3;
-  layout.xaxis.tickangle = 0; // else times that do not fit are turned, and cut off by the margin
+  layout.xaxis.tickangle = 0; // without this, times that do not fit are rotated and cut off by the margin
   layout.xaxis.showgrid = false;
-  layout.yaxis = valueAxis(palette, { range: [0, top * 1.05], tickmode: "array", tickvals: [0, top], ticktext: [inUnit(0, counter.unit), inUnit(top, counter.unit)], ticklen: 4 });
+  layout.yaxis = valueAxis(palette, {
+    range: [0, top * 1.05],
+    tickmode: "array",
+    tickvals: [0, top],
+    ticktext: [inUnit(0, counter.unit), inUnit(top, counter.unit)],
+    ticklen: 4,
+  });
   layout.hovermode = "x";
   const text = bridged(series).map((i) => inUnit(series.mean[i], counter.unit));
   return {
@@ -92,7 +201,10 @@ export function counterFigure(input, palette) {
   };
 }
 
-/** Between lowest and highest, one polygon per stretch without a gap. @param {Series} series @param {string} color @returns {any} */
+/**
+ * The area between minimum and maximum: one polygon per stretch without a gap.
+ * @param {Series} series @param {string} color @returns {any}
+ */
 function band(series, color) {
   /** @type {(number|null)[]} */
   const x = [];
@@ -103,24 +215,33 @@ function band(series, color) {
   const close = () => {
     if (run.length > 1) {
       const back = [...run].reverse();
-      for (const i of run) x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)), y.push(series.max[i] ?? null);
-      for (const i of back) x.push(toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2)), y.push(series.min[i] ?? null);
-      x.push(null);
-      y.push(null);
+      const middle = (/** @type {number} */ i) =>
+        toAxis(/** @type {number} */ (series.t[i]) + series.bucket_s / 2);
+      x.push(...run.map(middle), ...back.map(middle), null);
+      y.push(...run.map((i) => series.max[i] ?? null), ...back.map((i) => series.min[i] ?? null), null);
     }
     run = [];
   };
   for (const i of bridged(series)) series.mean[i] === null ? close() : run.push(i);
   close();
-  return { type: "scatter", mode: "lines", x, y, line: { width: 0 }, fill: "toself", fillcolor: color, hoverinfo: "skip", name: "" };
+  return {
+    type: "scatter",
+    mode: "lines",
+    x,
+    y,
+    line: { width: 0 },
+    fill: "toself",
+    fillcolor: color,
+    hoverinfo: "skip",
+    name: "",
+  };
 }
 
 /**
- * Batches ready and unread when the loop asked: the band is what they moved within.
- * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[], range: import("../store.js").Range, capacity: number|null,
- *   width: number}} input
- * @param {import("../theme.js").Palette} palette
- * @returns {import("./axis.js").Figure}
+ * Batches that are ready when the loop asks: mean, and their range as a band.
+ * @param {{data: Record<string, Series>, epochs: import("./axis.js").EpochMark[],
+ *   range: import("../store.js").Range, capacity: number|null, width: number}} input
+ * @param {import("../theme.js").Palette} palette @returns {import("./axis.js").Figure}
  */
 export function readyFigure(input, palette) {
   const layout = timeLayout(palette, 150, input.range, input.width);
@@ -130,14 +251,21 @@ export function readyFigure(input, palette) {
   const data = [];
   const ready = input.data.ready_batches;
   if (ready !== undefined) {
-    data.push(
-      band(ready, fade(palette.gpu, 0.16)),
-      { ...line(ready, 1), name: say("chart-ready"), line: { color: palette.gpu, width: 1.5 }, hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }) },
-    );
+    data.push(band(ready, fade(palette.gpu, 0.16)), {
+      ...line(ready, 1),
+      name: say("chart-ready"),
+      line: { color: palette.gpu, width: 1.5 },
+      hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }),
+    });
   }
   const cached = input.data.cached_batches;
   if (cached !== undefined && cached.mean.some((v) => (v ?? 0) > 0))
-    data.push({ ...line(cached, 1), name: say("chart-out-of-order"), line: { color: palette.h2d, width: 1.5, dash: "4px,2px" }, hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }) });
+    data.push({
+      ...line(cached, 1),
+      name: say("chart-out-of-order"),
+      line: { color: palette.h2d, width: 1.5, dash: "4px,2px" },
+      hovertemplate: say("chart-batches-read", { value: "%{y:.1f}" }),
+    });
   if (input.capacity !== null && input.capacity > 0)
     layout.shapes.push({
       type: "line", xref: "paper", x0: 0, x1: 1, y0: input.capacity, y1: input.capacity,

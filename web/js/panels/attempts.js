@@ -1,4 +1,4 @@
-// Which attempt of a run is shown, how the one before ended, and the way to the others.
+// The shown attempt of a run, the end of the previous one, and links to the others.
 
 import { h } from "../dom.js";
 import { clock } from "../format.js";
@@ -12,19 +12,31 @@ import { shownState } from "./parts.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Nothing while there was only one. @param {Summary} s @param {State} state @param {Actions} act */
+/** A run's attempts; null: only one. @param {Summary} s @param {State} state @param {Actions} act */
 export function attemptBar(s, state, act) {
   if (s.attempts === 1) return null;
   const now = serverNow(state);
-  const before = s.earlier.find((one) => one.attempt === s.attempt - 1);
+  const previous = s.earlier.find((earlier) => earlier.attempt === s.attempt - 1);
   const facts = [
     say("attempt-of", { attempt: s.attempt, attempts: s.attempts }),
     say("began-at", { when: clock(s.started_at, now) }),
-    before === undefined ? "" : say("attempt-before", { state: shownState(before.state, before.exit), steps: before.steps, exit: before.exit }),
+    previous === undefined
+      ? ""
+      : say("attempt-before", {
+          state: shownState(previous.state, previous.exit),
+          steps: previous.steps,
+          exit: previous.exit,
+        }),
   ];
   const choices = [
     { attempt: s.attempts, label: say("attempt-newest", { attempt: s.attempts }) },
-    ...[...s.earlier].reverse().map((one) => ({ attempt: one.attempt, label: say("attempt-choice", { attempt: one.attempt, state: shownState(one.state, one.exit) }) })),
+    ...[...s.earlier].reverse().map((earlier) => ({
+      attempt: earlier.attempt,
+      label: say("attempt-choice", {
+        attempt: earlier.attempt,
+        state: shownState(earlier.state, earlier.exit),
+      }),
+    })),
   ];
   /** @param {Event} event */
   const choose = (event) => {
@@ -33,14 +45,30 @@ export function attemptBar(s, state, act) {
   };
   return h(
     "div",
-    { class: `attempts ${s.attempt < s.attempts ? "earlier" : ""}`, key: "attempts", role: "group", "aria-label": say("attempts-of-run") },
+    {
+      class: `attempts ${s.attempt < s.attempts ? "earlier" : ""}`,
+      key: "attempts",
+      role: "group",
+      "aria-label": say("attempts-of-run"),
+    },
     h("p", { class: "attempts-text" }, facts.filter(Boolean).join(" · ")),
     h(
       "label",
       { class: "select" },
       h("span", {}, say("show")),
-      h("select", { onchange: choose }, choices.map((c) => h("option", { key: c.attempt, value: String(c.attempt), selected: c.attempt === s.attempt }, c.label))),
+      h(
+        "select",
+        { onchange: choose },
+        choices.map((c) =>
+          h(
+            "option",
+            { key: c.attempt, value: String(c.attempt), selected: c.attempt === s.attempt },
+            c.label,
+          ),
+        ),
+      ),
     ),
-    s.attempt < s.attempts && h("a", { class: "button", href: routeHash({ run: s.run_id }) }, say("to-the-newest")),
+    s.attempt < s.attempts &&
+      h("a", { class: "button", href: routeHash({ run: s.run_id }) }, say("to-the-newest")),
   );
 }

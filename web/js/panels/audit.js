@@ -1,4 +1,4 @@
-// The configuration's audit: folded to one line until the reader wants it.
+// The audit of the configuration, folded to one line until the reader opens it.
 
 import { h } from "../dom.js";
 import { severityIcon } from "../icons.js";
@@ -27,7 +27,9 @@ export function auditPanel(state, act) {
     id: "audit",
     title: say("audit-title"),
     about: list === null ? "" : count(list),
-    extra: button(say(open ? "hide" : "show"), () => act.open("audit", !open), { "aria-expanded": String(open) }),
+    extra: button(say(open ? "hide" : "show"), () => act.open("audit", !open), {
+      "aria-expanded": String(open),
+    }),
     height: "32px",
     flush: true,
     body: open ? h("div", { class: "advice-list", role: "list" }, (list ?? []).map(adviceRow)) : null,
@@ -37,7 +39,10 @@ export function auditPanel(state, act) {
 
 /** @param {Advice} a */
 function adviceRow(a) {
-  const who = [a.loader ?? "", a.ranks.length > 1 ? say("ranks-counted", { ranks: a.ranks.length }) : ""].filter(Boolean);
+  const who = [
+    a.loader ?? "",
+    a.ranks.length > 1 ? say("ranks-counted", { ranks: a.ranks.length }) : "",
+  ].filter(Boolean);
   return h(
     "div",
     { class: `advice-row tone-${a.severity}`, role: "listitem", key: `${a.check}/${a.loader}` },

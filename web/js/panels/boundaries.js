@@ -1,4 +1,4 @@
-// What each epoch of a loader consisted of, beside the epoch before, and what its boundaries cost.
+// The parts of each epoch of a loader, compared with the previous epoch, and the cost of its boundaries.
 
 import { h } from "../dom.js";
 import { clock, duration } from "../format.js";
@@ -15,7 +15,7 @@ import { cell } from "./tables.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Epochs of a loader that are shown before the reader asks for all that are known here. */
+/** Epochs of a loader that are shown at first. A click shows all that the page knows. */
 const FIRST = 6;
 /** Differences below both of these are noise. */
 const LEAST_CHANGE = 0.05;
@@ -30,7 +30,7 @@ export const PARTS = [
   { of: "teardown_s", part: "teardown" },
   { of: "gap_s", part: "gap" },
 ];
-/** How a pass was left that did not come to its end; the message `epoch-ended-by` says it. */
+/** Early ends of a pass; the message `epoch-ended-by` names them. */
 const LEFT = new Set(["break", "error", "worker_died", "left_after_death"]);
 const AT_BOUNDARY = PARTS.filter((p) => p.of !== "steady_s");
 
@@ -42,10 +42,21 @@ export function boundariesCard(state, act) {
     id: "epochs",
     title: say("boundaries-title"),
     about: about(loaders ?? [], state),
-    legend: (loaders ?? []).length === 0 ? [] : AT_BOUNDARY.map((p) => ({ name: say("epoch-part-in-legend", { part: p.part }), color: `b-${p.part}`, hatch: p.of === "gap_s" })),
+    legend:
+      (loaders ?? []).length === 0
+        ? []
+        : AT_BOUNDARY.map((p) => ({
+            name: say("epoch-part-in-legend", { part: p.part }),
+            color: `b-${p.part}`,
+            hatch: p.of === "gap_s",
+          })),
     height: "120px",
     flush: true,
-    body: h("div", { class: "boundaries" }, (loaders ?? []).map((one) => loaderEpochs(one, (loaders ?? []).length > 1, state, act))),
+    body: h(
+      "div",
+      { class: "boundaries" },
+      (loaders ?? []).map((loader) => loaderEpochs(loader, (loaders ?? []).length > 1, state, act)),
+    ),
     empty: loaders?.length === 0 ? empty(say("epochs-none"), say("epochs-none-why")) : null,
   });
 }
@@ -53,19 +64,24 @@ export function boundariesCard(state, act) {
 /** @param {LoaderEpochs[]} loaders @param {State} state */
 function about(loaders, state) {
   const s = state.summary;
-  const cost = loaders.reduce((sum, one) => sum + one.cost_s, 0);
+  const cost = loaders.reduce((sum, loader) => sum + loader.cost_s, 0);
   const rank = (s?.rank_count ?? 0) > 1 && state.route.page === "run" ? shownRank(state) : null;
   if (loaders.length === 0 || s === null) return say("boundaries-about", { rank });
   const run_s = Math.max(0, s.last_seen_at - s.started_at) || null;
-  return say("boundaries-about-cost", { rank, cost_s: cost, run_s, cost_ratio: run_s === null ? null : cost / run_s });
+  return say("boundaries-about-cost", {
+    rank,
+    cost_s: cost,
+    run_s,
+    cost_ratio: run_s === null ? null : cost / run_s,
+  });
 }
 
-/** @param {LoaderEpochs} one @param {boolean} several @param {State} state @param {Actions} act */
-function loaderEpochs(one, several, state, act) {
-  const id = `epochs/${one.rank}/${one.loader}`;
-  const all = state.open[id] ?? false;
-  const known = [...one.newest].reverse();
-  const shown = all ? known : known.slice(0, FIRST);
+/** @param {LoaderEpochs} loader @param {boolean} several @param {State} state @param {Actions} act */
+function loaderEpochs(loader, several, state, act) {
+  const id = `epochs/${loader.rank}/${loader.loader}`;
+  const showsAll = state.open[id] ?? false;
+  const epochs = [...loader.newest].reverse();
+  const shown = showsAll ? epochs : epochs.slice(0, FIRST);
   const longest = Math.max(...shown.map(boundary), 1e-9);
   const now = serverNow(state);
   const names = PARTS.map(({ part }) => say("epoch-part", { part }));
@@ -75,10 +91,24 @@ function loaderEpochs(one, several, state, act) {
     h(
       "div",
       { class: "boundaries-head" },
-      h("h3", {}, one.name),
-      several && h("span", { class: "chip" }, say("loader-role", { role: one.role })),
-      h("p", { class: "card-about" }, say("epochs-of-loader", { epochs: one.epochs, cost_s: one.cost_s, shown: shown.length < one.epochs ? shown.length : null })),
-      known.length > FIRST && button(all ? say("epochs-show-first", { number: FIRST }) : say("epochs-show-more", { all: known.length === one.epochs, number: known.length }), () => act.open(id, !all)),
+      h("h3", {}, loader.name),
+      several && h("span", { class: "chip" }, say("loader-role", { role: loader.role })),
+      h(
+        "p",
+        { class: "card-about" },
+        say("epochs-of-loader", {
+          epochs: loader.epochs,
+          cost_s: loader.cost_s,
+          shown: shown.length < loader.epochs ? shown.length : null,
+        }),
+      ),
+      epochs.length > FIRST &&
+        button(
+          showsAll
+            ? say("epochs-show-first", { number: FIRST })
+            : say("epochs-show-more", { all: epochs.length === loader.epochs, number: epochs.length }),
+          () => act.open(id, !showsAll),
+        ),
     ),
     h(
       "div",
@@ -86,57 +116,96 @@ function loaderEpochs(one, several, state, act) {
       h(
         "table",
         { class: "grid boundaries-table" },
-        h("thead", {}, h("tr", {}, [say("column-epoch"), say("epoch-boundary"), ...names].map((t, i) => h("th", { scope: "col", class: i > 1 ? "num" : "" }, t)))),
-        h("tbody", {}, shown.map((e, i) => row(e, known[i + 1], { longest, now, names }))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            [say("column-epoch"), say("epoch-boundary"), ...names].map((t, i) =>
+              h("th", { scope: "col", class: i > 1 ? "num" : "" }, t),
+            ),
+          ),
+        ),
+        h("tbody", {}, shown.map((e, i) => row(e, epochs[i + 1], { longest, now, names }))),
       ),
     ),
   );
 }
 
-/** @param {EpochParts} e @param {EpochParts|undefined} before @param {{longest: number, now: number, names: string[]}} table */
+/**
+ * @param {EpochParts} e @param {EpochParts|undefined} before
+ * @param {{longest: number, now: number, names: string[]}} table
+ */
 function row(e, before, { longest, now, names }) {
   const left = LEFT.has(e.ended_by ?? "") ? say("epoch-ended-by", { by: e.ended_by }) : "";
   const ended = e.ended_at === null ? say("epoch-goes-on") : left;
   return h(
     "tr",
     { key: `${e.epoch}/${e.began_at}` },
-    cell(say("column-epoch"), [h("b", {}, say("epoch-number", { epoch: e.epoch })), h("small", {}, withCommas([clock(e.began_at, now), ended]))]),
+    cell(say("column-epoch"), [
+      h("b", {}, say("epoch-number", { epoch: e.epoch })),
+      h("small", {}, withCommas([clock(e.began_at, now), ended])),
+    ]),
     cell(say("epoch-boundary"), bar(e, longest)),
     PARTS.map((p, i) => cell(names[i] ?? "", part(e, before, p.of), true)),
   );
 }
 
-/** All of an epoch but its steady part. @param {EpochParts} e */
+/** Seconds of an epoch outside its steady part. @param {EpochParts} e */
 function boundary(e) {
   return AT_BOUNDARY.reduce((sum, p) => sum + (e[p.of] ?? 0), 0);
 }
 
 /** @param {EpochParts} e @param {number} longest */
 function bar(e, longest) {
-  const said = withCommas(AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) => say("epoch-part-took", { part: p.part, took_s: e[p.of] })));
+  const said = withCommas(
+    AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) =>
+      say("epoch-part-took", { part: p.part, took_s: e[p.of] }),
+    ),
+  );
   return h(
     "span",
     { class: "boundary-bar", role: "img", "aria-label": said, title: said },
-    AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) => h("i", { key: p.part, class: `at-${p.part}`, style: { width: `${((100 * (e[p.of] ?? 0)) / longest).toFixed(2)}%` } })),
+    AT_BOUNDARY.filter((p) => (e[p.of] ?? 0) > 0).map((p) =>
+      h("i", {
+        key: p.part,
+        class: `at-${p.part}`,
+        style: { width: `${((100 * (e[p.of] ?? 0)) / longest).toFixed(2)}%` },
+      }),
+    ),
   );
 }
 
 /** @param {EpochParts} e @param {EpochParts|undefined} before @param {typeof PARTS[0]["of"]} of */
 function part(e, before, of) {
-  const note = of === "start_s" ? how(e) : of === "steady_s" && e.batches !== null ? say("epoch-batches", { batches: e.batches }) : null;
+  const note =
+    of === "start_s"
+      ? how(e)
+      : of === "steady_s" && e.batches !== null
+        ? say("epoch-batches", { batches: e.batches })
+        : null;
   const changed = change(e[of], before?.[of] ?? null);
-  return [duration(e[of]), (changed !== "" || note !== null) && h("small", {}, note, note !== null && changed !== "" && " · ", changed)];
+  return [
+    duration(e[of]),
+    (changed !== "" || note !== null) &&
+      h("small", {}, note, note !== null && changed !== "" && " · ", changed),
+  ];
 }
 
-/** How the epoch's iterator came to be. @param {EpochParts} e */
+/** How the epoch got its workers. @param {EpochParts} e */
 function how(e) {
   const workers = e.workers || null;
-  if (e.iter_kind === "started" || e.iter_kind === "rebuilt") return say("epoch-workers-started", { workers });
-  if (e.iter_kind === "reset") return e.drained ? say("epoch-batches-thrown-away", { batches: e.drained }) : say("epoch-workers-reset", { workers });
+  if (e.iter_kind === "started" || e.iter_kind === "rebuilt")
+    return say("epoch-workers-started", { workers });
+  if (e.iter_kind === "reset")
+    return e.drained
+      ? say("epoch-batches-thrown-away", { batches: e.drained })
+      : say("epoch-workers-reset", { workers });
   return null;
 }
 
-/** Against the epoch before: "+1.2 s"; nothing where it is about the same. @param {number|null} now @param {number|null} before */
+/** "+1.2 s" since the previous epoch; "" for noise. @param {number|null} now @param {number|null} before */
 export function change(now, before) {
   if (now === null || before === null) return "";
   const by = now - before;

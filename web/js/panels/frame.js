@@ -1,4 +1,4 @@
-// What is around the pages: top bar, range bar, chart cards with their states, keyboard help.
+// The frame of every page: top bar, range bar, chart cards with their states, keyboard help.
 
 import { h } from "../dom.js";
 import { downloadButtons } from "../downloads.js";
@@ -23,46 +23,119 @@ import { rankChoice } from "./ranks.js";
 
 /** @param {State} state @param {Actions} act */
 export function topBar(state, act) {
-  const { route, summary } = state;
+  const { route } = state;
   return h(
     "header",
     { class: "top" },
-    h("a", { class: "brand", href: "#/", "aria-label": say("brand-link") }, logo(), h("span", {}, "loaderwatch")),
     h(
-      "nav",
-      { class: "crumbs", "aria-label": say("where-you-are") },
-      route.page === "compare" && [h("a", { href: "#/" }, say("runs")), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, say("crumb-two-runs"))],
-      route.run !== null && [h("a", { href: "#/" }, say("runs")), h("span", { class: "sep", "aria-hidden": "true" }, "/")],
-      route.run !== null &&
-        (route.rank === null
-          ? h("span", { class: "here" }, summary?.name ?? route.run)
-          : [h("a", { href: routeHash({ run: route.run }) }, summary?.name ?? route.run), h("span", { class: "sep", "aria-hidden": "true" }, "/"), h("span", { class: "here" }, say("rank-number", { rank: route.rank }))]),
+      "a",
+      { class: "brand", href: "#/", "aria-label": say("brand-link") },
+      logo(),
+      h("span", {}, "loaderwatch"),
     ),
+    crumbs(state),
     route.run !== null && linkPill(state, act),
-    h("button", { type: "button", class: "zone", title: say("zone-switch", { utc: state.utc }), "aria-pressed": String(state.utc), "aria-label": say("zone-now", { zone: zoneName(serverNow(state)) }), onclick: act.toggleUtc }, zoneName(serverNow(state))),
+    h(
+      "button",
+      {
+        type: "button",
+        class: "zone",
+        title: say("zone-switch", { utc: state.utc }),
+        "aria-pressed": String(state.utc),
+        "aria-label": say("zone-now", { zone: zoneName(serverNow(state)) }),
+        onclick: act.toggleUtc,
+      },
+      zoneName(serverNow(state)),
+    ),
     route.run !== null &&
       h(
         "button",
-        { type: "button", class: "icon-button", title: say("attention-switch", { on: state.attention }), "aria-pressed": String(state.attention), "aria-label": say("attention"), onclick: act.toggleAttention },
+        {
+          type: "button",
+          class: "icon-button",
+          title: say("attention-switch", { on: state.attention }),
+          "aria-pressed": String(state.attention),
+          "aria-label": say("attention"),
+          onclick: act.toggleAttention,
+        },
         icon(state.attention ? "bell" : "silent"),
       ),
     h(
       "button",
-      { type: "button", class: "icon-button", title: say("bar-theme", { theme: state.theme }), "aria-label": say("bar-theme-change", { theme: state.theme }), onclick: act.nextTheme },
+      {
+        type: "button",
+        class: "icon-button",
+        title: say("bar-theme", { theme: state.theme }),
+        "aria-label": say("bar-theme-change", { theme: state.theme }),
+        onclick: act.nextTheme,
+      },
       icon(state.theme === "auto" ? "auto" : state.theme === "dark" ? "moon" : "sun"),
     ),
-    h("button", { type: "button", class: "zone", lang: pageLanguage() === "zh" ? "en" : "zh-CN", title: "Language / 语言 (l)", "aria-label": "English / 中文", onclick: act.nextLanguage }, pageLanguage() === "zh" ? "EN" : "中文"),
-    h("button", { type: "button", class: "icon-button", title: say("keyboard-help"), "aria-label": say("keyboard-shortcuts"), "aria-expanded": String(state.help), onclick: act.toggleHelp }, icon("help")),
+    h(
+      "button",
+      {
+        type: "button",
+        class: "zone",
+        lang: pageLanguage() === "zh" ? "en" : "zh-CN",
+        title: "Language / 语言 (l)",
+        "aria-label": "English / 中文",
+        onclick: act.nextLanguage,
+      },
+      pageLanguage() === "zh" ? "EN" : "中文",
+    ),
+    h(
+      "button",
+      {
+        type: "button",
+        class: "icon-button",
+        title: say("keyboard-help"),
+        "aria-label": say("keyboard-shortcuts"),
+        "aria-expanded": String(state.help),
+        onclick: act.toggleHelp,
+      },
+      icon("help"),
+    ),
   );
 }
 
-/** How fresh the page is, in a word. @param {State} state */
+/** The path to this page: runs, run, rank. @param {State} state */
+function crumbs(state) {
+  const { route, summary } = state;
+  return h(
+    "nav",
+    { class: "crumbs", "aria-label": say("where-you-are") },
+    route.page === "compare" && [
+      h("a", { href: "#/" }, say("runs")),
+      h("span", { class: "sep", "aria-hidden": "true" }, "/"),
+      h("span", { class: "here" }, say("crumb-two-runs")),
+    ],
+    route.run !== null && [
+      h("a", { href: "#/" }, say("runs")),
+      h("span", { class: "sep", "aria-hidden": "true" }, "/"),
+    ],
+    route.run !== null &&
+      (route.rank === null
+        ? h("span", { class: "here" }, summary?.name ?? route.run)
+        : [
+            h("a", { href: routeHash({ run: route.run }) }, summary?.name ?? route.run),
+            h("span", { class: "sep", "aria-hidden": "true" }, "/"),
+            h("span", { class: "here" }, say("rank-number", { rank: route.rank })),
+          ]),
+  );
+}
+
+/** How current the page is, in a word. @param {State} state */
 export function freshness(state) {
   const running = isGoing(state.summary);
   const age = state.ticked_at === null ? null : Math.max(0, state.clock - state.ticked_at);
-  if (state.link === "gone") return { tone: "gone", text: say(state.summary === null ? "run-not-found" : "run-was-deleted") };
+  if (state.link === "gone")
+    return { tone: "gone", text: say(state.summary === null ? "run-not-found" : "run-was-deleted") };
   if (state.link === "unauthorized") return { tone: "gone", text: say("signed-out") };
-  if (state.link === "stale") return { tone: "stale", text: age === null ? say("no-connection") : say("page-is-stale", { age_s: Math.round(age) }) };
+  if (state.link === "stale")
+    return {
+      tone: "stale",
+      text: age === null ? say("no-connection") : say("page-is-stale", { age_s: Math.round(age) }),
+    };
   if (state.link === "connecting") return { tone: "connecting", text: say("connecting") };
   if (state.paused) return { tone: "paused", text: say("paused") };
   return running ? { tone: "live", text: say("live") } : { tone: "done", text: say("up-to-date") };
@@ -86,7 +159,7 @@ function linkPill(state, act) {
   );
 }
 
-/** The ranges of time that a click chooses, in seconds up to now; null: all. The message `range-span` names them. */
+/** Time ranges to click, in seconds up to now; null: all. The message `range-span` names them. */
 const SPANS = [300, 900, 3600, null];
 
 /** @param {State} state @param {Actions} act */
@@ -96,7 +169,9 @@ export function rangeBar(state, act) {
   const { view } = state;
   const now = serverNow(state);
   const running = isGoing(s);
-  const alerts = active(state.findings).filter((f) => state.route.rank === null || f.rank === null || f.rank === state.route.rank).length;
+  const alerts = active(state.findings)
+    .filter((f) => state.route.rank === null || f.rank === null || f.rank === state.route.rank)
+    .length;
   return h(
     "div",
     { class: "range-bar", key: "range", role: "toolbar", "aria-label": say("range-of-charts") },
@@ -106,7 +181,17 @@ export function rangeBar(state, act) {
       { class: "segments" },
       SPANS.map((span) => {
         const on = span === null ? view.kind === "all" : view.kind === "last" && view.span_s === span;
-        return h("button", { type: "button", key: span ?? "all", class: on ? "on" : "", "aria-pressed": String(on), onclick: () => act.view(span === null ? { kind: "all" } : { kind: "last", span_s: span }) }, say("range-span", { span }));
+        return h(
+          "button",
+          {
+            type: "button",
+            key: span ?? "all",
+            class: on ? "on" : "",
+            "aria-pressed": String(on),
+            onclick: () => act.view(span === null ? { kind: "all" } : { kind: "last", span_s: span }),
+          },
+          say("range-span", { span }),
+        );
       }),
     ),
     view.kind === "fixed" &&
@@ -118,25 +203,37 @@ export function rangeBar(state, act) {
       ),
     state.route.page === "run" && s.rank_count > 1 && rankChoice(state, act),
     h("span", { class: "range-hint" }, say("range-hint")),
-    h("button", { type: "button", class: "button to-alerts", onclick: act.toAlerts }, h("span", {}, say("open-alerts", { alerts }))),
+    h(
+      "button",
+      { type: "button", class: "button to-alerts", onclick: act.toAlerts },
+      h("span", {}, say("open-alerts", { alerts })),
+    ),
   );
 }
 
 /**
- * A card around a chart or table: what it is, and which of its states it is in.
+ * A card around a chart or table: its title, description and state.
  * @param {State} state
- * @param {{id: string, title: string, about: Child, legend?: LegendItem[], body: Child, height: string, empty?: Child|null,
- *   extra?: Child, flush?: boolean, badge?: string, reads?: boolean}} card - reads: the values of its legend are readings of series
+ * @param {{id: string, title: string, about: Child, legend?: LegendItem[], body: Child, height: string,
+ *   empty?: Child|null, extra?: Child, flush?: boolean, badge?: string, reads?: boolean}} card - `reads`: its
+ *   legend shows values of series
  */
 export function card(state, card) {
   const held = state.cards[card.id];
   const waiting = held === undefined || (held.data === null && held.error === null);
   const failed = held !== undefined && held.data === null && held.error !== null;
   const old = state.link === "stale" || (held?.data && held.error !== null);
-  const mode = state.link === "gone" ? "gone" : waiting ? "loading" : failed ? "failed" : old ? "stale" : "live";
+  const mode =
+    state.link === "gone" ? "gone" : waiting ? "loading" : failed ? "failed" : old ? "stale" : "live";
   return h(
     "section",
-    { class: `card is-${mode}${card.flush ? " flush" : ""}`, key: card.id, "data-card": card.id, "aria-label": card.title, "aria-busy": waiting ? "true" : null },
+    {
+      class: `card is-${mode}${card.flush ? " flush" : ""}`,
+      key: card.id,
+      "data-card": card.id,
+      "aria-label": card.title,
+      "aria-busy": waiting ? "true" : null,
+    },
     h(
       "header",
       { class: "card-head" },
@@ -148,14 +245,26 @@ export function card(state, card) {
       card.extra,
       (mode === "live" || mode === "stale") && isPlot(card.body) && !card.empty && downloadButtons(card.id),
     ),
-    card.legend && card.legend.length > 0 && !waiting && !failed && legend(card.legend, card.reads ? readingOf(state) : ""),
-    failed ? empty(say("could-not-be-loaded"), say("trying-again", { error: held?.error })) : waiting ? skeleton(card.height) : card.empty ? card.empty : card.body,
+    card.legend &&
+      card.legend.length > 0 &&
+      !waiting &&
+      !failed &&
+      legend(card.legend, card.reads ? readingOf(state) : ""),
+    failed
+      ? empty(say("could-not-be-loaded"), say("trying-again", { error: held?.error }))
+      : waiting
+        ? skeleton(card.height)
+        : card.empty
+          ? card.empty
+          : card.body,
   );
 }
 
 /** @param {State} state @param {CardData|undefined} held */
 function staleText(state, held) {
-  return say("card-is-stale", { age_s: held === undefined ? null : Math.max(1, Math.round(state.clock - held.loaded_at)) });
+  return say("card-is-stale", {
+    age_s: held === undefined ? null : Math.max(1, Math.round(state.clock - held.loaded_at)),
+  });
 }
 
 /** @param {LegendItem[]} items @param {string} of - what its values are of */
@@ -164,7 +273,17 @@ function legend(items, of) {
     "ul",
     { class: "legend" },
     items.map((item) =>
-      h("li", { key: item.name }, h("i", { class: item.dash ? "dash" : item.hatch ? "hatch" : "", style: { "--swatch": `var(--${item.color})` }, "aria-hidden": "true" }), item.name, item.value !== undefined && h("b", {}, item.value)),
+      h(
+        "li",
+        { key: item.name },
+        h("i", {
+          class: item.dash ? "dash" : item.hatch ? "hatch" : "",
+          style: { "--swatch": `var(--${item.color})` },
+          "aria-hidden": "true",
+        }),
+        item.name,
+        item.value !== undefined && h("b", {}, item.value),
+      ),
     ),
     of !== "" && h("li", { key: "of", class: "legend-of" }, of),
   );
@@ -173,13 +292,34 @@ function legend(items, of) {
 /** @param {Child} body */
 const isPlot = (body) => /** @type {any} */ (body)?.props?.class === "plot";
 
-/** The element a chart draws into. @param {string} id @param {string} height @param {string} label */
+/** The element for a chart. @param {string} id @param {string} height @param {string} label */
 export function plot(id, height, label) {
-  return h("div", { class: "plot", id: `plot-${id}`, key: id, opaque: true, style: { height }, role: "img", "aria-label": label });
+  return h("div", {
+    class: "plot",
+    id: `plot-${id}`,
+    key: id,
+    opaque: true,
+    style: { height },
+    role: "img",
+    "aria-label": label,
+  });
 }
 
-/** As the messages `shortcut-keys` and `shortcut-does` name them. */
-const SHORTCUTS = ["list", "open", "up", "ranks", "ranges", "pause", "alerts", "theme", "zone", "language", "attention", "help"];
+/** Shortcuts, named by the messages `shortcut-keys` and `shortcut-does`. */
+const SHORTCUTS = [
+  "list",
+  "open",
+  "up",
+  "ranks",
+  "ranges",
+  "pause",
+  "alerts",
+  "theme",
+  "zone",
+  "language",
+  "attention",
+  "help",
+];
 
 /** @param {Actions} act */
 export function helpDialog(act) {
@@ -188,19 +328,46 @@ export function helpDialog(act) {
     { class: "overlay", key: "help", onclick: act.toggleHelp },
     h(
       "div",
-      { class: "dialog", role: "dialog", "aria-modal": "true", "aria-label": say("keyboard-shortcuts"), tabindex: "-1", onclick: (/** @type {Event} */ e) => e.stopPropagation() },
-      h("div", { class: "card-head" }, h("h2", {}, say("keyboard")), h("button", { type: "button", class: "icon-button", "aria-label": say("close"), onclick: act.toggleHelp }, icon("close"))),
-      h("dl", { class: "keys" }, SHORTCUTS.map((shortcut) => h("div", {}, h("dt", {}, h("kbd", {}, say("shortcut-keys", { shortcut }))), h("dd", {}, say("shortcut-does", { shortcut }))))),
+      {
+        class: "dialog",
+        role: "dialog",
+        "aria-modal": "true",
+        "aria-label": say("keyboard-shortcuts"),
+        tabindex: "-1",
+        onclick: (/** @type {Event} */ e) => e.stopPropagation(),
+      },
+      h(
+        "div",
+        { class: "card-head" },
+        h("h2", {}, say("keyboard")),
+        h(
+          "button",
+          { type: "button", class: "icon-button", "aria-label": say("close"), onclick: act.toggleHelp },
+          icon("close"),
+        ),
+      ),
+      h(
+        "dl",
+        { class: "keys" },
+        SHORTCUTS.map((shortcut) =>
+          h(
+            "div",
+            {},
+            h("dt", {}, h("kbd", {}, say("shortcut-keys", { shortcut }))),
+            h("dd", {}, say("shortcut-does", { shortcut })),
+          ),
+        ),
+      ),
     ),
   );
 }
 
-/** A page that can show nothing. @param {State} state @param {Actions} act */
+/** The sign-in form, or the page of an unknown run or attempt. @param {State} state @param {Actions} act */
 export function blocked(state, act) {
   return state.link === "unauthorized" ? signInForm(state, act) : unknown(state, act);
 }
 
-/** The token is not sent: `session.js` makes a key of it. @param {State} state @param {Actions} act */
+/** The token is not sent: `session.js` derives a key from it. @param {State} state @param {Actions} act */
 function signInForm(state, act) {
   const { sign_in } = state;
   return empty(
@@ -210,7 +377,14 @@ function signInForm(state, act) {
       "form",
       { class: "sign-in", onsubmit: act.signIn },
       h("label", { for: "token" }, say("token")),
-      h("input", { id: "token", name: "token", type: "password", autocomplete: "current-password", required: "", "aria-describedby": sign_in.problem === "" ? null : "problem" }),
+      h("input", {
+        id: "token",
+        name: "token",
+        type: "password",
+        autocomplete: "current-password",
+        required: "",
+        "aria-describedby": sign_in.problem === "" ? null : "problem",
+      }),
       h("button", { class: "button primary" }, say("sign-in")),
       sign_in.problem !== "" && h("p", { id: "problem", role: "alert" }, sign_in.problem),
     ),
@@ -218,12 +392,17 @@ function signInForm(state, act) {
   );
 }
 
-/** An address that leads nowhere, and where it may have been meant to lead. @param {State} state @param {Actions} act */
+/** The page of an unknown run or attempt, with known ones. @param {State} state @param {Actions} act */
 function unknown(state, act) {
   const { run, attempt } = state.route;
-  const known = (state.runs ?? []).find((r) => r.run_id === run);
-  if (known !== undefined && attempt !== null)
-    return empty(say("no-such-attempt", { attempt, run }), say("attempts-had", { attempts: known.attempts }), h("a", { class: "button primary", href: routeHash({ run }) }, say("to-its-newest")), "h1");
+  const row = (state.runs ?? []).find((r) => r.run_id === run);
+  if (row !== undefined && attempt !== null)
+    return empty(
+      say("no-such-attempt", { attempt, run }),
+      say("attempts-had", { attempts: row.attempts }),
+      h("a", { class: "button primary", href: routeHash({ run }) }, say("to-its-newest")),
+      "h1",
+    );
   const near = nearest(run ?? "", state.runs ?? []);
   return empty(
     say("no-such-run", { run }),
@@ -234,7 +413,18 @@ function unknown(state, act) {
           "div",
           { class: "near" },
           h("p", { id: "near" }, say("did-you-mean")),
-          h("ul", { "aria-labelledby": "near" }, near.map((r) => h("li", { key: r.run_id }, h("a", { href: routeHash({ run: r.run_id }), "data-nav": true }, r.run_id), h("small", {}, r.name)))),
+          h(
+            "ul",
+            { "aria-labelledby": "near" },
+            near.map((r) =>
+              h(
+                "li",
+                { key: r.run_id },
+                h("a", { href: routeHash({ run: r.run_id }), "data-nav": true }, r.run_id),
+                h("small", {}, r.name),
+              ),
+            ),
+          ),
         ),
       button(say("all-runs"), () => act.go("#/"), { class: "button primary" }),
     ],

@@ -1,4 +1,4 @@
-// Every GPU of the run's hosts and the processes on it, whoever they are of.
+// Every GPU of the run's hosts, with the processes of all users on it.
 
 import { h } from "../dom.js";
 import { number, percent } from "../format.js";
@@ -19,9 +19,9 @@ import { cell } from "./tables.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Processes of a GPU that are named; those with the most memory come first. */
+/** Most processes that are named per GPU; those with the most memory come first. */
 const NAMED = 3;
-/** The streamer looks every five seconds; what is much older is told as such. */
+/** The streamer reads the GPUs every five seconds. Older values are marked as such. */
 const OLD_S = 15;
 
 /** @param {State} state @param {Actions} act @param {string} [host] - only this host's */
@@ -38,7 +38,9 @@ export function gpusCard(state, act, host) {
     title: say("gpus-title", { host }),
     badge: gpus.some((g) => g.simulated) ? say("simulated-gpu") : undefined,
     about: about(gpus, offset, hosts, serverNow(state)),
-    extra: gpus.length > PAGE_ROWS && pager("gpus", { total: gpus.length, offset }, (to) => act.choose({ "gpus.offset": String(to) })),
+    extra:
+      gpus.length > PAGE_ROWS &&
+      pager("gpus", { total: gpus.length, offset }, (to) => act.choose({ "gpus.offset": String(to) })),
     height: "120px",
     flush: true,
     body: table(shown, hosts > 1),
@@ -46,7 +48,7 @@ export function gpusCard(state, act, host) {
   });
 }
 
-/** @param {Gpu[]} gpus @param {number} offset - of those that are drawn @param {number} hosts @param {number} now */
+/** @param {Gpu[]} gpus @param {number} offset - first shown @param {number} hosts @param {number} now */
 function about(gpus, offset, hosts, now) {
   const looked = Math.min(...gpus.map((g) => g.looked_at ?? Infinity));
   const old = Number.isFinite(looked) && now - looked > OLD_S;
@@ -62,14 +64,26 @@ function about(gpus, offset, hosts, now) {
 
 /** @param {Gpu[]} gpus @param {boolean} named */
 function table(gpus, named) {
-  const heads = [say("column-gpu"), say("gpu-utilization-column"), say("gpu-memory-column"), say("gpu-power-column"), say("gpu-clock-column"), say("gpu-temperature-column"), say("gpu-processes-column")];
+  const heads = [
+    say("column-gpu"),
+    say("gpu-utilization-column"),
+    say("gpu-memory-column"),
+    say("gpu-power-column"),
+    say("gpu-clock-column"),
+    say("gpu-temperature-column"),
+    say("gpu-processes-column"),
+  ];
   return h(
     "div",
     { class: "table-scroll" },
     h(
       "table",
       { class: "grid gpus" },
-      h("thead", {}, h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: i >= 3 && i <= 5 ? "num" : "" }, t)))),
+      h(
+        "thead",
+        {},
+        h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: i >= 3 && i <= 5 ? "num" : "" }, t))),
+      ),
       h("tbody", {}, gpus.map((g) => row(g, named))),
     ),
   );
@@ -77,20 +91,62 @@ function table(gpus, named) {
 
 /** @param {Gpu} g @param {boolean} named */
 function row(g, named) {
-  const share = g.memory_used_bytes === null || !g.memory_total_bytes ? null : g.memory_used_bytes / g.memory_total_bytes;
-  const memory = g.memory_used_bytes === null ? "–" : say("gpu-memory-of", { used_bytes: g.memory_used_bytes, total_bytes: g.memory_total_bytes });
+  const share =
+    g.memory_used_bytes === null || !g.memory_total_bytes ? null : g.memory_used_bytes / g.memory_total_bytes;
+  const memory =
+    g.memory_used_bytes === null
+      ? "–"
+      : say("gpu-memory-of", { used_bytes: g.memory_used_bytes, total_bytes: g.memory_total_bytes });
   const watts = g.power_w === null ? "–" : `${number(Math.round(g.power_w))}\u202fW`;
   const mhz = g.sm_clock_hz === null ? "–" : `${number(Math.round(g.sm_clock_hz / 1e6))}\u202fMHz`;
   return h(
     "tr",
     { key: `${g.host}/${g.gpu}` },
-    cell(say("column-gpu"), [h("b", {}, g.ranks.length > 0 ? say("gpu-of-ranks", { gpu: g.gpu, number: g.ranks.length, ranks: g.ranks.join(", ") }) : say("gpu-number", { gpu: g.gpu })), h("small", {}, named ? `${g.host} · ${g.name}` : g.name)]),
-    cell(say("gpu-utilization-column"), h("span", { class: "metered" }, meter(g.utilization_ratio, "gpu"), h("span", {}, percent(g.utilization_ratio)))),
-    cell(say("gpu-memory-column"), h("span", { class: "metered gpu-memory" }, meter(share, ""), h("span", {}, memory))),
-    cell(say("gpu-power-column"), [watts, g.power_limit_w !== null && h("small", {}, say("gpu-power-limit", { limit_w: g.power_limit_w }))], true),
-    cell(say("gpu-clock-column"), [mhz, g.slowed_by.length > 0 && h("small", { class: "late" }, withCommas(g.slowed_by.map(slowedBy)))], true),
-    cell(say("gpu-temperature-column"), g.temperature_c === null ? "–" : `${number(g.temperature_c)}\u202f°C`, true),
-    cell(say("gpu-processes-column"), g.processes.length === 0 ? say("gpu-processes-none") : processes(g.processes)),
+    cell(say("column-gpu"), [
+      h(
+        "b",
+        {},
+        g.ranks.length > 0
+          ? say("gpu-of-ranks", { gpu: g.gpu, number: g.ranks.length, ranks: g.ranks.join(", ") })
+          : say("gpu-number", { gpu: g.gpu }),
+      ),
+      h("small", {}, named ? `${g.host} · ${g.name}` : g.name),
+    ]),
+    cell(
+      say("gpu-utilization-column"),
+      h(
+        "span",
+        { class: "metered" },
+        meter(g.utilization_ratio, "gpu"),
+        h("span", {}, percent(g.utilization_ratio)),
+      ),
+    ),
+    cell(
+      say("gpu-memory-column"),
+      h("span", { class: "metered gpu-memory" }, meter(share, ""), h("span", {}, memory)),
+    ),
+    cell(
+      say("gpu-power-column"),
+      [
+        watts,
+        g.power_limit_w !== null && h("small", {}, say("gpu-power-limit", { limit_w: g.power_limit_w })),
+      ],
+      true,
+    ),
+    cell(
+      say("gpu-clock-column"),
+      [mhz, g.slowed_by.length > 0 && h("small", { class: "late" }, withCommas(g.slowed_by.map(slowedBy)))],
+      true,
+    ),
+    cell(
+      say("gpu-temperature-column"),
+      g.temperature_c === null ? "–" : `${number(g.temperature_c)}\u202f°C`,
+      true,
+    ),
+    cell(
+      say("gpu-processes-column"),
+      g.processes.length === 0 ? say("gpu-processes-none") : processes(g.processes),
+    ),
   );
 }
 
@@ -98,10 +154,20 @@ function row(g, named) {
 function processes(all) {
   const named = all.slice(0, NAMED);
   return [
-    named.map((p) => h("span", { class: `gpu-process${p.rank === null ? " other" : ""}`, key: p.pid }, describe(p))),
+    named.map((p) =>
+      h("span", { class: `gpu-process${p.rank === null ? " other" : ""}`, key: p.pid }, describe(p)),
+    ),
     all.length > NAMED && h("small", {}, say("gpu-processes-more", { number: all.length - NAMED })),
   ];
 }
 
 /** @param {GpuProcess} p */
-const describe = (p) => say("gpu-process", { rank: p.rank, name: p.name, user: p.user, pid: p.pid, memory_bytes: p.memory_bytes, sm_ratio: p.sm_ratio });
+const describe = (p) =>
+  say("gpu-process", {
+    rank: p.rank,
+    name: p.name,
+    user: p.user,
+    pid: p.pid,
+    memory_bytes: p.memory_bytes,
+    sm_ratio: p.sm_ratio,
+  });

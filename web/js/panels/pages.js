@@ -1,4 +1,4 @@
-// The page of a run and the page of a rank: the answer, then the evidence in the order a person would check it.
+// The page of a run and the page of a rank: first the answer, then the evidence in the order of checking.
 
 import { LANES_LIMIT, hasDeviceClock, hasGpu } from "../cards.js";
 import { laneWorkers, slowOnes } from "../charts/lanes.js";
@@ -47,7 +47,10 @@ export function runPage(state, act) {
   const standing = isStanding(state);
   return h(
     "div",
-    { class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`, key: `run ${state.route.run}` },
+    {
+      class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`,
+      key: `run ${state.route.run}`,
+    },
     state.link === "gone" && h("p", { class: "notice warning", role: "status" }, say("page-run-deleted")),
     runHead(s, state, { facts: hang === null }),
     pageTools(state, act),
@@ -78,26 +81,27 @@ export function rankPage(state, act) {
   const s = state.summary;
   if (s === null) return waiting(state, act);
   const row = rowOf(state, state.route.rank);
-  if (row === null && hasRank(s, state.route.rank) && (state.cards.rank_row?.data ?? null) === null) return waiting(state, act);
+  if (row === null && hasRank(s, state.route.rank) && (state.cards.rank_row?.data ?? null) === null)
+    return waiting(state, act);
   if (row === null)
     return h(
       "div",
       { class: "page", key: "no rank" },
-      empty(say("no-such-rank", { rank: state.route.rank }), say("no-such-rank-why", { ranks: s.rank_count }), h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, say("back-to-the-run")), "h1"),
+      empty(
+        say("no-such-rank", { rank: state.route.rank }),
+        say("no-such-rank-why", { ranks: s.rank_count }),
+        h("a", { class: "button primary", href: routeHash({ run: s.run_id }) }, say("back-to-the-run")),
+        "h1",
+      ),
     );
-  const now = serverNow(state);
   const hang = hangNow(state);
   return h(
     "div",
-    { class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`, key: `rank ${row.rank}` },
-    h(
-      "div",
-      { class: "page-head" },
-      h("h1", {}, say("rank-heading", { rank: row.rank })),
-      stateBadge(shownState(row.state, row.exit)),
-      h("p", { class: "page-meta" }, [say("rank-process", { host: row.host, pid: row.pid }), row.epoch === null ? "" : say("rank-epoch", { epoch: row.epoch, batch: row.batch }), row.exit ?? "", say("rank-seen-at", { when: clock(row.seen_at, now) })].filter(Boolean).map((t) => h("span", {}, t))),
-      s.rank_count > 1 && rankNeighbours(s, row.rank),
-    ),
+    {
+      class: `page ${state.link === "stale" || state.link === "gone" ? `not-live` : ""}`,
+      key: `rank ${row.rank}`,
+    },
+    rankHead(row, s, state),
     pageTools(state, act),
     hang !== null && (hang.rank === null || hang.rank === row.rank) && hangCard(hang, state, act),
     rankTiles(row, s),
@@ -111,18 +115,11 @@ export function rankPage(state, act) {
     boundariesCard(state, act),
     hasGpu(state) ? gpuCard(state, s) : null,
     alertsPanel(state, act),
-    card(state, {
-      id: "workers", title: say("processes-title"), about: say("processes-about"), height: "160px", flush: true,
-      body: workersTable(state.cards.workers?.data ?? null, state, act),
-      empty: state.cards.workers?.data?.length === 0 ? empty(say("processes-none"), say("processes-none-why")) : null,
-    }),
-    card(state, {
-      id: "samples", title: say("samples-title"), about: say("samples-about"), height: "160px", flush: true,
-      extra: moreSamples(state, act),
-      body: samplesTable(state.cards.samples?.data ?? null, state, act),
-      empty: state.cards.samples?.data?.length === 0 ? empty(say("samples-none"), say("samples-none-why")) : null,
-    }),
-    hasGpu(state) ? counters(state, "gpu_counters", say("counters-of-gpu", { simulated: s.simulated_gpu }), GPU_COUNTERS) : null,
+    workersCard(state, act),
+    samplesCard(state, act),
+    hasGpu(state)
+      ? counters(state, "gpu_counters", say("counters-of-gpu", { simulated: s.simulated_gpu }), GPU_COUNTERS)
+      : null,
     slowedCard(state),
     gpusCard(state, act, row.host),
     counters(state, "counters", say("counters-of-machine"), COUNTERS),
@@ -130,23 +127,91 @@ export function rankPage(state, act) {
   );
 }
 
+/**
+ * @param {import("../types.js").RankRow} row @param {import("../types.js").Summary} s @param {State} state
+ */
+function rankHead(row, s, state) {
+  const now = serverNow(state);
+  return h(
+    "div",
+    { class: "page-head" },
+    h("h1", {}, say("rank-heading", { rank: row.rank })),
+    stateBadge(shownState(row.state, row.exit)),
+    h(
+      "p",
+      { class: "page-meta" },
+      [
+        say("rank-process", { host: row.host, pid: row.pid }),
+        row.epoch === null ? "" : say("rank-epoch", { epoch: row.epoch, batch: row.batch }),
+        row.exit ?? "",
+        say("rank-seen-at", { when: clock(row.seen_at, now) }),
+      ].filter(Boolean).map((t) => h("span", {}, t)),
+    ),
+    s.rank_count > 1 && rankNeighbours(s, row.rank),
+  );
+}
+
+/** @param {State} state @param {Actions} act */
+function workersCard(state, act) {
+  return card(state, {
+    id: "workers",
+    title: say("processes-title"),
+    about: say("processes-about"),
+    height: "160px",
+    flush: true,
+    body: workersTable(state.cards.workers?.data ?? null, state, act),
+    empty:
+      state.cards.workers?.data?.length === 0
+        ? empty(say("processes-none"), say("processes-none-why"))
+        : null,
+  });
+}
+
+/** @param {State} state @param {Actions} act */
+function samplesCard(state, act) {
+  return card(state, {
+    id: "samples",
+    title: say("samples-title"),
+    about: say("samples-about"),
+    height: "160px",
+    flush: true,
+    extra: moreSamples(state, act),
+    body: samplesTable(state.cards.samples?.data ?? null, state, act),
+    empty:
+      state.cards.samples?.data?.length === 0 ? empty(say("samples-none"), say("samples-none-why")) : null,
+  });
+}
+
 /** @param {State} state @param {Actions} act */
 function moreSamples(state, act) {
-  const all = state.open["all-samples"] ?? false;
+  const showsAll = state.open["all-samples"] ?? false;
   const n = state.cards.samples?.data?.length ?? 0;
-  return n > FIRST_SAMPLES && button(all ? say("samples-show-first", { number: FIRST_SAMPLES }) : say("samples-show-all", { number: n }), () => act.open("all-samples", !all));
+  return (
+    n > FIRST_SAMPLES &&
+    button(
+      showsAll
+        ? say("samples-show-first", { number: FIRST_SAMPLES })
+        : say("samples-show-all", { number: n }),
+      () => act.open("all-samples", !showsAll),
+    )
+  );
 }
 
 /** @param {State} state @param {Actions} act */
 function waiting(state, act) {
-  if (state.link === "gone" || state.link === "unauthorized") return h("div", { class: "page", key: "blocked" }, blocked(state, act));
+  if (state.link === "gone" || state.link === "unauthorized")
+    return h("div", { class: "page", key: "blocked" }, blocked(state, act));
   return h(
     "div",
     { class: "page", key: "waiting", "aria-busy": "true" },
     state.link === "stale" && h("p", { class: "notice warning", role: "status" }, say("page-no-answer")),
     h("div", { class: "page-head" }, skeleton("28px")),
     skeleton("88px"),
-    h("div", { class: "tiles" }, [0, 1, 2, 3, 4, 5].map((i) => h("div", { class: "tile", key: i }, skeleton("64px")))),
+    h(
+      "div",
+      { class: "tiles" },
+      [0, 1, 2, 3, 4, 5].map((i) => h("div", { class: "tile", key: i }, skeleton("64px"))),
+    ),
     h("div", { class: "card" }, skeleton("260px")),
   );
 }
@@ -157,18 +222,29 @@ function stepsCard(state) {
   const data = state.cards.steps?.data ?? null;
   const parts = data === null ? [] : knownParts(data);
   const bucket = data?.data_wait_s?.bucket_s;
-  const split = data === null || parts.length === 0 || parts.some((p) => ["forward_s", "backward_s", "optimizer_s"].includes(p.metric));
+  const split =
+    data === null ||
+    parts.length === 0 ||
+    parts.some((p) => ["forward_s", "backward_s", "optimizer_s"].includes(p.metric));
   const of_rank = state.route.page === "run" && (state.summary?.rank_count ?? 0) > 1 ? state.rank : null;
   return card(state, {
     id: "steps",
     title: say("steps-title"),
     badge: isByDevice(data) && state.summary?.simulated_gpu ? say("simulated-gpu") : undefined,
     about: say("steps-about", { rank: of_rank, by_device: isByDevice(data), bucket_s: bucket, split }),
-    legend: parts.map((p) => ({ name: partName(p), color: `c-${p.color}`, hatch: p.hatch, value: duration(reading(state, data?.[p.metric])) })),
+    legend: parts.map((p) => ({
+      name: partName(p),
+      color: `c-${p.color}`,
+      hatch: p.hatch,
+      value: duration(reading(state, data?.[p.metric])),
+    })),
     reads: true,
     height: "260px",
     body: plot("steps", "260px", say("steps-label")),
-    empty: data !== null && parts.length === 0 ? empty(say("no-steps-in-range"), say("choose-longer-range")) : null,
+    empty:
+      data !== null && parts.length === 0
+        ? empty(say("no-steps-in-range"), say("choose-longer-range"))
+        : null,
   });
 }
 
@@ -178,19 +254,40 @@ function gpuCard(state, s) {
   const data = state.cards.gpu?.data ?? null;
   const gpu = hasGpu(state);
   const legend = [];
-  if (data !== null && !isEmpty(data.gpu_utilization_ratio)) legend.push({ name: say("chart-utilization"), color: "c-gpu", value: percent(reading(state, data.gpu_utilization_ratio)) });
-  if (data !== null && !isEmpty(data.compute_duty_ratio)) legend.push({ name: say("chart-compute-duty"), color: "c-gpu", value: percent(reading(state, data.compute_duty_ratio)) });
-  if (data !== null && !isEmpty(data.gpu_power_w)) legend.push({ name: say("chart-power"), color: "c-power", value: `${number(reading(state, data.gpu_power_w))}\u202fW`, dash: true });
+  if (data !== null && !isEmpty(data.gpu_utilization_ratio))
+    legend.push({
+      name: say("chart-utilization"),
+      color: "c-gpu",
+      value: percent(reading(state, data.gpu_utilization_ratio)),
+    });
+  if (data !== null && !isEmpty(data.compute_duty_ratio))
+    legend.push({
+      name: say("chart-compute-duty"),
+      color: "c-gpu",
+      value: percent(reading(state, data.compute_duty_ratio)),
+    });
+  if (data !== null && !isEmpty(data.gpu_power_w))
+    legend.push({
+      name: say("chart-power"),
+      color: "c-power",
+      value: `${number(reading(state, data.gpu_power_w))}\u202fW`,
+      dash: true,
+    });
   return card(state, {
     id: "gpu",
     title: say("gpu-title", { gpu }),
     badge: gpu && s.simulated_gpu ? say("simulated-gpu") : undefined,
-    about: (!gpu && gpuStatus(s)) || say("gpu-about", { clock: !gpu ? "loop" : s.simulated_gpu ? "simulated" : "gpu" }),
+    about:
+      (!gpu && gpuStatus(s)) ||
+      say("gpu-about", { clock: !gpu ? "loop" : s.simulated_gpu ? "simulated" : "gpu" }),
     legend,
     reads: true,
     height: "170px",
     body: plot("gpu", "170px", say("gpu-label", { gpu })),
-    empty: data !== null && legend.length === 0 ? empty(say("no-readings-in-range"), gpuStatus(s) || say("gaps-stay-gaps")) : null,
+    empty:
+      data !== null && legend.length === 0
+        ? empty(say("no-readings-in-range"), gpuStatus(s) || say("gaps-stay-gaps"))
+        : null,
   });
 }
 
@@ -215,7 +312,10 @@ function lanesCard(state) {
     ],
     height,
     body: plot("lanes", height, say("lanes-label")),
-    empty: data !== null && data.fetches.worker.length === 0 && data.workers.every((w) => w.worker < 0) ? empty(say("lanes-none"), say("lanes-none-why")) : null,
+    empty:
+      data !== null && data.fetches.worker.length === 0 && data.workers.every((w) => w.worker < 0)
+        ? empty(say("lanes-none"), say("lanes-none-why"))
+        : null,
   });
 }
 
@@ -228,7 +328,17 @@ function readyCard(state) {
     id: "ready",
     title: say("ready-title"),
     about: say("ready-about", { most: capacity }),
-    legend: none ? [] : [{ name: say("chart-ready"), color: "c-gpu", value: number(reading(state, data?.ready_batches)) }, { name: say("chart-out-of-order"), color: "c-h2d", value: number(reading(state, data?.cached_batches)), dash: true }],
+    legend: none
+      ? []
+      : [
+          { name: say("chart-ready"), color: "c-gpu", value: number(reading(state, data?.ready_batches)) },
+          {
+            name: say("chart-out-of-order"),
+            color: "c-h2d",
+            value: number(reading(state, data?.cached_batches)),
+            dash: true,
+          },
+        ],
     reads: true,
     height: "150px",
     body: plot("ready", "150px", say("ready-label")),
@@ -251,7 +361,11 @@ function headroomCard(state) {
       ? []
       : [
           { name: say("chart-queued"), color: "c-gpu", value: duration(reading(state, data?.slack_s)) },
-          { name: say("chart-batches-ready"), color: "c-h2d", value: duration(reading(state, data?.cushion_s)) },
+          {
+            name: say("chart-batches-ready"),
+            color: "c-h2d",
+            value: duration(reading(state, data?.cushion_s)),
+          },
         ],
     reads: true,
     height: "150px",
@@ -260,9 +374,17 @@ function headroomCard(state) {
   });
 }
 
-/** @param {State} state @param {string} id @param {string} title @param {import("../charts/small.js").Counter[]} list */
+/**
+ * @param {State} state @param {string} id @param {string} title
+ * @param {import("../charts/small.js").Counter[]} list
+ */
 function counters(state, id, title, list) {
-  return h("section", { key: id, class: "smalls", "data-card": id, "aria-label": title }, h("h2", { class: "section-title" }, title, h("small", {}, readingOf(state))), h("div", { class: "small-grid" }, list.map((c) => smallCard(state, id, c))));
+  return h(
+    "section",
+    { key: id, class: "smalls", "data-card": id, "aria-label": title },
+    h("h2", { class: "section-title" }, title, h("small", {}, readingOf(state))),
+    h("div", { class: "small-grid" }, list.map((c) => smallCard(state, id, c))),
+  );
 }
 
 /** @param {State} state @param {string} id @param {import("../charts/small.js").Counter} c */
@@ -272,8 +394,20 @@ function smallCard(state, id, c) {
   return h(
     "div",
     { class: `small${held === undefined ? " is-loading" : ""}`, key: c.metric },
-    h("p", { class: "small-head", title: say(c.about_message) }, h("span", {}, say(c.message)), h("b", {}, inUnit(reading(state, series), c.unit)), series && !isEmpty(series) && downloadButtons(`small-${c.metric}`)),
-    held === undefined ? skeleton(`${SMALL_PX}px`) : held.data === null ? h("p", { class: "small-none is-failed" }, say("could-not-be-loaded")) : isEmpty(series) ? h("p", { class: "small-none" }, say("counter-not-offered")) : plot(`small-${c.metric}`, `${SMALL_PX}px`, say(c.message)),
+    h(
+      "p",
+      { class: "small-head", title: say(c.about_message) },
+      h("span", {}, say(c.message)),
+      h("b", {}, inUnit(reading(state, series), c.unit)),
+      series && !isEmpty(series) && downloadButtons(`small-${c.metric}`),
+    ),
+    held === undefined
+      ? skeleton(`${SMALL_PX}px`)
+      : held.data === null
+        ? h("p", { class: "small-none is-failed" }, say("could-not-be-loaded"))
+        : isEmpty(series)
+          ? h("p", { class: "small-none" }, say("counter-not-offered"))
+          : plot(`small-${c.metric}`, `${SMALL_PX}px`, say(c.message)),
     h("p", { class: "small-about" }, say(c.about_message)),
   );
 }
@@ -286,23 +420,65 @@ function stacksCard(state, act) {
   return card(state, {
     id: "stacks",
     title: say("stacks-title"),
-    about: say("stacks-about", { when: stacks === null || stacks.length === 0 ? null : clock(Math.max(...stacks.map((s) => s.taken_at)), now) }),
-    extra: state.may_change && button(say("stacks-take-now"), act.takeStacks, { class: "button primary" }, icon("camera")),
+    about: say("stacks-about", {
+      when:
+        stacks === null || stacks.length === 0
+          ? null
+          : clock(Math.max(...stacks.map((s) => s.taken_at)), now),
+    }),
+    extra:
+      state.may_change &&
+      button(say("stacks-take-now"), act.takeStacks, { class: "button primary" }, icon("camera")),
     height: "120px",
     flush: true,
-    body: h("div", { class: "stack-list" }, (stacks ?? []).map((s) => stackView(s, state.open[`stack/${s.worker}`] ?? s.worker < 0, (on) => act.open(`stack/${s.worker}`, on), now, false, issueButton(s, state, act)))),
+    body: h(
+      "div",
+      { class: "stack-list" },
+      (stacks ?? []).map((s) =>
+        stackView(
+          s,
+          state.open[`stack/${s.worker}`] ?? s.worker < 0,
+          (on) => act.open(`stack/${s.worker}`, on),
+          now,
+          false,
+          issueButton(s, state, act),
+        ),
+      ),
+    ),
     empty: stacks?.length === 0 ? empty(say("stacks-none"), say("stacks-none-why")) : null,
   });
 }
 
 /** @param {Summary} s @param {number} rank */
 function rankNeighbours(s, rank) {
-  const before = neighbourOf(s, rank, -1);
-  const after = neighbourOf(s, rank, 1);
+  const previous = neighbourOf(s, rank, -1);
+  const next = neighbourOf(s, rank, 1);
   return h(
     "div",
     { class: "neighbours" },
-    before !== null && h("a", { class: "button", key: "before", href: routeHash({ run: s.run_id, rank: before }), title: say("rank-previous") }, icon("back"), h("span", {}, say("rank-number", { rank: before }))),
-    after !== null && h("a", { class: "button", key: "after", href: routeHash({ run: s.run_id, rank: after }), title: say("rank-next") }, h("span", {}, say("rank-number", { rank: after })), icon("right")),
+    previous !== null &&
+      h(
+        "a",
+        {
+          class: "button",
+          key: "before",
+          href: routeHash({ run: s.run_id, rank: previous }),
+          title: say("rank-previous"),
+        },
+        icon("back"),
+        h("span", {}, say("rank-number", { rank: previous })),
+      ),
+    next !== null &&
+      h(
+        "a",
+        {
+          class: "button",
+          key: "after",
+          href: routeHash({ run: s.run_id, rank: next }),
+          title: say("rank-next"),
+        },
+        h("span", {}, say("rank-number", { rank: next })),
+        icon("right"),
+      ),
   );
 }

@@ -1,4 +1,4 @@
-// Small pieces that several panels are made of.
+// Small parts that several panels share.
 
 import { h } from "../dom.js";
 import { icon } from "../icons.js";
@@ -7,8 +7,8 @@ import { say } from "../texts.js";
 /** @typedef {import("../dom.js").Child} Child */
 
 /**
- * A message with words that are drawn bold or as code: those between <b> and </b>, <code> and </code>. No name that a person or a
- * script gave may be a parameter of it.
+ * A message with bold words and code: those inside <b> and <code>. A name from a person or a script must not
+ * be its parameter.
  * @param {string} said @returns {Child}
  */
 export function marked(said) {
@@ -18,67 +18,105 @@ export function marked(said) {
   });
 }
 
-/** @param {string[]} items - empty ones are left out @param {(before: string, next: string) => string} join */
+/** @param {string[]} items @param {(before: string, next: string) => string} join */
 function joined(items, join) {
   const [first = "", ...rest] = items.filter(Boolean);
   return rest.reduce(join, first);
 }
 
-/** Remarks as one text, with commas between. @param {string[]} items - empty ones are left out */
-export const withCommas = (items) => joined(items, (before, next) => say("joined-by-comma", { before, next }));
+/** Remarks as one text, separated by commas. @param {string[]} items - empty ones are left out */
+export const withCommas = (items) =>
+  joined(items, (before, next) => say("joined-by-comma", { before, next }));
 
 /** The same with semicolons. @param {string[]} items */
-export const withSemicolons = (items) => joined(items, (before, next) => say("joined-by-semicolon", { before, next }));
+export const withSemicolons = (items) =>
+  joined(items, (before, next) => say("joined-by-semicolon", { before, next }));
 
 /** @param {string} state */
 export const stateWord = (state) => say("run-state", { state });
 
-/** How a process ends that somebody stopped, as in ``loaderwatch/core/ending.py``. */
+/** How a process that somebody stopped ends, as in ``loaderwatch/core/ending.py``. */
 const STOPS = /^(SIG(TERM|INT|HUP|QUIT)$|exit code 1(29|30|31|43)$|uncaught KeyboardInterrupt\b)/;
 
 /**
- * The state to show of a run or rank. Nothing failed in one that somebody stopped by Ctrl-C or a signal, though it counts as
- * crashed. A run's verdict is a remark then. A rank's end says it.
- * @param {string} state @param {string|null|undefined} end - the severity of the verdict, or how the rank ended
+ * The state to show for a run or rank. A stop by Ctrl-C or a signal counts as crashed, but is no failure. A
+ * run's verdict is then "info"; a rank's end names the signal.
+ * @param {string} state
+ * @param {string|null|undefined} end - the severity of the verdict, or how the rank ended
  */
-export const shownState = (state, end) => (state === "crashed" && (end === "info" || STOPS.test(end ?? "")) ? "stopped" : state);
+export const shownState = (state, end) =>
+  state === "crashed" && (end === "info" || STOPS.test(end ?? "")) ? "stopped" : state;
 
-/** State of a run or rank: a shape and a word, so that colour is not needed. @param {string} state */
+/** The state of a run or rank as a shape and a word, so that colour is not needed. @param {string} state */
 export function stateBadge(state) {
-  return h("span", { class: `badge state-${state}` }, h("i", { class: "dot", "aria-hidden": "true" }), stateWord(state));
+  return h(
+    "span",
+    { class: `badge state-${state}` },
+    h("i", { class: "dot", "aria-hidden": "true" }),
+    stateWord(state),
+  );
 }
 
-/** A share of one as a short bar. @param {number|null|undefined} ratio @param {string} tone */
+/** A ratio as a short bar. @param {number|null|undefined} ratio @param {string} tone */
 export function meter(ratio, tone) {
   const known = ratio !== null && ratio !== undefined;
   const width = known ? Math.max(0, Math.min(1, ratio)) * 100 : 0;
-  return h("span", { class: "meter", "aria-hidden": "true" }, h("i", { class: `fill ${tone}`, style: { width: `${width.toFixed(1)}%` } }));
+  return h(
+    "span",
+    { class: "meter", "aria-hidden": "true" },
+    h("i", { class: `fill ${tone}`, style: { width: `${width.toFixed(1)}%` } }),
+  );
 }
 
-/** How bad a share of data wait is. The line at 10 % is where the verdict starts to speak. @param {number|null|undefined} ratio */
+/** The tone of a data wait. The verdict reports it from 10 % on. @param {number|null|undefined} ratio */
 export function waitTone(ratio) {
   if (ratio === null || ratio === undefined) return "none";
   return ratio >= 0.3 ? "critical" : ratio >= 0.1 ? "warning" : "ok";
 }
 
-/** A share of time well spent: green where the verdict may be as well, and below that no praise. @param {number|null|undefined} ratio */
+/** Green above 90 %, where the verdict may be green, too. @param {number|null|undefined} ratio */
 export function goodTone(ratio) {
   return ratio !== null && ratio !== undefined && ratio > 0.9 ? "ok" : "none";
 }
 
-/** @param {string} label @param {() => void} onclick @param {Record<string, any>} [props] @param {Child} [lead] */
+/**
+ * @param {string} label @param {() => void} onclick @param {Record<string, any>} [props]
+ * @param {Child} [lead]
+ */
 export function button(label, onclick, props = {}, lead = null) {
   return h("button", { type: "button", class: "button", onclick, ...props }, lead, h("span", {}, label));
 }
 
-/** Copies text, falling back to a selection where the clipboard is not allowed (plain http). @param {string} text @param {(note: string) => void} tell */
+/**
+ * A button that copies text. Without clipboard access (plain http) it copies a selection.
+ * @param {string} text @param {(note: string) => void} tell
+ */
 export function copyButton(text, tell) {
-  return h("button", { type: "button", class: "icon-button", title: say("copy-text", { text }), "aria-label": say("copy-text", { text }), onclick: copying(text, say("copied-text", { text }), tell) }, icon("copy"));
+  return h(
+    "button",
+    {
+      type: "button",
+      class: "icon-button",
+      title: say("copy-text", { text }),
+      "aria-label": say("copy-text", { text }),
+      onclick: copying(text, say("copied-text", { text }), tell),
+    },
+    icon("copy"),
+  );
 }
 
-/** The same for a text that is too long to be its own name. @param {string} label @param {string} text @param {string} done - the note when it is copied @param {(note: string) => void} tell */
+/**
+ * A button that copies a text that is too long for a label.
+ * @param {string} label @param {string} text @param {string} done - the note after copying
+ * @param {(note: string) => void} tell
+ */
 export function copyAction(label, text, done, tell) {
-  return h("button", { type: "button", class: "button", onclick: copying(text, done, tell) }, icon("copy"), h("span", {}, label));
+  return h(
+    "button",
+    { type: "button", class: "button", onclick: copying(text, done, tell) },
+    icon("copy"),
+    h("span", {}, label),
+  );
 }
 
 /** @param {string} text @param {string} done @param {(note: string) => void} tell */
@@ -96,7 +134,7 @@ export async function copy(text) {
       await navigator.clipboard.writeText(text);
       return true;
     } catch (error) {
-      if (!(error instanceof DOMException)) throw error; // refused: try the old way
+      if (!(error instanceof DOMException)) throw error; // refused: copy a selection
     }
   }
   const area = document.createElement("textarea");
@@ -109,9 +147,18 @@ export async function copy(text) {
   return done;
 }
 
-/** @param {string} title @param {Child} text @param {Child} [more] @param {"p"|"h1"} [tag] - h1 where nothing else is on the page */
+/**
+ * @param {string} title @param {Child} text @param {Child} [more]
+ * @param {"p"|"h1"} [tag] - h1 if the page has no other heading
+ */
 export function empty(title, text, more = null, tag = "p") {
-  return h("div", { class: "empty" }, h(tag, { class: "empty-title" }, title), h("p", { class: "empty-text" }, text), more);
+  return h(
+    "div",
+    { class: "empty" },
+    h(tag, { class: "empty-title" }, title),
+    h("p", { class: "empty-text" }, text),
+    more,
+  );
 }
 
 /** @param {string} height */

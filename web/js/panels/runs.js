@@ -1,4 +1,4 @@
-// All runs, pinned and newest first, each with its verdict: searched, filtered, sorted, and picked for a comparison.
+// All runs with their verdicts, pinned and newest first. Readers search, filter, sort, and pick two of them.
 
 import { h } from "../dom.js";
 import { ago, clock, clockBare, listed } from "../format.js";
@@ -29,11 +29,21 @@ export function runsPage(state, act) {
       h("h1", {}, say("runs")),
       runs !== null && runs.length > 0 && h("p", { class: "page-meta" }, summaryLine(runs)),
     ),
-    state.runs_error !== null && runs !== null && h("p", { class: "notice warning", role: "status" }, say("runs-not-up-to-date", { error: state.runs_error })),
+    state.runs_error !== null &&
+      runs !== null &&
+      h(
+        "p",
+        { class: "notice warning", role: "status" },
+        say("runs-not-up-to-date", { error: state.runs_error }),
+      ),
     runs === null
       ? state.runs_error === null
-        ? h("div", { class: "card flush" }, [0, 1, 2].map((i) => h("div", { class: "run-row", key: i }, skeleton("40px"))))
-        : empty(say("runs-could-not-be-loaded"), say("trying-again-soon", { error: state.runs_error }))
+          ? h(
+              "div",
+              { class: "card flush" },
+              [0, 1, 2].map((i) => h("div", { class: "run-row", key: i }, skeleton("40px"))),
+            )
+          : empty(say("runs-could-not-be-loaded"), say("trying-again-soon", { error: state.runs_error }))
       : runs.length === 0
         ? firstSteps(act)
         : [toolbar(runs, state, act), runTable(runs, state, act)],
@@ -51,24 +61,35 @@ function summaryLine(runs) {
 function toolbar(runs, state, act) {
   const { listing, picked } = state;
   const counts = stateCounts(runs, listing.query);
-  const there = STATES.filter((each) => (counts[each] ?? 0) > 0 || listing.states.includes(each));
+  const shownStates = STATES.filter((name) => (counts[name] ?? 0) > 0 || listing.states.includes(name));
   return h(
     "div",
     { class: "runs-bar", key: "bar", role: "search", "aria-label": say("runs-which") },
     h("input", {
-      type: "search", key: `query ${state.listing_turn}`, class: "field", placeholder: say("runs-search-in"), "aria-label": say("runs-search"), value: listing.query,
+      type: "search",
+      key: `query ${state.listing_turn}`,
+      class: "field",
+      placeholder: say("runs-search-in"),
+      "aria-label": say("runs-search"),
+      value: listing.query,
       oninput: (/** @type {any} */ e) => act.list({ query: e.target.value }),
     }),
     h(
       "div",
       { class: "state-filter", role: "group", "aria-label": say("column-state") },
-      there.map((each) => {
-        const on = listing.states.includes(each);
-        const toggled = on ? listing.states.filter((s) => s !== each) : [...listing.states, each];
+      shownStates.map((name) => {
+        const on = listing.states.includes(name);
+        const toggled = on ? listing.states.filter((s) => s !== name) : [...listing.states, name];
         return h(
           "button",
-          { type: "button", key: each, class: `chip filter${on ? " on" : ""}`, "aria-pressed": String(on), onclick: () => act.list({ states: toggled }) },
-          [h("span", {}, stateWord(each)), ` ${counts[each] ?? 0}`],
+          {
+            type: "button",
+            key: name,
+            class: `chip filter${on ? " on" : ""}`,
+            "aria-pressed": String(on),
+            onclick: () => act.list({ states: toggled }),
+          },
+          [h("span", {}, stateWord(name)), ` ${counts[name] ?? 0}`],
         );
       }),
     ),
@@ -76,13 +97,26 @@ function toolbar(runs, state, act) {
       "label",
       { class: "select" },
       h("span", {}, say("runs-sort")),
-      h("select", { value: listing.sort, onchange: (/** @type {any} */ e) => act.list({ sort: e.target.value }) }, Object.keys(SORTS).map((key) => h("option", { key, value: key, selected: key === listing.sort }, say("runs-sorted-by", { by: key })))),
+      h(
+        "select",
+        { value: listing.sort, onchange: (/** @type {any} */ e) => act.list({ sort: e.target.value }) },
+        Object.keys(SORTS).map((key) =>
+          h(
+            "option",
+            { key, value: key, selected: key === listing.sort },
+            say("runs-sorted-by", { by: key }),
+          ),
+        ),
+      ),
     ),
     picked.length > 0 && compareBar(runs, picked, act),
   );
 }
 
-/** The run picked first is A, what the other is compared with. @param {RunRow[]} runs @param {string[]} picked @param {Actions} act */
+/**
+ * The bar of picked runs. The run picked first is A, the baseline.
+ * @param {RunRow[]} runs @param {string[]} picked @param {Actions} act
+ */
 function compareBar(runs, picked, act) {
   const name = (/** @type {string|undefined} */ id) => runs.find((run) => run.run_id === id)?.name ?? id;
   const [a, b] = picked;
@@ -91,7 +125,11 @@ function compareBar(runs, picked, act) {
     { class: "compare-bar", key: "picked", role: "status" },
     b === undefined
       ? h("span", {}, say("runs-pick-another", { name: name(a) }))
-      : h("a", { class: "button primary", href: pairHash(a ?? "", b) }, say("runs-compare", { a: name(a), b: name(b) })),
+      : h(
+          "a",
+          { class: "button primary", href: pairHash(a ?? "", b) },
+          say("runs-compare", { a: name(a), b: name(b) }),
+        ),
     button(say("runs-clear"), act.pickNone),
   );
 }
@@ -99,14 +137,25 @@ function compareBar(runs, picked, act) {
 /** @param {RunRow[]} runs @param {State} state @param {Actions} act */
 function runTable(runs, state, act) {
   const shown = shownRuns(runs, state.listing);
-  if (shown.length === 0) return empty(say("runs-none-like-that"), say("runs-in-all", { runs: runs.length }), button(say("show-all"), act.listAll, { class: "button primary" }));
+  if (shown.length === 0)
+    return empty(
+      say("runs-none-like-that"),
+      say("runs-in-all", { runs: runs.length }),
+      button(say("show-all"), act.listAll, { class: "button primary" }),
+    );
   return h(
     "div",
     { class: "card flush run-table", key: "table", role: "list", "aria-label": say("runs") },
     h(
       "div",
       { class: "run-row run-head", "aria-hidden": "true" },
-      [say("column-state"), say("run-column"), say("verdict"), say("run-started-column"), say("run-seen-column")].map((t) => h("span", {}, t)),
+      [
+        say("column-state"),
+        say("run-column"),
+        say("verdict"),
+        say("run-started-column"),
+        say("run-seen-column"),
+      ].map((t) => h("span", {}, t)),
     ),
     shown.map((run) => runItem(run, state, act)),
   );
@@ -126,12 +175,33 @@ function runItem(run, state, act) {
       h(
         "span",
         { class: "run-name" },
-        h("b", { title: run.script && run.script !== run.name ? `${run.name} (${run.script})` : run.name }, run.name),
-        h("small", { title: run.hosts.join(", ") }, say("run-on-hosts", { ranks: run.world_size, hosts: listed(run.hosts, 2, run.host_count) }), run.steps !== null && [" · ", say("steps-counted", { steps: run.steps })], run.attempts > 1 && [" · ", say("run-attempt", { attempt: run.attempts })], h("code", {}, run.run_id)),
-        tags.length > 0 && h("span", { class: "run-tags" }, tags.map((tag) => h("span", { class: "chip", key: tag }, `#${tag}`))),
+        h(
+          "b",
+          { title: run.script && run.script !== run.name ? `${run.name} (${run.script})` : run.name },
+          run.name,
+        ),
+        h(
+          "small",
+          { title: run.hosts.join(", ") },
+          say("run-on-hosts", { ranks: run.world_size, hosts: listed(run.hosts, 2, run.host_count) }),
+          run.steps !== null && [" · ", say("steps-counted", { steps: run.steps })],
+          run.attempts > 1 && [" · ", say("run-attempt", { attempt: run.attempts })],
+          h("code", {}, run.run_id),
+        ),
+        tags.length > 0 &&
+          h(
+            "span",
+            { class: "run-tags" },
+            tags.map((tag) => h("span", { class: "chip", key: tag }, `#${tag}`)),
+          ),
         run.note && h("small", { class: "run-note", title: run.note }, run.note),
       ),
-      h("span", { class: "run-verdict" }, run.severity && severityIcon(run.severity), h("span", {}, run.verdict)),
+      h(
+        "span",
+        { class: "run-verdict" },
+        run.severity && severityIcon(run.severity),
+        h("span", {}, run.verdict),
+      ),
       h("span", { class: "run-started", title: clock(run.started_at, now) }, clockBare(run.started_at, now)),
       h("span", { class: "run-seen", title: clock(run.last_seen_at, now) }, ago(now - run.last_seen_at)),
     ),
@@ -148,17 +218,37 @@ function runTools(run, state, act) {
     { class: "run-tools" },
     h(
       "button",
-      { type: "button", class: `icon-button${picked ? " on" : ""}`, title: say("run-compare"), "aria-label": say("run-compare-named", { name: run.name }), "aria-pressed": String(picked), onclick: () => act.pick(run.run_id) },
+      {
+        type: "button",
+        class: `icon-button${picked ? " on" : ""}`,
+        title: say("run-compare"),
+        "aria-label": say("run-compare-named", { name: run.name }),
+        "aria-pressed": String(picked),
+        onclick: () => act.pick(run.run_id),
+      },
       icon("compare"),
     ),
     h(
       "button",
-      { type: "button", class: `icon-button${pinned ? " on" : ""}`, title: say("run-pin", { pinned }), "aria-label": say("run-pin-named", { name: run.name }), "aria-pressed": String(pinned), onclick: () => act.pin(run.run_id, !pinned) },
+      {
+        type: "button",
+        class: `icon-button${pinned ? " on" : ""}`,
+        title: say("run-pin", { pinned }),
+        "aria-label": say("run-pin-named", { name: run.name }),
+        "aria-pressed": String(pinned),
+        onclick: () => act.pin(run.run_id, !pinned),
+      },
       icon("pin"),
     ),
     h(
       "button",
-      { type: "button", class: "icon-button", title: say("run-edit"), "aria-label": say("labels-of-run", { name: run.name }), onclick: () => act.editRun(run.run_id) },
+      {
+        type: "button",
+        class: "icon-button",
+        title: say("run-edit"),
+        "aria-label": say("labels-of-run", { name: run.name }),
+        onclick: () => act.editRun(run.run_id),
+      },
       icon("edit"),
     ),
   );

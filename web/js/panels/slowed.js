@@ -1,4 +1,4 @@
-// What holds the clock of a rank's GPU down.
+// The card of reasons for a reduced clock of a rank's GPU.
 
 import { hasGpu } from "../cards.js";
 import { heldBy, isTold, slowedBy, slowedHeight } from "../charts/slowed.js";
@@ -24,7 +24,12 @@ export function slowedCard(state) {
     id: "slowed",
     title: say("slowed-title"),
     about: say("slowed-about"),
-    legend: reasons.map((r) => ({ name: slowedBy(r.reason), color: r.color === "critical" ? "critical" : `c-${r.color}`, hatch: r.shape !== "", value: percent(reading(state, data?.[r.metric])) })),
+    legend: reasons.map((r) => ({
+      name: slowedBy(r.reason),
+      color: r.color === "critical" ? "critical" : `c-${r.color}`,
+      hatch: r.shape !== "",
+      value: percent(reading(state, data?.[r.metric])),
+    })),
     reads: true,
     height,
     body: plot("slowed", height, say("slowed-label")),

@@ -1,4 +1,4 @@
-// How fast the training is, over time.
+// The card of the training speed over time.
 
 import { lanesOf, speedHeight } from "../charts/speed.js";
 import { isEmpty } from "../charts/steps.js";
@@ -27,8 +27,21 @@ export function speedCard(state) {
     legend: none
       ? []
       : [
-          { name: say("chart-steps-per-s"), color: "c-line", value: number(reading(state, data?.steps_per_s)) },
-          ...(isEmpty(data?.samples_per_s) ? [] : [{ name: say("chart-samples-per-s"), color: "c-power", value: number(reading(state, data?.samples_per_s)), dash: true }]),
+          {
+            name: say("chart-steps-per-s"),
+            color: "c-line",
+            value: number(reading(state, data?.steps_per_s)),
+          },
+          ...(isEmpty(data?.samples_per_s)
+            ? []
+            : [
+                {
+                  name: say("chart-samples-per-s"),
+                  color: "c-power",
+                  value: number(reading(state, data?.samples_per_s)),
+                  dash: true,
+                },
+              ]),
         ],
     reads: true,
     height,

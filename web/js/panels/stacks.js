@@ -1,4 +1,4 @@
-// Stacks as faulthandler writes them: the reader's own frames stand out, library frames step back.
+// Stacks in faulthandler's format. The reader's own frames are prominent, library frames are dimmed.
 
 import { h } from "../dom.js";
 import { clock } from "../format.js";
@@ -12,11 +12,18 @@ import { say } from "../texts.js";
  */
 
 const FRAME = /^\s*File "(.*)", line (\d+|\?\?\?) in (.*)$/;
-/** Library frames in a row from which on they are one line. */
+/** This many library frames in a row, or more, become one line. */
 const LEAST_FOLDED = 3;
-const LIBRARY = /(site-packages|dist-packages)\/|\/lib(64)?\/python3|^<frozen |\/loaderwatch\/((agent|core|streamer)\/|demo\/virtual_gpu\.py$)/;
+const LIBRARY = new RegExp(
+  [
+    "(site-packages|dist-packages)/",
+    "/lib(64)?/python3",
+    "^<frozen ",
+    "/loaderwatch/((agent|core|streamer)/|demo/virtual_gpu\\.py$)",
+  ].join("|"),
+);
 
-/** @param {string} text @returns {{threads: Thread[], other: string[]}} `other`: lines that are no frames */
+/** @param {string} text @returns {{threads: Thread[], other: string[]}} `other`: lines outside frames */
 export function parseStack(text) {
   /** @type {Thread[]} */
   const threads = [];
@@ -29,15 +36,19 @@ export function parseStack(text) {
       const [, file = "", number = "", name = ""] = frame;
       threads[threads.length - 1]?.frames.push({ file, line: number, name, own: !LIBRARY.test(file) });
     } else if (/^(Current thread|Thread|Stack) ?/.test(line)) {
-      threads.push({ title: line.replace(/ \(most recent call first\):?$/, ""), current: line.startsWith("Current"), frames: [] });
+      threads.push({
+        title: line.replace(/ \(most recent call first\):?$/, ""),
+        current: line.startsWith("Current"),
+        frames: [],
+      });
     } else if (line.trim() !== "") other.push(line);
   }
-  // The thread that took the signal is the one that matters, wherever faulthandler put it.
+  // The thread that took the signal comes first, in whatever place faulthandler printed it.
   threads.sort((a, b) => Number(b.current) - Number(a.current));
   return { threads, other };
 }
 
-/** The innermost frame of the reader's own code, in the thread that matters. @param {Thread[]} threads @returns {Frame|null} */
+/** The innermost own frame, in the relevant thread. @param {Thread[]} threads @returns {Frame|null} */
 function innermostOwn(threads) {
   return threads[0]?.frames.find((f) => f.own) ?? null;
 }
@@ -47,13 +58,17 @@ export function ownFrame(text) {
   return innermostOwn(parseStack(text).threads);
 }
 
-/** As the messages name it. @param {Stack} stack */
-const named = (stack) => ({ rank: stack.rank, worker: stack.worker < 0 ? null : stack.worker, pid: stack.pid });
+/** The parameters that name a stack in messages. @param {Stack} stack */
+const named = (stack) => ({
+  rank: stack.rank,
+  worker: stack.worker < 0 ? null : stack.worker,
+  pid: stack.pid,
+});
 
-/** Why a stack was taken, or why there is none; variants of a message have no spaces. @param {string} why */
+/** Why a stack was taken, or why there is none. A variant of a message has no spaces. @param {string} why */
 const reason = (why) => say("stack-why", { why: why.replace(/[^A-Za-z]+/g, "-"), said: why });
 
-/** The frames. @param {Stack} stack @param {boolean} [brief] - only the thread that matters */
+/** The frames. @param {Stack} stack @param {boolean} [brief] - only the relevant thread */
 export function stackBody(stack, brief = false) {
   const { threads, other } = parseStack(stack.text);
   const shown = brief ? threads.slice(0, 1) : threads;
@@ -65,12 +80,22 @@ export function stackBody(stack, brief = false) {
     other.map((line) => h("p", { class: "stack-other" }, line)),
     shown.map((thread) => [
       shown.length > 1 ? h("p", { class: "stack-thread" }, thread.title) : null,
-      h("ol", { class: "frames" }, foldLibrary(thread.frames).map((one) => (Array.isArray(one) ? foldedView(one) : frameView(one, one === own)))),
+      h(
+        "ol",
+        { class: "frames" },
+        foldLibrary(thread.frames).map((entry) =>
+          Array.isArray(entry) ? foldedView(entry) : frameView(entry, entry === own),
+        ),
+      ),
     ]),
   );
 }
 
-/** @param {Stack} stack @param {boolean} open @param {(open: boolean) => void} toggle @param {number} now @param {boolean} [brief] - only the thread that matters @param {import("../dom.js").Child} [tools] - under the open stack */
+/**
+ * @param {Stack} stack @param {boolean} open @param {(open: boolean) => void} toggle @param {number} now
+ * @param {boolean} [brief] - only the relevant thread
+ * @param {import("../dom.js").Child} [tools] - under the open stack
+ */
 export function stackView(stack, open, toggle, now, brief = false, tools = null) {
   const own = ownFrame(stack.text);
   const at = own === null ? "" : `${own.file.split("/").pop()}:${own.line} in ${own.name}`;
@@ -83,7 +108,12 @@ export function stackView(stack, open, toggle, now, brief = false, tools = null)
       icon("right", "chevron"),
       h("span", { class: "stack-name" }, say("stack-name", named(stack))),
       h("code", { class: "stack-at" }, at),
-      h("span", { class: "stack-when" }, clock(stack.taken_at, now), stack.why === "" ? "" : ` · ${reason(stack.why)}`),
+      h(
+        "span",
+        { class: "stack-when" },
+        clock(stack.taken_at, now),
+        stack.why === "" ? "" : ` · ${reason(stack.why)}`,
+      ),
     ),
     open && stackBody(stack, brief),
     open && tools !== null && h("div", { class: "actions stack-tools" }, tools),
@@ -91,8 +121,8 @@ export function stackView(stack, open, toggle, now, brief = false, tools = null)
 }
 
 /**
- * Runs of library frames as one entry each, so that the reader's own frames come first to the eye; a stack without
- * any of those stays as it is.
+ * Adjacent library frames as one entry, so that the reader's own frames stand out. A stack without own frames
+ * stays as it is.
  * @param {Frame[]} frames @returns {(Frame|Frame[])[]}
  */
 export function foldLibrary(frames) {
@@ -109,7 +139,7 @@ export function foldLibrary(frames) {
   return out;
 }
 
-/** The innermost of them says what is being waited in. @param {Frame[]} frames */
+/** A folded row of library frames, with its innermost frame: the call that waits. @param {Frame[]} frames */
 function foldedView(frames) {
   const [first] = frames;
   const packages = [...new Set(frames.map(packageOf))].slice(0, 3).join(", ");
@@ -119,7 +149,12 @@ function foldedView(frames) {
     h(
       "details",
       null,
-      h("summary", { class: "frame" }, h("span", { class: "frame-name" }, first?.name), h("span", { class: "frame-file" }, say("stack-frames-in", { frames: frames.length, packages }))),
+      h(
+        "summary",
+        { class: "frame" },
+        h("span", { class: "frame-name" }, first?.name),
+        h("span", { class: "frame-file" }, say("stack-frames-in", { frames: frames.length, packages })),
+      ),
       h("ol", null, frames.map((frame) => frameView(frame, false))),
     ),
   );

@@ -1,4 +1,4 @@
-// The card of GPU starvation, where the GPU's clock is known.
+// The card of GPU starvation, for runs with GPU timing.
 
 import { hasDeviceClock } from "../cards.js";
 import { isEmpty } from "../charts/steps.js";
@@ -18,7 +18,18 @@ export function starvationCard(state) {
     title: say("starvation-title"),
     badge: state.summary?.simulated_gpu ? say("simulated-gpu") : undefined,
     about: say("starvation-about"),
-    legend: none ? [] : [{ name: say("chart-starved"), color: "c-wait", value: say("chart-starved-read", { starved_ratio: reading(state, data?.gpu_starved_ratio), per_step_s: reading(state, data?.gpu_starved_s) }) }],
+    legend: none
+      ? []
+      : [
+          {
+            name: say("chart-starved"),
+            color: "c-wait",
+            value: say("chart-starved-read", {
+              starved_ratio: reading(state, data?.gpu_starved_ratio),
+              per_step_s: reading(state, data?.gpu_starved_s),
+            }),
+          },
+        ],
     reads: true,
     height: "130px",
     body: plot("starvation", "130px", say("starvation-label")),

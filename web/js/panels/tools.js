@@ -1,4 +1,4 @@
-// What a reader can take along from the page of a run or a rank.
+// The downloads of the page of a run or a rank.
 
 import { recordingPath } from "../downloads.js";
 import { h } from "../dom.js";
@@ -15,6 +15,17 @@ export function pageTools(state, act) {
     { class: "page-tools", key: "tools" },
     button(say("take-link"), act.copyLink, { title: say("take-link-about") }, icon("copy")),
     button(say("take-report"), act.report, { title: say("take-report-about") }, icon("down")),
-    h("a", { class: "button", href: `/api/v1${recordingPath(run)}`, download: "", onclick: act.takeRecording, title: say("take-recording-about") }, icon("down"), h("span", {}, say("take-recording"))),
+    h(
+      "a",
+      {
+        class: "button",
+        href: `/api/v1${recordingPath(run)}`,
+        download: "",
+        onclick: act.takeRecording,
+        title: say("take-recording-about"),
+      },
+      icon("down"),
+      h("span", {}, say("take-recording")),
+    ),
   );
 }

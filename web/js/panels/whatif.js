@@ -1,4 +1,4 @@
-// What other settings of a loader would give: speeds that were played with the measured fetches.
+// The effect of other loader settings: speeds that were simulated from the measured fetches.
 
 import { h } from "../dom.js";
 import { bytes, number, percent } from "../format.js";
@@ -15,7 +15,7 @@ import { cell } from "./tables.js";
  * @typedef {import("../main.js").Actions} Actions
  */
 
-/** Numbers of workers that are shown beyond the fewest that are as good as any. */
+/** Numbers of workers shown beyond the knee, the fewest workers that reach the best speed. */
 const BEYOND = 2;
 /** A gain below this share is noise. */
 const LEAST_GAIN = 0.03;
@@ -31,7 +31,9 @@ export function whatIfPanel(state, act) {
     id: "whatif",
     title: say("whatif-title"),
     about: withSemicolons((list ?? []).map((w) => inShort(w, (list ?? []).length > 1))),
-    extra: button(say(open ? "hide" : "show"), () => act.open("whatif", !open), { "aria-expanded": String(open) }),
+    extra: button(say(open ? "hide" : "show"), () => act.open("whatif", !open), {
+      "aria-expanded": String(open),
+    }),
     height: "32px",
     flush: true,
     body: open ? h("div", {}, (list ?? []).map((w) => settings(w))) : null,
@@ -40,13 +42,22 @@ export function whatIfPanel(state, act) {
 }
 
 /** @param {LoaderSetting} s @param {LoaderSetting} today */
-const same = (s, today) => s.num_workers === today.num_workers && s.prefetch_factor === today.prefetch_factor && s.in_order === today.in_order;
+const same = (s, today) =>
+  s.num_workers === today.num_workers &&
+  s.prefetch_factor === today.prefetch_factor &&
+  s.in_order === today.in_order;
 
-/** The best that any number of workers gives. @param {WhatIf} w @param {boolean} named */
+/** The best speed of any number of workers, in a sentence. @param {WhatIf} w @param {boolean} named */
 function inShort(w, named) {
   const knee = w.workers.find((s) => s.num_workers === w.knee);
   const gains = knee !== undefined && knee.gain_ratio >= LEAST_GAIN;
-  return say("whatif-in-short", { loader: named ? w.name : null, gains, workers: w.knee, best: rate(knee?.steps_per_s ?? 0), today: rate(w.measured_per_s) });
+  return say("whatif-in-short", {
+    loader: named ? w.name : null,
+    gains,
+    workers: w.knee,
+    best: rate(knee?.steps_per_s ?? 0),
+    today: rate(w.measured_per_s),
+  });
 }
 
 /** @param {number} perS */
@@ -57,8 +68,14 @@ function rate(perS) {
 /** @param {WhatIf} w */
 function settings(w) {
   const numbers = w.workers.filter((s) => s.num_workers <= Math.max(w.knee, w.today.num_workers) + BEYOND);
-  const most = Math.max(...[...numbers, ...w.others].map((s) => s.most_per_s));
-  const heads = [say("setting"), say("whatif-rate"), say("whatif-range"), say("whatif-saved"), say("whatif-memory")];
+  const highest = Math.max(...[...numbers, ...w.others].map((s) => s.most_per_s));
+  const heads = [
+    say("setting"),
+    say("whatif-rate"),
+    say("whatif-range"),
+    say("whatif-saved"),
+    say("whatif-memory"),
+  ];
   return h(
     "div",
     { class: "table-scroll", key: `${w.rank}/${w.loader}` },
@@ -67,15 +84,19 @@ function settings(w) {
     h(
       "table",
       { class: "grid whatif" },
-      h("thead", {}, h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: i >= 2 ? "num" : "" }, t)))),
-      h("tbody", {}, [...numbers, ...w.others].map((s) => row(s, w, most))),
+      h(
+        "thead",
+        {},
+        h("tr", {}, heads.map((t, i) => h("th", { scope: "col", class: i >= 2 ? "num" : "" }, t))),
+      ),
+      h("tbody", {}, [...numbers, ...w.others].map((s) => row(s, w, highest))),
     ),
     w.options.length > 0 && options(w),
   );
 }
 
 /**
- * Batches per second over the number of workers, with the range; marked are today, the fewest that are as good as any, and from where the
+ * Batches per second by number of workers, with the range. Marks: today, the knee, and the number from which
  * workers want more CPUs than there are.
  * @param {WhatIf} w @param {LoaderSetting[]} numbers
  */
@@ -85,8 +106,10 @@ function curve(w, numbers) {
   const top = Math.max(w.measured_per_s, ...numbers.map((s) => s.most_per_s)) * 1.08;
   const across = (/** @type {number} */ workers) => ((workers - first) / (last - first)) * 100;
   const up = (/** @type {number} */ perS) => (perS / top) * 100;
-  const points = (/** @type {(s: LoaderSetting) => number} */ of) => numbers.map((s) => `${across(s.num_workers).toFixed(2)},${(100 - up(of(s))).toFixed(2)}`);
-  const upright = (/** @type {number} */ workers, /** @type {string} */ cls) => h("line", { class: cls, x1: across(workers), x2: across(workers), y1: 0, y2: 100 });
+  const points = (/** @type {(s: LoaderSetting) => number} */ of) =>
+    numbers.map((s) => `${across(s.num_workers).toFixed(2)},${(100 - up(of(s))).toFixed(2)}`);
+  const upright = (/** @type {number} */ workers, /** @type {string} */ cls) =>
+    h("line", { class: cls, x1: across(workers), x2: across(workers), y1: 0, y2: 100 });
   const full = w.cpus !== null && w.fetch_cpus > 0 ? w.cpus / w.fetch_cpus : Infinity;
   const dot = (/** @type {number} */ workers, /** @type {number} */ perS, /** @type {string} */ cls) =>
     h("i", { class: `whatif-dot ${cls}`, style: { left: `${across(workers)}%`, bottom: `${up(perS)}%` } });
@@ -105,7 +128,10 @@ function curve(w, numbers) {
       h(
         "svg",
         { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" },
-        h("polygon", { class: "band", points: [...points((s) => s.most_per_s), ...points((s) => s.least_per_s).reverse()].join(" ") }),
+        h("polygon", {
+          class: "band",
+          points: [...points((s) => s.most_per_s), ...points((s) => s.least_per_s).reverse()].join(" "),
+        }),
         full >= first && full <= last && upright(full, "full"),
         knee && upright(w.knee, "knee"),
         h("polyline", { class: "line", points: points((s) => s.steps_per_s).join(" ") }),
@@ -114,29 +140,58 @@ function curve(w, numbers) {
       w.today.num_workers >= first && dot(w.today.num_workers, w.measured_per_s, "today"),
       h("span", { class: "whatif-top" }, say("whatif-speed", { rate: rate(top / 1.08) })),
     ),
-    h("div", { class: "whatif-axis", "aria-hidden": "true" }, h("span", {}, `num_workers=${first}`), h("span", {}, number(last))),
+    h(
+      "div",
+      { class: "whatif-axis", "aria-hidden": "true" },
+      h("span", {}, `num_workers=${first}`),
+      h("span", {}, number(last)),
+    ),
     h(
       "figcaption",
       {},
       marks.map((mark) => {
         const [which, workers] = /** @type {[string, number]} */ (mark);
-        return [h("span", { class: `whatif-mark ${which}` }, h("i", { "aria-hidden": "true" }), say("whatif-mark", { mark: which, workers: Math.round(workers * 10) / 10 })), " "];
+        return [
+          h(
+            "span",
+            { class: `whatif-mark ${which}` },
+            h("i", { "aria-hidden": "true" }),
+            say("whatif-mark", { mark: which, workers: Math.round(workers * 10) / 10 }),
+          ),
+          " ",
+        ];
       }),
     ),
   );
 }
 
-/** What options bring that are not played. @param {WhatIf} w */
+/** The effect of options that are not simulated. @param {WhatIf} w */
 function options(w) {
   return h(
     "table",
     { class: "grid whatif" },
-    h("thead", {}, h("tr", {}, [say("whatif-option"), say("whatif-saved"), say("whatif-basis")].map((t) => h("th", { scope: "col" }, t)))),
+    h(
+      "thead",
+      {},
+      h(
+        "tr",
+        {},
+        [say("whatif-option"), say("whatif-saved"), say("whatif-basis")].map((t) =>
+          h("th", { scope: "col" }, t),
+        ),
+      ),
+    ),
     h(
       "tbody",
       {},
       w.options.map((o) =>
-        h("tr", { key: o.change }, cell(say("whatif-option"), h("b", {}, o.change)), cell(say("whatif-saved"), saved(o)), cell(say("whatif-basis"), h("span", { class: "wrapped" }, o.rests_on))),
+        h(
+          "tr",
+          { key: o.change },
+          cell(say("whatif-option"), h("b", {}, o.change)),
+          cell(say("whatif-saved"), saved(o)),
+          cell(say("whatif-basis"), h("span", { class: "wrapped" }, o.rests_on)),
+        ),
       ),
     ),
   );
@@ -147,10 +202,16 @@ function saved(o) {
   const { least_ratio, most_ratio, per_epoch_s } = o;
   const gains = most_ratio - least_ratio < LEAST_SPREAD ? "about" : "range";
   const costs = least_ratio > -LEAST_GAIN ? "nothing" : "costs";
-  return say("whatif-saves", { saves: most_ratio < LEAST_GAIN ? costs : gains, least_ratio, most_ratio, cost_ratio: -least_ratio, per_epoch_s });
+  return say("whatif-saves", {
+    saves: most_ratio < LEAST_GAIN ? costs : gains,
+    least_ratio,
+    most_ratio,
+    cost_ratio: -least_ratio,
+    per_epoch_s,
+  });
 }
 
-/** What the numbers rest on, and what they cannot know. @param {WhatIf} w */
+/** The data behind the numbers, and their limits. @param {WhatIf} w */
 function restsOn(w) {
   const cpus = w.cpus === null ? null : Math.round(w.cpus * 10) / 10;
   const { name: loader, rank, fetches: batches, fetch_s, step_s, free_bytes, free_in } = w;
@@ -159,13 +220,26 @@ function restsOn(w) {
 
 /** @param {LoaderSetting} s @param {WhatIf} w @param {number} most */
 function row(s, w, most) {
-  const marks = [same(s, w.today) && say("whatif-today"), s.num_workers === w.knee && w.workers.includes(s) && say("whatif-as-good")].filter(Boolean);
+  const marks = [
+    same(s, w.today) && say("whatif-today"),
+    s.num_workers === w.knee && w.workers.includes(s) && say("whatif-as-good"),
+  ].filter(Boolean);
   return h(
     "tr",
     { key: `${s.num_workers}/${s.prefetch_factor}/${s.in_order}` },
-    cell(say("setting"), [h("b", {}, named(s, w.today)), marks.map((m) => [" ", h("span", { class: "chip" }, m)])]),
-    cell(say("whatif-rate"), h("span", { class: "metered" }, meter(s.steps_per_s / most, ""), h("span", {}, rate(s.steps_per_s)))),
-    cell(say("whatif-range"), say("whatif-range-of", { least: rate(s.least_per_s), most: rate(s.most_per_s) }), true),
+    cell(say("setting"), [
+      h("b", {}, named(s, w.today)),
+      marks.map((m) => [" ", h("span", { class: "chip" }, m)]),
+    ]),
+    cell(
+      say("whatif-rate"),
+      h("span", { class: "metered" }, meter(s.steps_per_s / most, ""), h("span", {}, rate(s.steps_per_s))),
+    ),
+    cell(
+      say("whatif-range"),
+      say("whatif-range-of", { least: rate(s.least_per_s), most: rate(s.most_per_s) }),
+      true,
+    ),
     cell(say("whatif-saved"), s.gain_ratio < LEAST_GAIN ? "–" : percent(s.gain_ratio), true),
     cell(say("whatif-memory"), memory(s, w), true),
   );
@@ -175,10 +249,13 @@ function row(s, w, most) {
 function memory(s, w) {
   if (!s.memory_bytes) return "–";
   const tooMuch = w.free_bytes !== null && s.memory_bytes > w.free_bytes;
-  return [bytes(s.memory_bytes), tooMuch && [" ", h("span", { class: "too-much" }, say("whatif-too-much", { free_in: w.free_in }))]];
+  return [
+    bytes(s.memory_bytes),
+    tooMuch && [" ", h("span", { class: "too-much" }, say("whatif-too-much", { free_in: w.free_in }))],
+  ];
 }
 
-/** What is to be written, where it differs from today's. @param {LoaderSetting} s @param {LoaderSetting} today */
+/** Arguments of a setting that differ from today's. @param {LoaderSetting} s @param {LoaderSetting} today */
 function named(s, today) {
   const parts = [`num_workers=${s.num_workers}`];
   if (s.prefetch_factor !== today.prefetch_factor) parts.push(`prefetch_factor=${s.prefetch_factor}`);
