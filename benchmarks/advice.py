@@ -33,7 +33,8 @@ def main() -> int:
             arguments.scenarios or list(ADVICE), Path(scratch), arguments.seconds, arguments.turns
         )
     print(
-        f"{'scenario':8}  {'ceiling':>7} {'gained':>7}  {'of each turn':<18} {'ms per step':<24} {'then':<24} advice applied"
+        f"{'scenario':8}  {'ceiling':>7} {'gained':>7}  {'of each turn':<18} {'ms per step':<24} {'then':<24}"
+        " advice applied"
     )
     for scenario in sorted(gains):
         print(_row(gains[scenario]))

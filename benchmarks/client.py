@@ -57,8 +57,9 @@ class Connection:
 
     def _head(self, method: str, path: str, length: int) -> bytes:
         return (
-            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nAuthorization: Bearer {self._token}\r\n"
-            f"Content-Type: application/msgpack\r\nContent-Length: {length}\r\n\r\n"
+            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n"
+            f"Authorization: Bearer {self._token}\r\nContent-Type: application/msgpack\r\n"
+            f"Content-Length: {length}\r\n\r\n"
         ).encode()
 
     def close(self) -> None:

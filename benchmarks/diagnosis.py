@@ -342,7 +342,8 @@ def table(rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Au
         got = "+".join(judgement.got) or "-"
         after = "-" if row.waited_s is None else f"{row.waited_s:.1f} s{'*' if row.late else ''}"
         lines.append(
-            f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9} {got + ('' if judgement.right and not row.failed else ' !'):12}"
+            f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9}"
+            f" {got + ('' if judgement.right and not row.failed else ' !'):12}"
             f" {judgement.alerts or '-':<6} {after:>7} {mark:8} {row.case.simulated or '-':10} {row.note[:110]}".rstrip()
         )
     lines += [
@@ -352,7 +353,8 @@ def table(rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Au
     ]
     lines += [f"{'(no script)':30} {name:9} {'!':12}" for name in missing]
     lines.append(
-        "* later than 10 s after the second repetition (15 s where looks are counted), or 3 s after the limit of a hang; also when played alone"
+        "* later than 10 s after the second repetition (15 s where looks are counted),"
+        " or 3 s after the limit of a hang; also when played alone"
     )
     return "\n".join(lines)
 

@@ -91,7 +91,8 @@ def main() -> int:
     ratio = median(turn["watched"]["longest_s"] / turn["bare"]["longest_s"] for turn in turns)
     attach_s = median(turn["watched"]["attach_s"] for turn in turns)
     print(
-        f"longest early step: {ratio:.2f} times the bare one (budget {BUDGET_RATIO}); attach took {attach_s:.3f} s"
+        f"longest early step: {ratio:.2f} times the bare one (budget {BUDGET_RATIO});"
+        f" attach took {attach_s:.3f} s"
     )
     facts = {"ratio": ratio, "attach_s": attach_s, "crowded_ratio": crowding.ratio(), "turns": turns}
     print(json.dumps({"benchmark": "first_steps", **facts}))

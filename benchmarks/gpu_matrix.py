@@ -103,8 +103,9 @@ def _row(stage: Stage, run: Run) -> Row:
         severe and named is not False and ran.starved_error <= STARVED_WITHIN and (off or 0) <= CEILING_WITHIN
     )
     line = (
-        f"{run.name:28} idle {ran.idle:5.1%}  starved {ran.starved:5.1%} said {_percent(ran.summary['data_wait_ratio'])}"
-        f" ({ran.summary['clock']})  ceiling {_percent(ran.ceiling)} gain {_percent(gain)}  {'ok ' if right else 'BAD'} {told}"
+        f"{run.name:28} idle {ran.idle:5.1%}  starved {ran.starved:5.1%} said"
+        f" {_percent(ran.summary['data_wait_ratio'])} ({ran.summary['clock']})  ceiling"
+        f" {_percent(ran.ceiling)} gain {_percent(gain)}  {'ok ' if right else 'BAD'} {told}"
     )
     if not right:
         line += "".join(f"\n    {one['severity']}: {one['title']}" for one in ran.told)

@@ -309,7 +309,8 @@ def _lines(
         Line(
             "server memory",
             [first, middle, last],
-            f"{first / 1e6:.0f} MB, {middle / 1e6:.0f} MB, {last / 1e6:.0f} MB in the first, second and last third",
+            f"{first / 1e6:.0f} MB, {middle / 1e6:.0f} MB, {last / 1e6:.0f} MB in the first,"
+            " second and last third",
             "the last third at most 1.1x of the second" if seconds >= STEADY_S else "",
             last > middle * GROWTH if seconds >= STEADY_S else None,
         ),

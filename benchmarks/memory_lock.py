@@ -81,7 +81,8 @@ def main() -> int:
     for way in WAYS:
         cost = f"{median(read_ms[way]):8.2f} ms of CPU a reading" if read_ms[way] else " " * 29
         print(
-            f"{way:14}{cost}   longest round {median(longest_ms[way]):7.1f} ms   {median(rounds[way]):6.0f} rounds"
+            f"{way:14}{cost}   longest round {median(longest_ms[way]):7.1f} ms   {median(rounds[way]):6.0f}"
+            " rounds"
         )
     print(
         json.dumps(

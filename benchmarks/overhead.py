@@ -377,7 +377,8 @@ def show_paired(results: list[dict[str, Any]]) -> None:
 def show_side_by_side(rows: list[dict[str, Any]], shares: dict[str, float]) -> None:
     """The table of whole runs."""
     print(
-        "side by side: µs per step, added to the bare run of the same turn (CPU without what the 5ms step spins)"
+        "side by side: µs per step, added to the bare run of the same turn (CPU without what the 5ms step"
+        " spins)"
     )
     print(f"{'tool':10}{'step':6}{'clock':16}{'bare':>9}{'added':>9}{'min..max':>18}{'ratio':>8}")
     names = {"thread": "main thread CPU", "process": "process CPU", "wall": "wall"}

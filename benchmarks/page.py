@@ -197,7 +197,8 @@ async def _visits(browser: Browser, port: int, shown: Shown) -> list[tuple[int, 
                 await _open(page, root, shown, known=known)
                 # What the browser has kept is asked for as well, and needs no answer.
                 kept = await page.evaluate(
-                    "() => performance.getEntriesByType('resource').filter(r => r.transferSize === 0 && r.decodedBodySize > 0).length"
+                    "() => performance.getEntriesByType('resource').filter(r => r.transferSize === 0 &&"
+                    " r.decodedBodySize > 0).length"
                 )
                 found.append((len(asked) - kept, wire.received - before))
                 if len(found) == 2:
@@ -374,7 +375,8 @@ def main() -> int:
         ):
             found = asyncio.run(_measure(server.port, ranks, chromium, options))
         print(
-            f"{ranks} ranks x {PER_S} steps/s, live; medians of {options.loads} loads, {options.seconds:.0f} s open"
+            f"{ranks} ranks x {PER_S} steps/s, live; medians of {options.loads} loads,"
+            f" {options.seconds:.0f} s open"
         )
         print(_table(ranks, found, before))
         within = not any(one.missed(ranks) for one in found)

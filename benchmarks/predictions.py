@@ -73,7 +73,8 @@ def main() -> int:
     given = parser.parse_args()
     errors: list[float] = []
     print(
-        f"{'pipeline':16} {'workers':>7} {'prefetch':>8} {'order':>5} {'predicted':>22} {'run':>7} {'error':>7}"
+        f"{'pipeline':16} {'workers':>7} {'prefetch':>8} {'order':>5} {'predicted':>22} {'run':>7}"
+        f" {'error':>7}"
     )
     with (
         tempfile.TemporaryDirectory(prefix="loaderwatch-predictions-") as scratch,
@@ -118,7 +119,8 @@ def _row(
     says = f"{predicted['steps_per_s']:.1f} ({predicted['least_per_s']:.1f} to {predicted['most_per_s']:.1f})"
     order = "yes" if setting.in_order else "no"
     print(
-        f"{name:16} {setting.workers:7} {setting.prefetch:8} {order:>5} {says:>22} {run_per_s:7.1f} {error:+7.1%}",
+        f"{name:16} {setting.workers:7} {setting.prefetch:8} {order:>5} {says:>22} {run_per_s:7.1f}"
+        f" {error:+7.1%}",
         flush=True,
     )
 

@@ -363,7 +363,8 @@ def main() -> int:
     )
     good = not wrong and not any(row.over for row in rows) and bool(measured.samples)
     print(
-        f"{rows_written} rows written ({steps:.2f} steps/s of each rank), {'all' if not wrong else 'NOT all'} in the store exactly once"
+        f"{rows_written} rows written ({steps:.2f} steps/s of each rank), {'all' if not wrong else 'NOT all'}"
+        " in the store exactly once"
     )
     print("within all budgets" if good else "NOT within all budgets")
     told = {

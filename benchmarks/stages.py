@@ -133,7 +133,8 @@ def main() -> None:
         )
     whole = sum(stages.took_s.values()) / counted_s
     print(
-        f"{'all':10} {whole:7.1%} of a core  {whole / options.ranks * 1e6:7.1f} us per rank and second, without HTTP"
+        f"{'all':10} {whole:7.1%} of a core  {whole / options.ranks * 1e6:7.1f} us per rank and second,"
+        " without HTTP"
     )
     print(json.dumps({"benchmark": "stages", "ranks": options.ranks, "of_a_core": whole, **stages.took_s}))
     if options.profile:

@@ -234,11 +234,13 @@ def main() -> None:
         result = measure(Path(folder), options)
     if not options.json:
         print(
-            f"{options.ranks} ranks x {options.workers} workers, {options.rate:g} steps/s, {options.gpus} GPUs"
+            f"{options.ranks} ranks x {options.workers} workers, {options.rate:g} steps/s,"
+            f" {options.gpus} GPUs"
         )
         print(f"  CPU of one core   {result['cpu_ratio']:8.2%}   budget {BUDGET_CPU_RATIO:.0%}")
         print(
-            f"  resident memory   {result['rss_bytes'] / 1e6:5.1f} MB   budget {BUDGET_RSS_BYTES / 1e6:.0f} MB"
+            f"  resident memory   {result['rss_bytes'] / 1e6:5.1f} MB   budget {BUDGET_RSS_BYTES / 1e6:.0f}"
+            " MB"
         )
         print(f"  rows              {result['rows_per_s']:6.0f}/s")
         print(f"  sent              {result['bytes_per_s'] / 1e3:5.0f} kB/s")

@@ -126,7 +126,8 @@ def pages(browser: Browser, served: PageServer) -> Iterator[Pages]:
     width, height = SIZES["wide"]
     context = patient_context(browser, viewport={"width": width, "height": height}, reduced_motion="reduce")
     context.add_init_script(
-        "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI))"
+        "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.violatedDirective + ' '"
+        " + e.blockedURI))"
     )
     kept = context.new_page()
     kept.goto(served.url + "css/tokens.css")  # nothing that runs

@@ -89,7 +89,8 @@ def main() -> None:
             for file in take_pictures(found[0], server.page_url, out):
                 size = file.stat().st_size
                 print(
-                    f"{file}: {size / 1000:.0f} kB{'' if size <= MAX_BYTES else ', more than the README should carry'}"
+                    f"{file}: {size / 1000:.0f} kB"
+                    f"{'' if size <= MAX_BYTES else ', more than the README should carry'}"
                 )
         finally:
             demo.send_signal(signal.SIGINT)

@@ -31,8 +31,8 @@ HIDDEN_TAB = """
     OscillatorNode.prototype.start = function (...when) { window.tones += 1; return start.apply(this, when); };
 """
 LONG_TITLE = (
-    "Rank 0 has been frozen for 14 min: worker 1 does not return from sample 18432 of TokenizedShardedCorpus, and the 255"
-    " other ranks wait for it in the backward pass"
+    "Rank 0 has been frozen for 14 min: worker 1 does not return from sample 18432 of TokenizedShardedCorpus,"
+    " and the 255 other ranks wait for it in the backward pass"
 )
 
 

@@ -83,7 +83,8 @@ def copied(page: Page) -> str:
 def test_what_is_frozen_can_be_acted_on(access: Access, watched: Watched) -> None:
     page = watched.page
     page.add_init_script(
-        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => { window.copied = text; }}})"
+        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => {"
+        " window.copied = text; }}})"
     )
     page.goto(f"{access.url}/#/runs/run-1")
     frozen = page.locator(".hang")

@@ -167,7 +167,8 @@ def test_a_later_visit_asks_for_one_file_and_ticks_are_short(training: Access, b
         page.goto(f"{training.url}/#/runs/run-1")
         drawn(page, "steps")
         network = page.evaluate(
-            "performance.getEntriesByType('resource').filter(r => !r.name.includes('/api/') && r.transferSize > 0).length"
+            "performance.getEntriesByType('resource').filter(r => !r.name.includes('/api/') && "
+            "r.transferSize > 0).length"
         )
         assert network == 0  # the page itself is none of them
     finally:

@@ -120,11 +120,13 @@ def check(page: Page, where: str) -> None:
     )
     assert injected == [], where
     handlers = page.evaluate(
-        "() => [...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on'))).length"
+        "() => [...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a =>"
+        " a.name.startsWith('on'))).length"
     )
     assert handlers == 0, where
     links = page.evaluate(
-        "() => [...document.querySelectorAll('a')].map(a => a.getAttribute('href') ?? a.getAttribute('xlink:href'))"
+        "() => [...document.querySelectorAll('a')].map(a => a.getAttribute('href') ??"
+        " a.getAttribute('xlink:href'))"
     )
     assert links, where
     assert all(

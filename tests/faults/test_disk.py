@@ -287,7 +287,8 @@ def test_two_ranks_say_one_line(mounts: Mounts, tmp_path: Path) -> None:
     mounts.hide(data_dir)
     script = tmp_path / "train.py"
     script.write_text(
-        "from torch.utils.data import DataLoader\nfor batch in DataLoader(range(32), batch_size=8):\n    pass\nprint('trained')\n"
+        "from torch.utils.data import DataLoader\nfor batch in DataLoader(range(32), batch_size=8):\n"
+        "    pass\nprint('trained')\n"
     )
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
     done = subprocess.run(

@@ -328,7 +328,8 @@ def test_an_error_that_replaces_the_samples_is_told_with_it(
     assert failed_of(rings).indices == [13]
     last = done.stderr.splitlines()[-1]
     assert re.search(
-        r"failed while reading sample 13, at .*: OSError: truncated; then ValueError: loss became NaN \(train",
+        r"failed while reading sample 13, at .*: OSError: truncated; then ValueError:"
+        r" loss became NaN \(train",
         last,
     )
 

@@ -395,7 +395,8 @@ def test_runs_of_before_there_were_digests_are_read_from_their_rows(url: str) ->
         assert store._database.rows(f"SELECT count() AS kept FROM {store._database.name}.{name}") > [(0,)]
         store._database.command(f"DROP TABLE {store._database.name}.{name}")
     store._database.command(
-        f"ALTER TABLE {store._database.name}.dirty UPDATE clean = 1 WHERE clean = 2 SETTINGS mutations_sync = 2"
+        f"ALTER TABLE {store._database.name}.dirty UPDATE clean = 1 WHERE clean = 2"
+        " SETTINGS mutations_sync = 2"
     )
     store.close()
     for more in (False, True):  # as it lies there, and as it is summed up again and goes on

@@ -135,7 +135,8 @@ def test_the_data_wait_of_a_rank_is_by_its_devices_clock_where_it_is_known(
     newest = store.series("run-1", "data_wait_ratio", 0, end_ns - 20 * SECOND, end_ns, 20)
     late = newest.mean[newest.t_ns >= end_ns - 8 * SECOND]
     assert late == pytest.approx(np.full(late.size, 0.1)), (
-        "a rank has one clock in the whole range: of batches without an event it loses as much as of the others"
+        "a rank has one clock in the whole range: of batches without an event it loses as much as of the"
+        " others"
     )
     assert newest.t_ns.max() <= end_ns - 5 * SECOND, "its newest events may still come"
     totals = store.totals("run-1")

@@ -196,7 +196,8 @@ def more_comparisons() -> Iterator[Comparison]:
 def words() -> str:
     """Every advice and every estimate once, in the order of the cases."""
     blocks = [
-        f"{each.severity} {each.check}\n    what: {each.what}\n    why: {each.why}\n    change: {each.change}\n"
+        f"{each.severity} {each.check}\n    what: {each.what}\n    why: {each.why}\n"
+        f"    change: {each.change}\n"
         for each in advice()
     ]
     blocks += [f"{each.change}\n    {each.rests_on}\n" for each in estimates()]

@@ -123,8 +123,8 @@ def test_another_key_gives_another_form() -> None:
         ("uncaught KeyboardInterrupt", "uncaught KeyboardInterrupt"),
         ("uncaught ValueError: bad sample zq", "uncaught ValueError: <redacted>"),
         (
-            "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 1. FileNotFoundError: [Errno 2]"
-            " No such file or directory: '/data/zq.png'",
+            "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 1."
+            " FileNotFoundError: [Errno 2] No such file or directory: '/data/zq.png'",
             "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 1, [Errno 2],"
             " No such file or directory, <redacted>",
         ),

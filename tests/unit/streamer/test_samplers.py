@@ -73,7 +73,10 @@ def test_stat_with_a_nasty_command() -> None:
 
 def test_status_and_io() -> None:
     """Missing lines are unknown."""
-    text = b"Name:\tx\nRssAnon:\t      12 kB\nTracerPid:\t7\nSigCgt:\t0000000400000002\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
+    text = (
+        b"Name:\tx\nRssAnon:\t      12 kB\nTracerPid:\t7\nSigCgt:\t0000000400000002\n"
+        b"voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
+    )
     assert parse_status(text) == Status(7, 0x400000002, 5, 6, 12 * 1024)
     assert parse_status(b"Name:\tx\n") == Status(None, None, None, None)
     assert parse_io(b"rchar: 10\nwchar: 1\nread_bytes: 4096\n") == (10, 1, 4096)
@@ -446,7 +449,10 @@ MEMINFO = "".join(
 
 def psi(some: int, full: int) -> str:
     """The text of a PSI file."""
-    return f"some avg10=99.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
+    return (
+        f"some avg10=99.00 avg60=0.00 avg300=0.00 total={some}\n"
+        f"full avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
+    )
 
 
 def test_the_host_row_from_a_made_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -248,7 +248,10 @@ def test_a_stack_is_of_the_moment_at_which_it_was_asked_for(tmp_path: Path) -> N
 
 def test_two_dumps_in_one_text() -> None:
     """Where a thread without Python code takes the signals, no thread is the current one."""
-    dump = 'Thread 0x02 (most recent call first):\n  File "q.py", line 1 in _feed\n\nThread 0x01 (most recent call first):\n'
+    dump = (
+        'Thread 0x02 (most recent call first):\n  File "q.py", line 1 in _feed\n\n'
+        "Thread 0x01 (most recent call first):\n"
+    )
     assert one_dump(dump * 2) == dump
     current = dump.replace("Thread 0x02", "Current thread 0x02")
     assert one_dump(current + dump) == current

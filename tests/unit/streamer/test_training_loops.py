@@ -101,8 +101,8 @@ def test_who_looks_for_something_again_and_again(tmp_path: Path, line: int, told
     path = tmp_path / "wait.py"
     path.write_text(POLLS)
     text = (
-        f'Current thread 0x00007f2b28a4b740 (most recent call first):\n  File "{path}", line {line} in wait_for\n'
-        '  File "/home/me/project/train.py", line 99 in <module>\n'
+        "Current thread 0x00007f2b28a4b740 (most recent call first):\n"
+        f'  File "{path}", line {line} in wait_for\n  File "/home/me/project/train.py", line 99 in <module>\n'
     )
     assert polls(text, os.getpid(), ASLEEP) is told
     assert not polls(text, os.getpid(), "futex_do_wait")
@@ -187,7 +187,8 @@ def test_statements_that_make_what_the_model_is_called_with(
         "Thread 0x2 (most recent call first):\n"
         f'  File "{path}", line 13 in train\n'
         "Current thread 0x1 (most recent call first):\n"
-        f'  File "/usr/lib/python3.11/random.py", line 7 in shuffle\n  File "{path}", line {line} in {function}\n'
+        '  File "/usr/lib/python3.11/random.py", line 7 in shuffle\n'
+        f'  File "{path}", line {line} in {function}\n'
     )
     of_train = function if function != "get_batch" else "train"
     model_calls = [Call(file=str(path), function=of_train, line=called_at)]

@@ -124,7 +124,8 @@ def test_a_line_on_another_processs_stderr(tmp_path: Path) -> None:
             [
                 sys.executable,
                 "-c",
-                "import time, sys; sys.stderr.write('own\\n'); sys.stderr.flush(); print(1, flush=True); time.sleep(60)",
+                "import time, sys; sys.stderr.write('own\\n'); sys.stderr.flush(); print(1, flush=True);"
+                " time.sleep(60)",
             ],
             stderr=err,
             stdout=subprocess.PIPE,

@@ -50,7 +50,8 @@ def test_where_an_error_came_up_is_the_scripts_line_and_the_librarys_function() 
     with pytest.raises(json.JSONDecodeError) as in_library:
         json.loads("{")
     assert re.search(
-        r"^crashed on rank 3 in step 1,204: JSONDecodeError: .+ \(test_end_reason.py:\d+ in test_where\w+, raised in .*raw_decode\)$",
+        r"^crashed on rank 3 in step 1,204: JSONDecodeError: .+ \(test_end_reason.py:\d+ in test_where\w+,"
+        r" raised in .*raw_decode\)$",
         how_ended(in_library.value, 1204, " on rank 3"),
     )
     assert how_ended(ValueError("no"), 1) == "crashed in step 1: ValueError: no"
@@ -135,7 +136,8 @@ def test_a_killed_worker_is_named_where_the_error_does_not(
             next(batches)
         assert isinstance(raised.value, RuntimeError) == seen
         assert why_failed(raised.value) == (
-            f"uncaught {describe_error(raised.value)}, as DataLoader worker (pid {worker.pid}) is killed by signal: Killed"
+            f"uncaught {describe_error(raised.value)}, as DataLoader worker (pid {worker.pid}) is killed by"
+            " signal: Killed"
         )
     finally:
         signal.signal(signal.SIGCHLD, handler)

@@ -49,8 +49,8 @@ def told(rank: RankBuilder) -> Finding:
 def test_it_is_named_with_its_share_of_the_run() -> None:
     finding = told(evaluated(num_workers=0))
     assert finding.title == (
-        "Evaluation waits for data 91 % of its time, 24 % of the run (val_loader): num_workers=0 reads every batch on the"
-        " training thread, 100 ms each."
+        "Evaluation waits for data 91 % of its time, 24 % of the run (val_loader):"
+        " num_workers=0 reads every batch on the training thread, 100 ms each."
     )
     assert (finding.severity, finding.scenario) == ("info", "S55")
     assert "For val_loader, the evaluation loader: Set num_workers=" in finding.advice

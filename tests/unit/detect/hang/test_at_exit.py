@@ -72,8 +72,8 @@ def test_a_thread_that_does_not_end_is_named_with_its_line() -> None:
     finding = only(ends(JOINS_THREAD))
     assert (finding.scenario, finding.severity) == ("S53", "critical")
     assert finding.title == (
-        "The script is over, but its process does not end: for 95 s it has waited for a thread that does not end,"
-        " at train.py:21 in upload_metrics."
+        "The script is over, but its process does not end: for 95 s it has waited for a thread that does not"
+        " end, at train.py:21 in upload_metrics."
     )
     assert "daemon=True" in finding.advice
     assert "loader" not in finding.title
@@ -86,8 +86,8 @@ def test_of_several_threads_nobody_knows_which_it_is() -> None:
         .split("Current")[0]
     )
     assert (
-        "for a thread that does not end; its threads stand at train.py:30 in upload_metrics and train.py:21 in upload_metrics."
-        in only(ends(other + JOINS_THREAD)).title
+        "for a thread that does not end; its threads stand at train.py:30 in upload_metrics and train.py:21"
+        " in upload_metrics." in only(ends(other + JOINS_THREAD)).title
     )
 
 
@@ -132,8 +132,8 @@ def test_a_worker_that_does_not_end_is_the_loaders() -> None:
     assert (finding.scenario, finding.severity, finding.worker, finding.pid) == ("S36", "critical", 1, 201)
     assert finding.sample_indices == [7]
     assert (
-        "waited for worker 1 (pid 201) of train_loader, which does not end: it is in dataset[7] at data.py:42 in load_image"
-        in finding.title
+        "waited for worker 1 (pid 201) of train_loader, which does not end: it is in dataset[7] at data.py:42"
+        " in load_image" in finding.title
     )
     assert "SIGTERM" in finding.advice
     assert [dump.worker for dump in finding.stacks] == [1, -1]

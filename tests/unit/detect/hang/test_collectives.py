@@ -71,8 +71,8 @@ def test_one_collective_from_two_lines_is_two() -> None:
     )
     finding = only(run(stuck(0, other), stuck(1, one)))
     assert finding.title == (
-        "The ranks wait for each other in different places: rank 0 in `all_reduce` at train.py:61 in average_gradients and rank 1 in"
-        " `all_reduce` at train.py:61 in tell_of_overflow, for 40 s."
+        "The ranks wait for each other in different places: rank 0 in `all_reduce` at train.py:61 in"
+        " average_gradients and rank 1 in `all_reduce` at train.py:61 in tell_of_overflow, for 40 s."
     )
     alike = only(run(stuck(0, one), stuck(1, one)))
     assert (
@@ -151,8 +151,8 @@ def test_a_rank_that_decided_to_stop_alone() -> None:
     finding = only(run(others[0], stopped.half_a_minute(), others[1]))
     assert (finding.scenario, finding.rank) == ("S45", 1)
     assert finding.title == (
-        "Ranks 0 and 2 have begun epoch 1 and wait in `backward` at train.py:61 in train_epoch for rank 1, which has not: it left after"
-        " epoch 0 and stands at train.py:61 in publish."
+        "Ranks 0 and 2 have begun epoch 1 and wait in `backward` at train.py:61 in train_epoch for rank 1,"
+        " which has not: it left after epoch 0 and stands at train.py:61 in publish."
     )
     assert "early stopping" in finding.cause
     assert "all_reduce the loss" in finding.advice
@@ -391,8 +391,8 @@ def test_what_the_ranks_flight_recorders_say_follows_the_cause() -> None:
     finding = only(dataclasses.replace(window, ranks=ranks))
     assert finding.rule == "collective-by-one-rank"
     assert finding.cause.endswith(
-        "PyTorch's flight recorder: collective 7 of default_pg is nccl:1 (train.py:12 in reduce) on rank 1; rank 0 did nccl:0"
-        " (train.py:12 in reduce) instead."
+        "PyTorch's flight recorder: collective 7 of default_pg is nccl:1 (train.py:12 in reduce) on rank 1;"
+        " rank 0 did nccl:0 (train.py:12 in reduce) instead."
     )
     assert (
         "在 rank 1 上是 train.py:12（reduce）处的 nccl:1；rank 0 执行的却是" in texts_of(finding, "zh").cause
@@ -438,7 +438,8 @@ def test_ranks_without_a_stack_are_known() -> None:
         (
             "nccl",
             None,
-            "In 9 min 20 s the collective is given up, after its timeout of 10 min 0 s, PyTorch's default, and",
+            "In 9 min 20 s the collective is given up, after its timeout of 10 min 0 s, PyTorch's default,"
+            " and",
         ),
         ("gloo", 35.0, "should have been given up by now"),
         (None, None, ""),

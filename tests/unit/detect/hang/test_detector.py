@@ -82,7 +82,8 @@ def test_a_worker_that_waits_on_a_queue_waits_for_no_lock() -> None:
         '  File "/usr/lib/python3.11/threading.py", line 320 in wait\n'
         '  File "/usr/lib/python3.11/queue.py", line 171 in get\n'
         '  File "/home/me/project/data.py", line 67 in fetch\n'
-        '  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 349 in _worker_loop\n'
+        '  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py",'
+        " line 349 in _worker_loop\n"
     )
     finding = only(run(blocked(os_state="S", wchan="futex_do_wait").stack(1, 201, pool)))
     assert finding.scenario == "S35"
@@ -382,8 +383,8 @@ class TestStuckInItsOwnCode:
         finding = only(run(between_passes(10.0).half_a_minute()))
         assert (finding.scenario, finding.severity, finding.lost_s) == ("S53", "critical", 40.0)
         assert finding.title == (
-            "Training has stood still at train.py:61 in main for 40 s, waiting for a lock that nobody releases"
-            " (futex_wait_queue); the data loader is not the cause."
+            "Training has stood still at train.py:61 in main for 40 s, waiting for a lock that nobody"
+            " releases (futex_wait_queue); the data loader is not the cause."
         )
         assert "in a loop that comes to the loader again" in finding.cause
         assert "DataLoader" not in finding.advice
@@ -447,8 +448,8 @@ class TestStuckInItsOwnCode:
         assert bool(found) is told
         for finding in found:
             assert finding.title == (
-                "Training has been in one step of its optimizer for 40 s, at train.py:47 in loss_fn, and computes there;"
-                " the data loader is not the cause."
+                "Training has been in one step of its optimizer for 40 s, at train.py:47 in loss_fn,"
+                " and computes there; the data loader is not the cause."
             )
             assert "99 % of its steps end within 50 ms" in finding.cause
             assert "isfinite" in finding.advice
@@ -481,8 +482,8 @@ class TestStuckInItsOwnCode:
         finding = only(run(builder.half_a_minute(written_per_s=0.0)))
         assert (finding.scenario, finding.severity) == ("S52", "critical")
         assert finding.title == (
-            "A save hangs at train.py:61 in save: nothing has been written for 40 s, opening a named pipe whose other end nobody"
-            " opens (wait_for_partner)."
+            "A save hangs at train.py:61 in save: nothing has been written for 40 s,"
+            " opening a named pipe whose other end nobody opens (wait_for_partner)."
         )
         assert "ls -l /proc/100/fd" in finding.advice
 
@@ -594,7 +595,8 @@ class TestNotHung:
         (finding,) = detect(RunEvidence(run(outside(4000.0))))
         assert (finding.scenario, finding.severity) == ("S53", "info")
         assert finding.title == (
-            "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the cause."
+            "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the"
+            " cause."
         )
         assert "outside its training loops" in finding.cause
 

@@ -33,7 +33,8 @@ def hang(phase: PhaseName, number: int | None = 1, *, worker: bool = True) -> Fi
 def test_a_validation_is_not_called_training() -> None:
     finding = hang("wait")
     assert finding.title.startswith(
-        "Training hangs in an evaluation: worker 1 (pid 201) of val_loader has been stuck for 6 min 39 s in dataset[7]"
+        "Training hangs in an evaluation: worker 1 (pid 201) of val_loader has been stuck for 6 min 39 s in"
+        " dataset[7]"
     )
     assert finding.cause.startswith("The evaluation has waited 6 min 40 s for batch 12 of val_loader.")
     assert {item.label: item.value for item in finding.evidence}["loader"] == "val_loader"

@@ -71,7 +71,8 @@ def test_one_that_computes_is_told_at_its_limit() -> None:
     found = hang("R")
     assert (found.severity, found.scenario, found.worker) == ("critical", "S22", 1)
     assert found.title == (
-        "Training hangs: worker 1 (pid 201) of train_loader has been stuck for 31 s in dataset[333], computing without an end."
+        "Training hangs: worker 1 (pid 201) of train_loader has been stuck for 31 s in dataset[333],"
+        " computing without an end."
     )
     assert "begins anew each time it fails" in found.cause
 

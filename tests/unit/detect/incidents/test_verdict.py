@@ -89,7 +89,8 @@ def test_a_wait_like_others_is_not_said(usual_s: float, age: float) -> None:
         (
             "outside",
             14.0,
-            "Training has been between two passes over its loader for 14 s, at train.py:61 in main; watching whether it goes on.",
+            "Training has been between two passes over its loader for 14 s, at train.py:61 in main;"
+            " watching whether it goes on.",
         ),
         ("outside", 7.0, None),  # it is the first gap
     ],
@@ -344,8 +345,8 @@ def test_a_run_that_was_too_short_for_a_diagnosis_says_its_shares() -> None:
     rank.now_ns += 60 * S  # until the process was gone
     said = verdict_now(run(rank), [])
     assert said.title == (
-        "Finished: every training process ended by itself. 71 % of 6.0 s were data wait; too short for a diagnosis"
-        " (needs about 10 s of steps)."
+        "Finished: every training process ended by itself. 71 % of 6.0 s were data wait;"
+        " too short for a diagnosis (needs about 10 s of steps)."
     )
     assert said.severity == "info"
     assert "loaderwatch doctor" in said.advice

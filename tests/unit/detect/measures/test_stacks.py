@@ -54,7 +54,10 @@ def test_the_demos_gpu_is_as_torchs_own_calls() -> None:
 
 def test_the_main_thread_is_found_in_a_dump_that_another_wrote() -> None:
     """As for a main thread that takes no signal, and for a thread without Python code, which is no current one."""
-    other = 'Current thread 0x01 (most recent call first):\n  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap\n\n'
+    other = (
+        'Current thread 0x01 (most recent call first):\n  File "/usr/lib/python3.11/threading.py",'
+        " line 1002 in _bootstrap\n\n"
+    )
     main = 'Thread 0x02 (most recent call first):\n  File "embedded.py", line 3 in save\n'
     for text in (other + main, main + other, other.replace("Current t", "T") + main):
         assert [frame.function for frame in main_frames(dump(text))] == ["save"]

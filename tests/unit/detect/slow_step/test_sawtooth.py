@@ -61,8 +61,9 @@ def test_a_swing_without_a_loaders_wait_is_told_with_its_period_and_share() -> N
     (finding,) = found(swinging())
     assert (finding.scenario, finding.severity) == ("S26", "critical")
     assert finding.title == (
-        "The GPU swings between 0 % and 95 % every 1.0 s, and not for want of data: for 52 % of the time it has nothing to do"
-        " within a step (measured over 30 s), as it waits for the loop's own work."
+        "The GPU swings between 0 % and 95 % every 1.0 s, and not for want of data:"
+        " for 52 % of the time it has nothing to do within a step (measured over 30 s),"
+        " as it waits for the loop's own work."
     )
     assert "the loop's own work in the step" in finding.cause
     assert "500 ms of the 1.0 s" in finding.cause

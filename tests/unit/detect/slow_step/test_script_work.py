@@ -142,7 +142,8 @@ def test_data_made_within_a_step_of_a_loop_without_a_loader(fields: dict[str, An
     (finding,) = detect(RunEvidence(run(worked(feeds=True, between_steps=True, **fields))))
     assert (finding.code, finding.scenario, finding.severity) == ("input-bound", "S01", "critical")
     assert finding.title.startswith(
-        "Training loses 56 % of its time (measured over 60 s) to making data in the training loop, lately at train.py:61 in"
+        "Training loses 56 % of its time (measured over 60 s) to making data in the training loop,"
+        " lately at train.py:61 in"
     )
     assert "DataLoader with num_workers" in finding.advice
     assert len(finding.stacks) == 1
