@@ -170,7 +170,7 @@ class RankBuilder:
         return self
 
     def epoch_left(self, ended_by: EndedBy, *, in_iter: bool = False, loader: int = 0) -> RankBuilder:
-        """The epoch at hand ends now, as an error leaves it behind; ``in_iter``: it is ``iter(loader)`` that raised."""
+        """End the current epoch as an error does; ``in_iter``: it was ``iter(loader)`` that raised."""
         epoch = self.epoch.get(loader, 0)
         began_ns = self.now_ns if in_iter else T0
         self.add("epoch_begins", loader=loader, epoch=epoch, request_ns=began_ns, iter_ns=S // 100)
@@ -319,7 +319,7 @@ def run(
     host: Mapping[str, float] | None = None,
     host_rows: Sequence[Mapping[str, float]] | None = None,
 ) -> RunWindow:
-    """A run on one host. ``busy`` is the share of all CPUs in use; ``host`` are more of its columns, the same in each row.
+    """A run on one host. ``busy`` is the share of all CPUs in use; ``host`` gives more columns for every row.
 
     ``host_rows`` are the newest rows, one a second, with what changes from row to row.
     """

@@ -1,4 +1,4 @@
-"""A loader whose workers share a lock of their own making, played event by event: each sleeps between two tries to get it."""
+"""A simulated loader whose workers share a self-made lock: each sleeps between two tries to get it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def polled(
     pause_s: float = 0.005,
     seconds: float = 40.0,
 ) -> RankBuilder:
-    """The rank's rows: who comes to try when the lock is free gets it, holds it for one sample, and has to try anew for the next."""
+    """The rank's rows. A worker that finds the lock free holds it for one sample, then tries again."""
     random = np.random.default_rng(workers)
     builder = RankBuilder(loaders=[loader(num_workers=workers, batch_size=SAMPLES)])
     each = [_Worker(list(range(number, PREFETCH * workers, workers))) for number in range(workers)]

@@ -90,7 +90,10 @@ def test_which_of_the_two_was_full(steps: int, used: float, scenario: str) -> No
 
 
 def test_a_checkpoint_that_cannot_be_read_is_no_full_disk() -> None:
-    text = "uncaught RuntimeError: [enforce fail at inline_container.cc:110] . PytorchStreamReader failed reading zip archive"
+    text = (
+        "uncaught RuntimeError: [enforce fail at inline_container.cc:110] ."
+        " PytorchStreamReader failed reading zip archive"
+    )
     assert not [finding for finding in detect(RunEvidence(run(dead(text)))) if finding.scenario == "S56"]
 
 
@@ -223,7 +226,10 @@ def test_an_end_in_a_slow_first_batch_is_no_failed_start(text: str | None) -> No
 def test_an_error_of_the_first_batch_is_the_datasets() -> None:
     builder = dead(CAUGHT, steps=0, phase="wait").epoch_left(EndedBy.ERROR).open("outside", 0.2)
     assert detect(RunEvidence(run(builder))) == []
-    unpickled = "uncaught UnpicklingError: Caught UnpicklingError in DataLoader worker process 1. pickle data was truncated"
+    unpickled = (
+        "uncaught UnpicklingError: Caught UnpicklingError in DataLoader worker process 1."
+        " pickle data was truncated"
+    )
     builder.exit = unpickled
     assert detect(RunEvidence(run(builder))) == []
 
@@ -257,7 +263,10 @@ def test_a_worker_that_vanishes_in_its_first_batch_was_killed(method: str) -> No
 
 
 def test_cuda_in_a_worker_of_the_first_batch_is_told_as_before() -> None:
-    text = "uncaught RuntimeError: Caught RuntimeError in DataLoader worker process 0. Cannot re-initialize CUDA in forked"
+    text = (
+        "uncaught RuntimeError: Caught RuntimeError in DataLoader worker process 0."
+        " Cannot re-initialize CUDA in forked"
+    )
     (finding,) = detect(RunEvidence(run(started(text))))
     assert (finding.scenario, finding.confidence) == ("S42", 0.9)
 

@@ -283,7 +283,8 @@ def _window(world: int = 1, pid: int = 1000, **facts: Any) -> RunWindow:
 def _alert(code: str, **more: Any) -> Alert:
     finding = finding_of(
         **{
-            "key": f"{code}:rank0", "code": code, "scenario": "S36", "severity": "critical", "confidence": 0.9,
+            "key": f"{code}:rank0", "code": code, "scenario": "S36", "severity": "critical",
+            "confidence": 0.9,
             "began_ns": T0, "title": "It.", "cause": "", "advice": "", "pid": 1000, **more,
         }
     )  # fmt: skip
@@ -367,7 +368,7 @@ def test_who_knows_is_not_told_again() -> None:
 def test_a_process_killed_in_a_hang_is_told_as_that_hang(
     since_s: float, opened_s: float, closed_s: float | None, told: bool
 ) -> None:
-    """Times are in seconds from the last sample of the process, a second of which may be missing before its death."""
+    """Seconds count from the process's last sample. The last second before its death may be missing."""
     samples = table("processes", rank=0, worker=-1, pid=1000, t_ns=[AT], rss_bytes=3e9)
     builder = WindowBuilder("run-1")
     builder.add(

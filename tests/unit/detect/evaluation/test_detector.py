@@ -23,7 +23,7 @@ def evaluated(
     ended_by: EndedBy = EndedBy.EXHAUSTED,
     **how: object,
 ) -> RankBuilder:
-    """Rounds of training that is well, each followed by an evaluation of twenty batches with a fetch of ``wait``."""
+    """Rounds of healthy training; after each an evaluation of 20 batches that take ``wait`` to fetch."""
     rank = RankBuilder(loaders=[loader(), loader(**{**VAL, **how})])
     rank.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 100)
     for number in range(passes):

@@ -1,4 +1,4 @@
-"""A process whose script is over and that does not end: what it waits for is named, and who works is left alone."""
+"""The script is over but its process does not end: the wait is named, and a working process is left alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IDLE = {"threads_switches_per_s": 0.1, "children_switches_per_s": 0.2, "children
 
 
 def trained(rank: int = 0, world: int = 1) -> RankBuilder:
-    """A rank that has come back to its loader twice, within a second: what its gaps teach says nothing about its end."""
+    """A rank that returned to its loader twice within 1 s; these gaps say nothing about its end."""
     builder = RankBuilder(rank, world)
     for epoch in range(3):
         builder.add("epoch_begins", loader=0, epoch=epoch, iter_ns=0, first_wait_ns=0)
@@ -217,8 +217,8 @@ def test_a_collective_with_a_rank_that_has_ended() -> None:
     (finding,) = detect(RunEvidence(run(gone, waits)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S45", 1, "critical")
     assert (
-        finding.title
-        == "Rank 1 waits in `destroy_process_group` at train.py:61 in train_epoch for rank 0, which has ended."
+        finding.title == "Rank 1 waits in `destroy_process_group` at train.py:61 in train_epoch for rank 0,"
+        " which has ended."
     )
     window = run(gone, waits)
     item = stuck(window.ranks[1], Limits())

@@ -121,7 +121,7 @@ def test_unequal_batches_among_many_ranks_name_the_odd_one() -> None:
 
 
 def test_unequal_batches_even_when_buffers_are_synced_first() -> None:
-    """With BatchNorm the rank that has more batches is stuck in the forward pass of the first one too many."""
+    """With BatchNorm the rank with more batches hangs in the forward pass of its first extra batch."""
     finding = only(run(left(0, batches=12), stuck(1, BUFFERS, batch=12, planned=14)))
     assert finding.scenario == "S44"
 
@@ -233,7 +233,7 @@ def test_a_rank_that_is_stuck_between_two_epochs(text: str, scenario: str, words
 def test_a_rank_that_gives_no_stack(
     others: str, at: str, phase: str, many: bool, state: str, wchan: str, words: str
 ) -> None:
-    """Its storage does not answer, or somebody stopped it; the others wait for it, and nothing says that their batches are unequal."""
+    """Its storage does not answer, or somebody stopped it. The others wait; their batches are not blamed."""
     positions = []
     for number in (0, 1, 2) if many else (0, 1):
         if number == 0 and at == "step":
@@ -300,7 +300,7 @@ def test_a_partner_that_used_other_layers_is_told_how_to_let_it() -> None:
 
 
 def test_both_lines_are_told_and_the_advice_is_that_of_the_place() -> None:
-    """One rank is in a barrier in the loop over the epochs, where it saves; the other has begun the next epoch."""
+    """One rank saves in the loop over epochs and is in a barrier; the other has begun the next epoch."""
     away = left(0, stacks.main_in("barrier", user="save_checkpoint"), batches=30)
     away.calls = [Call(file="/home/me/project/train.py", function="<module>", line=90, loop=(80, 99))]
     finding = only(run(away, stuck(1, BACKWARD, batch=0, epoch=1, batches=31)))

@@ -1,4 +1,4 @@
-"""A sample that is tried again and again: told at its limit, by what the process does and where its bytes come from."""
+"""A sample that is retried forever: reported at its limit, with what the process does and where it reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hangs(
     workers: int = 2,
     alive: bool = True,
 ) -> list[Finding]:
-    """What is found of a loop that waits for one sample; each second its process is found in the next of ``looks``."""
+    """The finding for a loop that waits for one sample; its process shows one of ``looks`` each second."""
     rank = RankBuilder(loaders=[loader(num_workers=workers)])
     for number in range(100):
         rank.fetch(number % max(1, workers), 0.03, cpu=0.5).step(0.001, 0.05, ready=4)

@@ -64,7 +64,7 @@ def test_every_phase_is_told_within_seconds(phase: str, fields: dict[str, int], 
 
 
 def test_a_step_that_calls_the_model_again_and_again_is_as_old_as_it_is() -> None:
-    """Its passes begin anew; nothing of them says that training gets on."""
+    """Its passes begin again and again, which does not show that training makes progress."""
     rank = trained()
     began_ns = rank.now_ns
     rank.now_ns += 7 * S

@@ -33,7 +33,7 @@ def test_healthy_with_numbers() -> None:
 
 
 def test_a_remark_on_the_data_wait_is_the_verdict_beside_it() -> None:
-    """A stream that comes by its source's clock is no alert; that nobody knows yet what it is would not be true."""
+    """A stream at its source's pace raises no alert. The verdict must not say that the cause is unknown."""
     rank = RankBuilder()
     for number in range(60):
         rank.fetch(number % 2, 0.03).step(0.4, 0.02)
@@ -408,7 +408,8 @@ def test_a_forecast_that_did_not_come_true_is_a_remark_at_the_end() -> None:
     rank.step(0.01, 0.1)
     rank.state = "finished"
     forecast = Finding(
-        key="running-out:memory:box", code="running-out", scenario="S24", severity="critical", confidence=0.9, began_ns=T0,
+        key="running-out:memory:box", code="running-out", scenario="S24", severity="critical",
+        confidence=0.9, began_ns=T0,
         texts=Texts(title="Memory runs out in about 60 s.", cause="", advice="Bound the cache."),
     )  # fmt: skip
     said = verdict_now(run(rank), [forecast], "finished")

@@ -1,4 +1,4 @@
-"""Another thread of the process computes in Python, and the training thread has to wait for the interpreter."""
+"""Another thread of the process computes in Python, so the training thread waits for the interpreter."""
 
 from __future__ import annotations
 

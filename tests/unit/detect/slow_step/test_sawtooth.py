@@ -35,7 +35,8 @@ def swinging(
         began_ns = rank.now_ns
         rank.step(
             wait, gpu_s + other_s,
-            forward_ns=int(gpu_s * 0.4 * S), backward_ns=int(gpu_s * 0.5 * S), optimizer_ns=int(gpu_s * 0.1 * S), h2d_ns=0,
+            forward_ns=int(gpu_s * 0.4 * S), backward_ns=int(gpu_s * 0.5 * S),
+            optimizer_ns=int(gpu_s * 0.1 * S), h2d_ns=0,
             optimizer_steps=1,
         )  # fmt: skip
         for tenth in range(int((wait + gpu_s + other_s) * TEN_HZ)):
@@ -88,7 +89,7 @@ def test_what_is_no_sawtooth_of_the_loop(rank: RankBuilder) -> None:
 
 
 def two_causes(steps: int = 48) -> RankBuilder:
-    """In each step the optimizer computes 0.2 s without the GPU, and every twelfth a checkpoint takes 2.4 s."""
+    """In each step the optimizer computes 0.2 s on the CPU, and every twelfth step saves for 2.4 s."""
     rank = RankBuilder()
     rank.has_model = rank.has_optimizer = True
     for number in range(1, steps + 1):
@@ -96,7 +97,8 @@ def two_causes(steps: int = 48) -> RankBuilder:
         saves_s = 2.4 if number % 12 == 0 else 0.0
         rank.step(
             0.0, 0.5 + saves_s,
-            forward_ns=int(0.1 * S), backward_ns=int(0.2 * S), optimizer_ns=int(0.2 * S), h2d_ns=0, optimizer_steps=1,
+            forward_ns=int(0.1 * S), backward_ns=int(0.2 * S), optimizer_ns=int(0.2 * S), h2d_ns=0,
+            optimizer_steps=1,
         )  # fmt: skip
         for tenth in range(round((0.5 + saves_s) * TEN_HZ)):
             row = {"rank": 0, "gpu": 0, "other_pids": 0, "throttle_reasons": 0}
@@ -167,7 +169,7 @@ def test_a_process_that_is_through_swings_no_more() -> None:
 
 
 def test_readings_that_come_late_are_the_loaders() -> None:
-    """A reading is a mean of up to a second before it: a wait of two seconds still shows after its batch is there."""
+    """A reading is a mean of up to one second, so a wait of 2 s still shows after its batch has arrived."""
     rank = RankBuilder()
     for _ in range(14):
         began_ns = rank.now_ns

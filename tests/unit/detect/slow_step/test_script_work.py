@@ -35,7 +35,7 @@ def worked(
 ) -> RankBuilder:
     """Steps with 80 ms of a model, and stacks taken in the rest; ``asleep`` of the looks find it asleep.
 
-    Every second stack is the ``other`` one, or all but one in six. ``feeds``: the other half makes the model's input.
+    Every second stack is the ``other`` one, or five of six. ``feeds``: the others make the model's input.
     """
     facts = {"num_workers": None, "between_steps": True} if between_steps else {"num_workers": 2}
     builder = RankBuilder(loaders=[loader(**facts)])
@@ -155,7 +155,7 @@ def test_data_is_told_from_a_tenth_of_the_time_on() -> None:
 
 
 def test_the_wait_between_two_steps_is_part_of_it() -> None:
-    """Micro-batches are fetched after each backward pass: all but the last of a step lie between two calls of the model."""
+    """Micro-batches are fetched after each backward pass; all but the last lie between two model calls."""
     (finding,) = detect(RunEvidence(run(worked(0.1, feeds=True, between_steps=True, wait_s=0.1))))
     assert (finding.code, finding.scenario) == ("input-bound", "S01")
     assert "loses 71 % of its time" in finding.title
