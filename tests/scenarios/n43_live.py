@@ -1,4 +1,4 @@
-"""N43: a model follows a machine whose measurements come at their own pace, and trains on them as they come."""
+"""N43: a model trains on the measurements of a machine, which arrive at their own pace."""
 
 import multiprocessing
 import socket

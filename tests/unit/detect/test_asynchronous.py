@@ -21,7 +21,7 @@ TIMED_EVERY = 8
 
 @dataclass(frozen=True)
 class Loop:
-    """Workers take ``load_s`` per batch; every ``every`` steps the loop synchronizes, then works ``own_s``."""
+    """Batches take ``load_s``; every ``every`` steps the loop synchronizes, then works ``own_s``."""
 
     load_s: float = 0.02
     own_s: float = 0.0
