@@ -1,4 +1,4 @@
-"""The repro of "training stalls every few steps": its setting C before the run, and what differs between the others.
+"""The repro of "training stalls every few steps": the audit of setting C, and how the others differ.
 
 Every number is taken from the last window of a run that the detectors saw, as the findings' evidence is.
 """

@@ -2,8 +2,9 @@
 
     python benchmarks/streamer.py [--seconds 20] [--ranks 8] [--workers 8] [--rate 20] [--gpus 8] [--json]
 
-CPU and memory are the streamer process's own, from /proc, after a warm-up. Every rank and worker is a process that sleeps; one load
-generator writes all rings. With a C compiler, NVML is answered by the stand-in, so that its ten samples a second are in the number.
+CPU and memory are those of the streamer process, from /proc, after a warm-up. Every rank and worker is a
+sleeping process; one load generator writes all rings. With a C compiler a stand-in answers for NVML, so that
+the cost of ten samples a second is included.
 """
 
 from __future__ import annotations
