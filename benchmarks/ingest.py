@@ -57,7 +57,7 @@ QUERY_P50_S: Final = 0.1
 GROWTH: Final = 1.10
 STANDS_S: Final = 60.0
 LIMIT_S: Final = 30.0
-"""The limit of a hang for phases shorter than a tenth of it, as all phases here (``detect.shared_thresholds``)."""
+"""The limit of a hang for phases below a tenth of it, as all here (``detect.shared_thresholds``)."""
 TOLD_S: Final = 3.0
 TO_KNOW_EACH_OTHER_S: Final = 3.0
 

@@ -13,13 +13,14 @@ Three loaders: "ready" has its batches waiting, as in a healthy pipeline, so onl
 "workers" is a real DataLoader with two workers. "in-process" has none, so its fetches are timed too.
 
 Three steps: without a step our code and data stay in the processor's caches. Step "tiny" is a small
-network (about 0.13 ms). Step "5ms" is the same and then spins, as a loop that waits for its GPU. After both the caches are
-cold, and the same instructions cost several times as much. The row "empty" shows which part of that is not
-ours: its ``__next__`` only calls PyTorch's, and compiled functions that do nothing replace our hooks.
+network (about 0.13 ms). Step "5ms" is the same and then spins, as a loop that waits for its GPU. After both
+the caches are cold, and the same instructions cost several times as much. The row "empty" shows which part of
+that is not ours. Its ``__next__`` only calls PyTorch's, and compiled functions that do nothing replace our
+hooks.
 
 Rows with "+events" use the virtual GPU, whose events are Python, not CUDA. There the bare training uses the
 same events as the watched one, so that the difference is ours. The rows "bare+events" and "bare+seams"
-show the cost of the events: those of each step; and those and the seams' in closely timed steps.
+show the cost of the events alone, without and with those of the seams in closely timed steps.
 
 *Side by side*: whole runs of a fixed number of steps, in turns, each in a fresh process with everything that
 the tool starts (streamer and server, or launcher and aggregator). The runs: bare, loaderwatch's hooks, all

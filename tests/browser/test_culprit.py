@@ -47,7 +47,8 @@ def envelope(feed: Feed) -> Envelope:
     for number in range(3):
         known = dict.fromkeys((column.name for column in TABLES["fetches"]), UNKNOWN) | {
             "rank": 0, "worker": 1, "loader": 0, "request_ns": now_ns - (30 - 10 * number) * SECOND,
-            "fetch_ns": (1 + number) * SECOND, "collate_ns": SECOND // 10, "cpu_ns": SECOND // 4, "samples": 64,
+            "fetch_ns": (1 + number) * SECOND, "collate_ns": SECOND // 10, "cpu_ns": SECOND // 4,
+            "samples": 64,
         }  # fmt: skip
         if number == 2:
             known |= {"slow_index": 1204, "slow_ns": 2 * SECOND}

@@ -46,10 +46,12 @@ def access(tmp_path: Path) -> Iterator[Access]:
         feed = Feed("live-run")
         detector.findings = [
             Finding(
-                key="k", code="hung", scenario="S36", severity="critical", confidence=0.9, began_ns=feed.started_ns + 10 * SECOND,
+                key="k", code="hung", scenario="S36", severity="critical", confidence=0.9,
+                began_ns=feed.started_ns + 10 * SECOND,
                 texts=Texts(title=TITLE, cause="The workers are too few.", advice="num_workers=8"), rank=0,
                 evidence=[Evidence(label="data wait", value=0.62, unit="ratio")],
-                stacks=[StackDump(rank=0, worker=-1, pid=5, taken_ns=feed.started_ns, text='Thread 0x1\n  File "t.py", line 3 in f')],
+                stacks=[StackDump(rank=0, worker=-1, pid=5, taken_ns=feed.started_ns,
+                                  text='Thread 0x1\n  File "t.py", line 3 in f')],
             )
         ]  # fmt: skip
         access.send(feed.envelope(steps=500))

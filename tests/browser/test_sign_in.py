@@ -186,7 +186,8 @@ def test_a_viewer_is_shown_no_buttons_that_the_server_would_refuse(
     detector.findings = [
         Finding(
             key="x", code="input-bound", scenario="S02", severity="critical", confidence=0.9, rank=0,
-            began_ns=time.time_ns() - 5 * 10**9, texts=Texts(title="Rank 0 waits for data", cause="Two workers.", advice="Use more."),
+            began_ns=time.time_ns() - 5 * 10**9,
+            texts=Texts(title="Rank 0 waits for data", cause="Two workers.", advice="Use more."),
         )
     ]  # fmt: skip
     with serving(tmp_path, detector=detector) as access:

@@ -52,8 +52,10 @@ class Feed:
                 "steps",
                 {
                     "rank": rank, "loader": 0, "epoch": 0, "batch": self.steps + n, "step": self.steps + n,
-                    "request_ns": now_ns - (5 - n) * SECOND // 10, "wait_ns": wait_ns, "wait_cpu_ns": 10**6, "ready": 0, "cached": 0,
-                    "awaited_worker": 0, "step_ns": SECOND // 10 - wait_ns, "nested_ns": 0, "off_main_thread": 0, "optimizer_steps": 1,
+                    "request_ns": now_ns - (5 - n) * SECOND // 10, "wait_ns": wait_ns, "wait_cpu_ns": 10**6,
+                    "ready": 0, "cached": 0,
+                    "awaited_worker": 0, "step_ns": SECOND // 10 - wait_ns, "nested_ns": 0,
+                    "off_main_thread": 0, "optimizer_steps": 1,
                 },
             )
             for rank in ranks

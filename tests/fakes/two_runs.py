@@ -64,8 +64,8 @@ def paced(
         "epoch_begins": began,
     }
     return envelope(
-        1, run_id=run_id, stream=run_id[:64], made_ns=began_ns + int(seconds * SECOND), tables=tables, processes=processes,
-        final=state == "finished",
+        1, run_id=run_id, stream=run_id[:64], made_ns=began_ns + int(seconds * SECOND), tables=tables,
+        processes=processes, final=state == "finished",
     )  # fmt: skip
 
 
@@ -74,8 +74,10 @@ def store_advised(runs_dir: Path, began_ns: int) -> None:
     store = DuckDBStore(runs_dir)
     store.append([paced("run-a", began_ns=began_ns, num_workers=2)])
     finding = Finding(
-        key="input-bound:0:steady", code="input-bound", scenario="S02", severity="critical", confidence=0.9, rank=0,
-        began_ns=began_ns + SECOND, texts=Texts(title="Training waits for data half of its time.", cause="Two workers are too few.", advice="Raise num_workers 2 → 8: reads are slow."),
+        key="input-bound:0:steady", code="input-bound", scenario="S02", severity="critical", confidence=0.9,
+        rank=0, began_ns=began_ns + SECOND,
+        texts=Texts(title="Training waits for data half of its time.", cause="Two workers are too few.",
+                    advice="Raise num_workers 2 → 8: reads are slow."),
         lost_s=60.0, gain_ceiling_ratio=0.5,
     )  # fmt: skip
     over_ns = began_ns + 120 * SECOND

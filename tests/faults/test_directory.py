@@ -88,7 +88,8 @@ def test_another_program_is_in_a_runs_file(cluster: Cluster) -> None:
     wait_for(lambda: states_of_ranks(cluster) == ["live"])
     cluster.server.kill()
     shell = subprocess.Popen(
-        [sys.executable, "-c", "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('in', flush=True); input()",
+        [sys.executable, "-c",
+         "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('in', flush=True); input()",
          str(cluster.server.data_dir / "runs" / f"{RUN}.duckdb")],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip

@@ -59,7 +59,8 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     about: dict[str, Any] = {"code": "hung", "scenario": "S36", "began_ns": began_ns}
     detector.findings = [
         Finding(
-            key="k", severity="critical", confidence=0.9, texts=Texts("t", "c", "a"), evidence=evidence, rank=0,
+            key="k", severity="critical", confidence=0.9, texts=Texts("t", "c", "a"), evidence=evidence,
+            rank=0,
             stacks=[StackDump(rank=0, worker=0, pid=5, taken_ns=began_ns + SECOND, text="Thread 0x1")],
             folded=[Folded(key="f", severity="info", texts=Texts("t"), evidence=evidence, **about)], **about,
         )

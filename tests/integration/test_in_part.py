@@ -46,8 +46,8 @@ def second(seq: int, *, late: bool, dead: bool = False) -> list[Envelope]:
         batch = (seq - 1) * 10 + np.arange(10)
         rows = [
             steps(
-                rank, times, wait * MS, (100 - wait) * MS, batch=batch, step=batch, optimizer_steps=1, nested_ns=0, ready=0,
-                backward_ns=(90 - wait) * MS,
+                rank, times, wait * MS, (100 - wait) * MS, batch=batch, step=batch, optimizer_steps=1,
+                nested_ns=0, ready=0, backward_ns=(90 - wait) * MS,
             )
             for rank in ranks
             for wait in [70 if late and rank == LATE else 2]
@@ -57,9 +57,13 @@ def second(seq: int, *, late: bool, dead: bool = False) -> list[Envelope]:
                 seq,
                 stream=f"stream{number}",
                 host=f"host{number}",
-                processes=[process(rank, WORLD, **({"state": "crashed", "exit": "uncaught ValueError: bad batch"} if dead and rank == DEAD else {})) for rank in ranks],
-                gpus=[GpuInfo(gpu=rank % PER_HOST, uuid=f"GPU-{rank}", name="a GPU", rank=rank) for rank in ranks],
-                spans=[span(rank, T0 + seq * SECOND - 50 * MS, epoch=0, batch=10 * seq, steps=10 * seq) for rank in ranks if not (dead and rank == DEAD)],
+                processes=[process(rank, WORLD, **(
+                    {"state": "crashed", "exit": "uncaught ValueError: bad batch"}
+                    if dead and rank == DEAD else {})) for rank in ranks],
+                gpus=[GpuInfo(gpu=rank % PER_HOST, uuid=f"GPU-{rank}", name="a GPU", rank=rank)
+                      for rank in ranks],
+                spans=[span(rank, T0 + seq * SECOND - 50 * MS, epoch=0, batch=10 * seq, steps=10 * seq)
+                       for rank in ranks if not (dead and rank == DEAD)],
                 tables={
                     "steps": joined(rows),
                     "hosts": table("hosts", t_ns=[T0 + seq * SECOND], cpu_ratio=0.5, usable_cpus=8.0),
@@ -230,7 +234,8 @@ def test_a_run_that_starts_again_smaller_is_looked_at_whole(store: DuckDBStore) 
             envelope(
                 seq, stream="stream0", host="host0", made_ns=later + seq * SECOND,
                 processes=[process(rank, 2, pid=9000 + rank, started_ns=later) for rank in range(2)],
-                tables={"steps": joined([steps(rank, [later + seq * SECOND - MS], [MS], [MS]) for rank in range(2)])},
+                tables={"steps": joined([steps(rank, [later + seq * SECOND - MS], [MS], [MS])
+                                         for rank in range(2)])},
             )
         ]  # fmt: skip
         window = played.go_on(made)

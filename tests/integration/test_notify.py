@@ -70,8 +70,8 @@ class Jobs:
         self.script.write_text(TRAINING)
 
     def train(
-        self, run: str, *, slow_at: int = -1, sleep_s: int = 0, steps: int = 0, crash_at: int = 0, notify: str = "",
-        held: bool = False, launcher: tuple[str, ...] = (), **env: str,
+        self, run: str, *, slow_at: int = -1, sleep_s: int = 0, steps: int = 0, crash_at: int = 0,
+        notify: str = "", held: bool = False, launcher: tuple[str, ...] = (), **env: str,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
         """Start a training; one that is held goes on beyond its steps until it is released."""
         if held:

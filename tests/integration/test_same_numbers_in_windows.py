@@ -174,7 +174,8 @@ def followed(window: RunWindow) -> WindowBuilder:
         spans = [rank.span] if rank.span is not None else []
         builder.add(
             envelope(
-                1, stream=str(number), host=f"h{number}", made_ns=rank.made_ns, processes=processes, tables=tables, spans=spans
+                1, stream=str(number), host=f"h{number}", made_ns=rank.made_ns, processes=processes,
+                tables=tables, spans=spans
             )
         )  # fmt: skip
     return builder

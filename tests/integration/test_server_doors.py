@@ -204,12 +204,18 @@ def test_other_methods_do_nothing(access: Access, method: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/js/..%2f..%2f..%2fpyproject.toml", "//etc/passwd",
-        "/%00", "/js/main.js%00.css", "/C:%5Cwindows", "/..%5c..%5cetc", "/.git/config", "/js/.hidden", "/" + "a" * 8000,
-        "/api/v1/runs/..%2f..%2ftoken.json/summary", "/api/v1/runs/%2e%2e/summary", "/api/v1/runs/x%00/stacks",
-        "/api/v1/runs/" + "a" * 10_000 + "/summary", "/api/v1/runs/CON/summary", "/api/v1/runs/%F0%9F%92%A9/summary",
-        "/api/v1/runs/%ff%fe/recording", "/api/v1/runs/a%0d%0aset-cookie:%20x=1/recording", "/api/v1/runs/run-1.wal/summary",
-        "/api/v1/runs/Run-1/summary", "/api/v1/runs/run-1%20/summary", "/api/v1/runs/%2fetc%2fpasswd/findings",
+        "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/js/..%2f..%2f..%2fpyproject.toml",
+        "//etc/passwd",
+        "/%00", "/js/main.js%00.css", "/C:%5Cwindows", "/..%5c..%5cetc", "/.git/config", "/js/.hidden",
+        "/" + "a" * 8000,
+        "/api/v1/runs/..%2f..%2ftoken.json/summary", "/api/v1/runs/%2e%2e/summary",
+        "/api/v1/runs/x%00/stacks",
+        "/api/v1/runs/" + "a" * 10_000 + "/summary", "/api/v1/runs/CON/summary",
+        "/api/v1/runs/%F0%9F%92%A9/summary",
+        "/api/v1/runs/%ff%fe/recording", "/api/v1/runs/a%0d%0aset-cookie:%20x=1/recording",
+        "/api/v1/runs/run-1.wal/summary",
+        "/api/v1/runs/Run-1/summary", "/api/v1/runs/run-1%20/summary",
+        "/api/v1/runs/%2fetc%2fpasswd/findings",
     ],
 )  # fmt: skip
 def test_no_path_leads_out_or_is_echoed_as_html(access: Access, path: str) -> None:
@@ -305,8 +311,8 @@ def test_one_address_follows_so_many_runs_and_no_more(access: Access) -> None:
 
 def hung() -> Finding:
     return Finding(
-        key="hung:0", code="hung", scenario="S36", severity="critical", confidence=0.9, began_ns=time.time_ns(),
-        texts=Texts(title="Rank 0 hangs.", cause="c", advice="a"), rank=0,
+        key="hung:0", code="hung", scenario="S36", severity="critical", confidence=0.9,
+        began_ns=time.time_ns(), texts=Texts(title="Rank 0 hangs.", cause="c", advice="a"), rank=0,
     )  # fmt: skip
 
 

@@ -160,7 +160,9 @@ def test_times_at_the_end_of_time(access: Access, path: str) -> None:
             assert answer.status_code in (200, 400), f"rank={rank}: {answer.text}"
 
 
-@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{", b'{"seconds": NaN}', b'{"seconds": 1e400}', b'{"seconds": "1"}', b'{"seconds": true}', b"[" * 4000, b"\xff\xfe", b'{"seconds": 99999999999999999999}', b'{"seconds": -1}'])  # fmt: skip
+@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{", b'{"seconds": NaN}', b'{"seconds": 1e400}',
+                                  b'{"seconds": "1"}', b'{"seconds": true}', b"[" * 4000, b"\xff\xfe",
+                                  b'{"seconds": 99999999999999999999}', b'{"seconds": -1}'])  # fmt: skip
 def test_no_body_of_a_silence_is_a_fault(access: Access, body: bytes) -> None:
     with access.client() as client:
         assert client.post("/api/v1/alerts/run-1.x/silence", content=body).status_code == 400

@@ -128,8 +128,8 @@ class Sender(threading.Thread):
             return self.feed.envelope()
         at = self.feed.steps
         stuck = SpanInfo(
-            rank=0, worker=-1, pid=4000, phase="wait", since_ns=self.stuck_since_ns, loader=0, epoch=0, batch=at, step=at,
-            batches=at, steps=at,
+            rank=0, worker=-1, pid=4000, phase="wait", since_ns=self.stuck_since_ns, loader=0, epoch=0,
+            batch=at, step=at, batches=at, steps=at,
         )  # fmt: skip
         return self.feed.envelope(steps=0, spans=[stuck])
 

@@ -142,10 +142,12 @@ def test_runs_and_streams_are_kept_apart(store: Store) -> None:
 
 def test_a_run_that_nobody_knows_is_said_to_be_unknown(store: Store) -> None:
     for question in (
-        lambda run: store.run(run), lambda run: store.alerts(run), lambda run: store.bounds(run), lambda run: store.delete(run),
-        lambda run: store.label(run, Labels()), lambda run: store.totals(run), lambda run: store.recall(run, 1),
-        lambda run: store.scan(run, "steps", 0, 1), lambda run: list(store.events(run, 0, 1)), lambda run: list(store.facts(run, 1)),
-        lambda run: store.save_alerts(run, [_alert("a")]),
+        lambda run: store.run(run), lambda run: store.alerts(run), lambda run: store.bounds(run),
+        lambda run: store.delete(run),
+        lambda run: store.label(run, Labels()), lambda run: store.totals(run),
+        lambda run: store.recall(run, 1),
+        lambda run: store.scan(run, "steps", 0, 1), lambda run: list(store.events(run, 0, 1)),
+        lambda run: list(store.facts(run, 1)), lambda run: store.save_alerts(run, [_alert("a")]),
     ):  # fmt: skip
         for name in ("run-9", "no' OR '1'='1", "../etc"):
             with pytest.raises(UnknownRun):
@@ -236,7 +238,8 @@ def test_a_run_that_comes_again_is_another_attempt(open_store: Open) -> None:
 
 def _alert(name: str, **more: Any) -> StoredAlert:
     facts: dict[str, Any] = {
-        "id": name, "finding": '{"say": "caf\\u00e9 \'quoted\' \\\\"}', "state": "firing", "opened_ns": T0, "updated_ns": T0,
+        "id": name, "finding": '{"say": "caf\\u00e9 \'quoted\' \\\\"}', "state": "firing", "opened_ns": T0,
+        "updated_ns": T0,
     }  # fmt: skip
     return StoredAlert(**(facts | more))
 
@@ -400,7 +403,8 @@ def both(request: pytest.FixtureRequest, places: Places) -> Iterator[tuple[Store
 def test_charts_are_thesame(both: tuple[Store, Store], metric: str) -> None:
     drawn = 0
     asked: list[tuple[int | None, int, int, int]] = [
-        (None, T0, END, 300), (None, T0 + 1, END - 1, 20), (0, T0 + 20 * SECOND, END + 10**12, 40), (9, T0, END, 20),
+        (None, T0, END, 300), (None, T0 + 1, END - 1, 20), (0, T0 + 20 * SECOND, END + 10**12, 40),
+        (9, T0, END, 20),
     ]  # fmt: skip
     for run_id in RUNS:
         for one in asked:

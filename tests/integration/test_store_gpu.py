@@ -156,7 +156,8 @@ def test_the_documents_sql_says_what_the_summary_says(tmp_path: Path) -> None:
     times = T0 + np.arange(100) * SECOND // 5
     ms = SECOND // 1000
     waits = table(
-        "gpu_waits", rank=0, loader=0, epoch=0, batch=np.arange(100), request_ns=times, starved_ns=20 * ms, gpu_step_ns=180 * ms
+        "gpu_waits", rank=0, loader=0, epoch=0, batch=np.arange(100), request_ns=times, starved_ns=20 * ms,
+        gpu_step_ns=180 * ms
     )  # fmt: skip
     tables = {"steps": steps(0, times, 100 * ms, 100 * ms), "gpu_waits": waits}
     store.append([envelope(20, processes=[process(0)], tables=tables)])

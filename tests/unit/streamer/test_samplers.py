@@ -441,8 +441,8 @@ def test_limits_and_rollups_of_a_process() -> None:
 MEMINFO = "".join(
     f"{name}:  {kilobytes} kB\n"
     for name, kilobytes in {
-        "MemTotal": 1000, "MemFree": 1, "MemAvailable": 400, "Buffers": 1, "Cached": 1, "SwapCached": 0, "Active": 1,
-        "Inactive": 1, "Shmem": 1, "Slab": 1, "SReclaimable": 1,
+        "MemTotal": 1000, "MemFree": 1, "MemAvailable": 400, "Buffers": 1, "Cached": 1, "SwapCached": 0,
+        "Active": 1, "Inactive": 1, "Shmem": 1, "Slab": 1, "SReclaimable": 1,
     }.items()
 )  # fmt: skip
 

@@ -59,7 +59,8 @@ def started(*to: Recipient | str, clock: Clock | None = None, **options: Any) ->
 
 def alert(severity: str = "critical", number: int = 0, state: Any = "firing") -> Alert:
     finding = Finding(
-        key=f"k{number}", code="hung", scenario="S36", severity=severity, confidence=0.9, began_ns=T0,  # type: ignore[arg-type]
+        key=f"k{number}", code="hung", scenario="S36", severity=severity,  # type: ignore[arg-type]
+        confidence=0.9, began_ns=T0,
         texts=Texts(title=f"Rank {number} hangs.", cause="A lock.", advice="Give it back."),
     )  # fmt: skip
     return Alert(f"run-1.{number}", finding, state, T0, T0, told=severity)

@@ -55,8 +55,10 @@ class Mixed:
         self.told[0] = True
         store.append(
             [
-                envelope(seconds, processes=[process(0)], tables={"steps": steps(0, self.at, self.wait, 200 * MS - self.wait)}),
-                envelope(seconds + 1, made_ns=self.end_ns, tables={"gpu_waits": waits(self.at[self.told], self.starved[self.told], 100 * MS)}),
+                envelope(seconds, processes=[process(0)],
+                         tables={"steps": steps(0, self.at, self.wait, 200 * MS - self.wait)}),
+                envelope(seconds + 1, made_ns=self.end_ns,
+                         tables={"gpu_waits": waits(self.at[self.told], self.starved[self.told], 100 * MS)}),
             ]
         )  # fmt: skip
 
@@ -69,7 +71,8 @@ class Mixed:
         }  # fmt: skip
         told = new & self.told
         events = {
-            "request_ns": self.at[told], "loader": np.zeros(told.sum(), np.int64), "starved_ns": self.starved[told],
+            "request_ns": self.at[told], "loader": np.zeros(told.sum(), np.int64),
+            "starved_ns": self.starved[told],
             "gpu_step_ns": self.starved[told], "slack_ns": np.full(told.sum(), UNKNOWN),
         }  # fmt: skip
         lost = by_device(rows, events)["wait_ns"]
