@@ -22,7 +22,7 @@ RUN = "demo"
 LIMIT_S = 240.0
 MAX_BYTES = 300_000
 WAIT_S = 3.0
-"""For every chart to have its data: the training, its workers, the server and the browser share the machine."""
+"""Until every chart has its data: training, workers, server and browser share the machine."""
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:

@@ -1,4 +1,4 @@
-"""A culprit that one can act on: the script that loads its sample, its stack for an issue, its worker's last fetches."""
+"""The culprit's page: a script that loads its sample, its stack for an issue, its worker's last fetches."""
 
 from __future__ import annotations
 

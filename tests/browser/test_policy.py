@@ -189,12 +189,16 @@ def test_what_the_policy_forbids_is_heard(server: PageServer, watched: Watched) 
     expect(page.locator(".run-link")).to_have_count(7)
     assert watched.complaints == []
     tries = {
-        "an inline style": "const e = document.createElement('p'); e.setAttribute('style', 'color: red'); document.body.append(e)",
-        "a style sheet": "const e = document.createElement('style'); e.textContent = 'p{}'; document.head.append(e)",
-        "an image of another site": "const e = document.createElement('img'); e.src = 'http://127.0.0.1:9/x'; document.body.append(e)",
+        "an inline style": "const e = document.createElement('p'); e.setAttribute('style', 'color: red');"
+        " document.body.append(e)",
+        "a style sheet": "const e = document.createElement('style'); e.textContent = 'p{}';"
+        " document.head.append(e)",
+        "an image of another site": "const e = document.createElement('img');"
+        " e.src = 'http://127.0.0.1:9/x'; document.body.append(e)",
         "a request elsewhere": "fetch('http://127.0.0.1:9/').catch(() => null)",
         "markup from text": "try { document.body.innerHTML = '<i>x</i>' } catch (e) {}",
-        "a script of another address": "try { const e = document.createElement('script'); e.src = '/x.js' } catch (e) {}",
+        "a script of another address": "try { const e = document.createElement('script'); e.src = '/x.js' }"
+        " catch (e) {}",
         "another policy": "try { trustedTypes.createPolicy('mine', {}) } catch (e) {}",
         "a frame": "const e = document.createElement('iframe'); e.src = '/'; document.body.append(e)",
     }

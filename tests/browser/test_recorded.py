@@ -1,4 +1,4 @@
-"""Recorded stalls played into a real server: what its own detectors and models find, as the page shows it, in both languages."""
+"""Recorded stalls in a real server: the page shows the findings of its detectors in both languages."""
 
 from __future__ import annotations
 

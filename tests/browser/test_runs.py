@@ -1,4 +1,4 @@
-"""The list of runs, the address of what is seen, what can be taken along, and two runs, on a page of the real server."""
+"""The list of runs, the address of a view, downloads and the comparison, on a page of the real server."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_a_link_opens_exactly_that(access: Access, watched: Watched) -> None:
 def test_a_drawing_between_a_click_and_the_browsers_word_keeps_the_link(
     access: Access, watched: Watched
 ) -> None:
-    """The address changes at the click, and the page hears of it in a later task: here, after it has drawn."""
+    """The address changes at the click; the page gets the event in a later task, here after it has drawn."""
     watched.page.add_init_script(
         "addEventListener('hashchange', event => window.deaf && event.stopImmediatePropagation())"
     )

@@ -219,7 +219,8 @@ def test_another_sites_page_may_not_post_in_the_persons_name(access: Access, con
     port = access.url.rpartition(":")[2]
     page.goto("about:blank")
     page.set_content(
-        f'<form method="post" action="http://127.0.0.1:{port}/api/v1/runs/run-1/stacks"><button>x</button></form>'
+        f'<form method="post" action="http://127.0.0.1:{port}/api/v1/runs/run-1/stacks">'
+        "<button>x</button></form>"
     )
     with page.expect_response("**/stacks") as answer:
         page.get_by_role("button").click()

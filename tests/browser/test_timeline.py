@@ -30,7 +30,10 @@ def _rows(table: str, rows: list[dict[str, Any]]) -> Any:
 
 
 def _send(access: Access) -> None:
-    """A minute of one rank: two epochs with an evaluation and a checkpoint between them; then it stands. Its GPU is hot for ten seconds."""
+    """Send a minute of one rank: two epochs, between them an evaluation and a checkpoint; then a hang.
+
+    Its GPU is hot for ten seconds.
+    """
     feed = Feed()
     began_ns = feed.started_ns
     train = LoaderInfo(loader=0, name="train_loader", role="train", class_name="DataLoader", num_workers=2)
@@ -80,9 +83,9 @@ def _send(access: Access) -> None:
 
 
 def _send_with_device_clock(access: Access) -> None:
-    """A loop that waits 200 ms of each 250; its GPU has work for most of that, until half a minute ago: then it has none left."""
+    """Send a loop that waits 200 of each 250 ms. Its GPU has work meanwhile, except in the last 30 s."""
     feed = Feed("on-device")
-    # Whole seconds: else the newest may hold only the wait of an iteration, of which the GPU lacks a larger part than of all.
+    # Whole seconds: a newest second with only the wait of an iteration would have a larger starved share.
     feed.started_ns -= feed.started_ns % SECOND
     times = [feed.started_ns + n * SECOND // 4 for n in range(236)]
     dry = [n >= 120 for n in range(236)]

@@ -1,4 +1,4 @@
-"""Two envelopes whose rows take a store minutes to sum up: each of many long steps is joined with each of many waits of the device."""
+"""Two envelopes that a store takes minutes to sum up, since it joins many long steps with many waits."""
 
 from __future__ import annotations
 

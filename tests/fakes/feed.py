@@ -44,7 +44,7 @@ class Feed:
         return ProcessInfo(**(facts | more))
 
     def of_ranks(self, ranks: Iterable[int], slow: Collection[int] = ()) -> Envelope:
-        """One with five steps of 0.1 s of each of this host's ranks; those in ``slow`` wait for 65 % of it, others for 2 %."""
+        """An envelope with five steps of 0.1 s per rank. Ranks in ``slow`` wait 65 % of it, others 2 %."""
         self.seq += 1
         now_ns = time.time_ns()
         rows = [

@@ -1,6 +1,6 @@
 """Another user's process that takes the port of a server that was killed, and answers in its place.
 
-``Impostor`` starts this file as that process. It keeps all that it is sent, and tells everybody that the run hangs.
+``Impostor`` starts this file as that process. It keeps everything it receives and tells everybody of a hang.
 """
 
 from __future__ import annotations

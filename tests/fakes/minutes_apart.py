@@ -1,7 +1,7 @@
-"""A run of three ranks over half an hour that stops and comes again with two, and what all of its rows say of it, computed by hand.
+"""Half an hour of three ranks, which stop and start again as two, and the expected values by hand.
 
-Ranks are in the same iteration at different times, also in different minutes; some rows are missing, and there are minutes in
-which it is only evaluated.
+Ranks do the same iteration at different times, also in different minutes. Some rows are missing, and some
+minutes only evaluate.
 """
 
 from __future__ import annotations

@@ -33,11 +33,12 @@ WHAT_IF: list[Json] = [
      "free_bytes": 400_000_000, "free_in": "/dev/shm",
      "options": [
          {"change": "persistent_workers=True", "least_ratio": 0.06, "most_ratio": 0.08, "per_epoch_s": 4.1,
-          "rests_on": "Workers started anew in 3 epochs, 4.1 s until the first batch, of 51 s an epoch. Workers that are kept still"
-          " read that batch."},
+          "rests_on": "Workers started anew in 3 epochs, 4.1 s until the first batch, of 51 s an epoch."
+          " Workers that are kept still read that batch."},
          {"change": "batch_size=64", "least_ratio": 0.0, "most_ratio": 0.02, "per_epoch_s": None,
-          "rests_on": "Twice the samples take a worker twice as long, and the batches read ahead twice the memory. The step takes twice"
-          " as long at worst, and as long as now at best. The model learns from other batches then."},
+          "rests_on": "Twice the samples take a worker twice as long, and the batches read ahead twice the"
+          " memory. The step takes twice as long at worst, and as long as now at best."
+          " The model learns from other batches then."},
      ]},
 ]  # fmt: skip
 
@@ -102,7 +103,8 @@ def summary(run: FakeRun, wall: float) -> Json:
         "unwatched_count": sum(not r["watched"] and r["state"] == "live" for r in ranks),
         "groups": msgspec.to_builtins(groups_of([RankRow(**row) for row in ranks])),
         "hosts": [{"name": h, "cpus": 16, "usable_cpus": 8.0,
-                   "gpu_status": "No NVIDIA driver on this machine (libnvidia-ml.so.1 not found)" if run.gpu == "none" else ""}
+                   "gpu_status": "No NVIDIA driver on this machine (libnvidia-ml.so.1 not found)"
+                   if run.gpu == "none" else ""}
                   for h in run.hosts],
         "steps": int((now - run.t0) * 9.7), "eval_batches": 0, "steps_per_s": ranks[0]["steps_per_s"],
         "data_wait_ratio": mean, "clock": "device" if run.device else "loop",

@@ -1,6 +1,6 @@
-"""Plausible runs for the page: every state of it, made from formulas, so that a test needs no training and no waiting.
+"""Plausible runs for every state of the page, made from formulas, so that tests need no training or wait.
 
-The shapes are those of docs/http-api.md. Nothing here measures anything; numbers only have to look and move like real ones.
+The shapes are those of docs/http-api.md. Numbers are not measured; they only have to look and move plausibly.
 """
 
 from __future__ import annotations
@@ -182,9 +182,10 @@ def _digits(t0: float) -> FakeRun:
         finding(
             3, run, began_at=252, rank=1, host="gpu01", lost_s=71.2, gain_ceiling_ratio=0.38,
             title="Training waits 54 % of the time for data: 2 workers cannot keep up",
-            cause="Every second batch arrives late, and no batch is ready when the loop asks for one. Two workers need 126 ms "
-            "per batch, the step needs 51 ms.",
-            advice="Raise num_workers from 2 to 5 (8 usable CPUs on gpu01), and keep persistent_workers=True.",
+            cause="Every second batch arrives late, and no batch is ready when the loop asks for one. "
+            "Two workers need 126 ms per batch, the step needs 51 ms.",
+            advice="Raise num_workers from 2 to 5 (8 usable CPUs on gpu01), and keep "
+            "persistent_workers=True.",
             evidence=[
                 {"label": "data wait", "value": 0.541, "unit": "ratio"},
                 {"label": "period of long waits", "value": 2, "unit": "count"},
@@ -243,9 +244,10 @@ def _frozen(t0: float) -> FakeRun:
             1, run, began_at=340, code="hung", scenario="S22", severity="critical", rank=1, host="gpu01",
             worker=2, pid=31877, sample_indices=[18432], lost_s=60.0, stacks=[stack, main],
             title="Rank 1 has been frozen for 60 s: worker 2 does not return from sample 18432",
-            cause="Worker 2 (pid 31877) has been inside dataset[18432] for 60 s, waiting on a socket. No counter of rank 1 moved "
-            "since; rank 0 waits for it in the collective.",
-            advice="Give the download a timeout (archive.py:88), and set timeout=120 on the loader so that this ends with an error.",
+            cause="Worker 2 (pid 31877) has been inside dataset[18432] for 60 s, waiting on a socket. "
+            "No counter of rank 1 moved since; rank 0 waits for it in the collective.",
+            advice="Give the download a timeout (archive.py:88), and set timeout=120 on the loader so that "
+            "this ends with an error.",
             evidence=[
                 {"label": "no batch for", "value": 60.0, "unit": "s"},
                 {"label": "learned limit", "value": 10.0, "unit": "s"},
@@ -257,8 +259,8 @@ def _frozen(t0: float) -> FakeRun:
                 {
                     "key": "input-bound:0:spikes", "code": "input-bound", "scenario": "S20",
                     "severity": "warning",
-                    "title": "Rank 1 lost 64 s waiting for data: dataset[18432] took 60 s in worker 2 while finished batches"
-                    " waited behind it.",
+                    "title": "Rank 1 lost 64 s waiting for data: dataset[18432] took 60 s in worker 2"
+                    " while finished batches waited behind it.",
                     "evidence": [
                         {"label": "long waits", "value": 3, "unit": "count"},
                         {"label": "longest wait", "value": 60.0, "unit": "s"},

@@ -1,4 +1,4 @@
-"""A server that speaks docs/http-api.md from formulas, for states of the page that a real run reaches rarely or slowly.
+"""A server of docs/http-api.md with made-up data, for page states that a real run reaches rarely or slowly.
 
 Tests change its attributes while it runs (``unauthorized``, ``down``, ``delay_s``, ``gone``); by hand:
 ``python -m tests.fakes.page_server 8799`` and open the printed address.

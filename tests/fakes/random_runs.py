@@ -18,7 +18,7 @@ END = T0 + LASTS_S * SECOND
 
 
 def random_run(seed: int) -> list[Envelope]:
-    """Envelopes with rows of every table, in which values are unknown, waits are long and envelopes come late and again."""
+    """Envelopes with rows of every table: unknown values, long waits, and late or repeated envelopes."""
     random = np.random.default_rng(seed)
     made = []
     for host in range(2):

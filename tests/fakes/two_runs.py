@@ -29,7 +29,7 @@ def paced(
     start_s: float = 2.0,
     **loader: Any,
 ) -> Envelope:
-    """One envelope that holds a whole run; ``loader`` are settings of its train loader, ``start_s`` the first wait of an epoch."""
+    """One envelope with a whole run. ``loader``: its train loader; ``start_s``: first wait of an epoch."""
     rng = np.random.default_rng(sum(map(ord, run_id)))
     count = int(seconds / iteration_s)
     parts = []
@@ -70,7 +70,7 @@ def paced(
 
 
 def store_advised(runs_dir: Path, began_ns: int) -> None:
-    """Store run-a, which is over and whose alert advises eight workers instead of two, with half of its time to win."""
+    """Store run-a, which is over. Its alert advises eight workers instead of two, to save half the time."""
     store = DuckDBStore(runs_dir)
     store.append([paced("run-a", began_ns=began_ns, num_workers=2)])
     finding = Finding(
