@@ -19,7 +19,7 @@ if not Path("/proc/locks").exists():
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What hangs fails alone, by a signal, and its processes are ended; the timeout of the other suites would end pytest."""
+    """A hanging test fails alone, by a signal, and its processes end. Other suites' timeout ends pytest."""
     for item in items:
         if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(HANGS_S, method="signal"))

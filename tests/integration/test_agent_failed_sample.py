@@ -1,4 +1,4 @@
-"""A training that dies of an error in its dataset: which sample, which worker, which line; the error stays as it is."""
+"""A training dies of an error in its dataset: sample, worker and line are named; the error is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated subclasses of DataLoader behave watched as they do bare: batches, errors, random numbers, whose methods are called."""
+"""Generated subclasses of DataLoader: watched, they give the same batches, errors, numbers and calls."""
 
 from __future__ import annotations
 

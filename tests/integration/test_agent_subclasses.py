@@ -1,4 +1,4 @@
-"""Subclasses of DataLoader that keep an iterator of their own: timm's, YOLOv5's, and what else people write."""
+"""Subclasses of DataLoader that keep their own iterator: timm's, YOLOv5's, and others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loader that a thread reads for the loop: real threads, queues and futures; what the rings hold afterwards."""
+"""A loader that a thread reads for the loop: what the rings hold, with real threads, queues and futures."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_a_thread_that_is_ahead_costs_nothing(rings: RingFolder, way: Way) -> No
 
 
 def test_steps_that_sleep_while_no_batch_comes_are_no_waits(rings: RingFolder) -> None:
-    """The loop has a cushion, and the thread is in a slow sample: one equal sleep after the other, and no batch between them.
+    """The loop uses its queue while the thread reads a slow sample: equal sleeps without a batch between.
 
     For the first slow sample the loop does wait, and from then on its waits are known.
     """

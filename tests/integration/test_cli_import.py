@@ -1,4 +1,4 @@
-"""``loaderwatch import``: into a server with either store, or into the data directory, and what it says when it cannot."""
+"""``loaderwatch import`` into a server with either store, or into the data directory; and its errors."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ def _page(access: Access, run_id: str) -> dict[str, Any]:
 
 @needs_clickhouse
 def test_the_page_shows_the_same_run(tmp_path: Path, run: Run) -> None:
-    """A run that was judged live, with an alert acknowledged and a note, goes by a recording to a server with ClickHouse."""
+    """A run that was judged live, with an acknowledged alert and a note, is imported into ClickHouse."""
     recorded = next(iter(SCENARIOS.glob("s37_killed.lwrec")))
     with ServeProcess(tmp_path / "one", "--port", "0") as server:
         first = server.start()

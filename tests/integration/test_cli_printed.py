@@ -1,4 +1,4 @@
-"""What the commands print: nothing from another machine moves a cursor or turns the direction of text, in any command."""
+"""In no command's output does text from another machine move a cursor or change the text direction."""
 
 from __future__ import annotations
 

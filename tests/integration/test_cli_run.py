@@ -136,7 +136,7 @@ def test_a_script_that_failed_or_was_watched_is_told_nothing(tmp_path: Path, end
 
 
 def test_a_command_is_not_told(tmp_path: Path) -> None:
-    """What it starts, and where, is its own affair: a launcher's ranks may read their data on other machines."""
+    """What a command starts is its own matter: a launcher's ranks may read their data elsewhere."""
     (tmp_path / "plain.py").write_text("print('done')")
     done = loaderwatch_run("--", sys.executable, "plain.py", cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("done\n", "")

@@ -1,4 +1,4 @@
-"""docs/http-api.md beside the server: every route, every key of what a live run is told as, every status of an error."""
+"""docs/http-api.md against the server: every route, every key of a live run, every error status."""
 
 from __future__ import annotations
 

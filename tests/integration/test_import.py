@@ -1,4 +1,4 @@
-"""Recorded runs are brought in whole or not at all, into either store, and say there what they said before."""
+"""Recorded runs are imported completely or not at all, into either store, and keep what they said."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ Open = Callable[[], Store]
 
 @pytest.fixture(params=["duckdb", pytest.param("clickhouse", marks=needs_clickhouse)])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """What opens a store that is empty at first; each time it is opened anew, as by a server that was started again."""
+    """A function that opens a store, empty at first; each call opens it again, as a restarted server does."""
     opened: list[Store] = []
     url = ""
     if request.param == "clickhouse":

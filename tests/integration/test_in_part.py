@@ -1,4 +1,4 @@
-"""A large run is looked at in part: what is looked at is all there, each row once, and what is not is known by its sums."""
+"""A large run is analyzed in part: chosen ranks completely, each row once; the others by their sums."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[DuckDBStore]:
 
 
 def second(seq: int, *, late: bool, dead: bool = False) -> list[Envelope]:
-    """What all hosts send in a second: ten steps of each rank; one is ``late`` with its data, one is ``dead``."""
+    """What all hosts send in a second: ten steps per rank. One rank may be ``late``, one ``dead``."""
     made = []
     for number in range(HOSTS):
         ranks = range(number * PER_HOST, (number + 1) * PER_HOST)
@@ -74,7 +74,7 @@ def second(seq: int, *, late: bool, dead: bool = False) -> list[Envelope]:
 
 
 class Played:
-    """A builder in part beside one of everything. The store is a second ahead of both, as while a look is under way."""
+    """A partial builder beside a complete one. The store is a second ahead of both, as during a look."""
 
     def __init__(self, store: DuckDBStore) -> None:
         self.store = store

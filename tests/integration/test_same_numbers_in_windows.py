@@ -1,4 +1,4 @@
-"""One truth: tiles, verdict, bars and the shares that detectors look at agree on runs that are made up at random."""
+"""One truth: tiles, verdict, bars and the detectors' shares agree on randomly generated runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Made:
 
 @st.composite
 def runs(draw: st.DrawFn) -> Made:
-    """One to four ranks: varying waits and steps, late in turns or one rank always, evaluation, and what goes on at the end."""
+    """One to four ranks: varying waits and steps, one late rank or in turns, evaluation, and an open span."""
     world = draw(st.sampled_from((1, 2, 4)))
     chance = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     device, turns, evaluates = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())

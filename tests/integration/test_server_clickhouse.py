@@ -1,4 +1,4 @@
-"""``loaderwatch serve --store clickhouse://…``: what it says when it cannot, and what it answers while the database is away."""
+"""``loaderwatch serve --store clickhouse://…``: its errors, and its answers while the database is away."""
 
 from __future__ import annotations
 

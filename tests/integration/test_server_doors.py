@@ -157,7 +157,7 @@ def test_of_the_page_only_the_files_are_open(http: httpx.Client, path: str) -> N
 
 @pytest.mark.parametrize("door", WHO)
 def test_a_rebound_name_is_no_way_in(access: Access, http: httpx.Client, door: str) -> None:
-    """DNS rebinding: the page of evil.example has its name point to 127.0.0.1, and is then of one origin with us."""
+    """DNS rebinding: evil.example resolves to 127.0.0.1, so its page has the same origin as our server."""
     token = access.agent if WHO[door] == SENDS else access.owner
     for host in (
         "evil.example",
@@ -284,7 +284,10 @@ def test_rows_of_ranks_that_nobody_is_are_refused_and_counted(access: Access) ->
 
 def test_one_address_follows_so_many_runs_and_no_more(access: Access) -> None:
     host, _, port = access.url.partition("://")[2].partition(":")
-    ask = f"GET /api/v1/runs/run-1/events HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {access.viewer}\r\n\r\n"
+    ask = (
+        f"GET /api/v1/runs/run-1/events HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        f"Authorization: Bearer {access.viewer}\r\n\r\n"
+    )
 
     def follow() -> tuple[bytes, socket.socket]:
         connection = socket.create_connection((host, int(port)), timeout=20)
@@ -330,7 +333,7 @@ CLAIMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_receipt_tells_nothing_of_what_others_sent(tmp_path: Path, claim: str) -> None:
-    """The agent's token sends, and reads nothing: no verdict, no alert, no request for stacks, of no run and no host."""
+    """The agent's token only sends: it reads no verdict, alert or request for stacks of any run or host."""
     detector = ScriptedDetector()
     with serving(tmp_path, detector=detector) as access:
         job, other = Feed(), Feed()

@@ -213,7 +213,7 @@ for batch in DataLoader(TensorDataset(torch.arange(4e6)), batch_size=4):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 def test_who_takes_the_servers_port_cannot_have_a_job_restarted(data_dir: Path, tmp_path: Path) -> None:
-    """The supervisor asks once a second for the whole job, and the server may be another process each time."""
+    """The supervisor asks once a second for the whole job, and each time another process may answer."""
     (tmp_path / "train.py").write_text(HEALTHY)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
     command = [sys.executable, "-m", "loaderwatch", "run", "--restart-on-hang", "3", "--after", "1s"]
@@ -336,7 +336,7 @@ def call(what: str, client: Client) -> object:
 def test_a_client_that_was_found_before_sends_nothing_to_who_took_the_port(
     data_dir: Path, tmp_path: Path, relayed: bool
 ) -> None:
-    """Also where the next server runs already, and would answer the challenge if the impostor passes it on."""
+    """Also if the next server runs already and would answer the challenge that the impostor passes on."""
     with ServeProcess(data_dir, "--port", "0") as server, ServeProcess(data_dir, "--port", "0") as next_one:
         access = server.start()
         access.send(Feed().envelope())
@@ -376,7 +376,7 @@ def test_a_client_that_was_found_before_sends_nothing_to_who_took_the_port(
 def test_no_command_sends_a_token_to_who_took_the_port(
     data_dir: Path, tmp_path: Path, command: list[str]
 ) -> None:
-    """The port is taken after the command has found the server: its first connection leads to the real one, all others do not."""
+    """The port is taken after the command has found the server: only its first connection is real."""
     with serving(data_dir) as access:
         access.send(Feed().envelope())
         (data_dir / "token.json").write_text(

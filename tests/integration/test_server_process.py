@@ -204,7 +204,7 @@ def test_the_browser_flow(server: ServeProcess) -> None:
         assert "immutable" in plotly.headers["cache-control"]
         again = browser.get("/", headers={**html, "if-none-match": page.headers["etag"]})
         assert (again.status_code, page.headers["cache-control"]) == (304, "no-cache")
-        # A browser puts these headers in place of those that it kept with the page.
+        # These headers replace those that the browser kept with the page.
         assert again.headers["content-security-policy"] == page.headers["content-security-policy"]
         assert browser.get("/api/v1/runs").status_code == 401
         session = sign_in(browser, access.owner)

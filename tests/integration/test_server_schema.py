@@ -1,4 +1,4 @@
-"""Requests made from the server's own OpenAPI description, and ones that break it: none is a fault of the server."""
+"""Requests from the server's own OpenAPI description, valid and invalid: none makes the server fail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
 
 
 def try_all(access: Access, token: str, examples: int) -> dict[str, set[int]]:
-    """Every operation with ``examples`` requests, half of them for the run that is there; the statuses of each."""
+    """Send ``examples`` requests to every operation, half of them for the existing run; their statuses."""
     with access.client() as client:
         schema = schemathesis.openapi.from_dict(client.get("/api/v1/openapi.json").json())
     headers = {"authorization": f"Bearer {token}"} if token else {}

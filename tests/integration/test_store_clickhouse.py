@@ -1,4 +1,4 @@
-"""The ClickHouse store when inserts fail, answers get lost and the engine is killed: every envelope counts once, whole."""
+"""The ClickHouse store if inserts fail, answers get lost or the engine dies: each envelope counts once."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_who_claims_a_run_last_is_the_one_that_writes_to_it(url: str) -> None:
 def test_a_commit_of_who_was_given_up_counts_once_or_never(
     url: str, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
-    """A server is stopped in the middle of a commit. Another takes over, and its sender sends again, to that one."""
+    """A server is stopped during a commit. Another takes over, and the sender sends again, to that one."""
     first, second = _open(url), _open(url)
     first.append([envelope(1, tables=_both(1))])
     insert = first._database.insert
@@ -248,7 +248,7 @@ def test_a_commit_of_who_was_given_up_counts_once_or_never(
 def test_a_late_commit_of_one_claim_does_not_hide_what_followed_that_of_another(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three servers: the second is stopped in a commit, the first's came in, and the third goes on from there."""
+    """Three servers: the second is stopped in a commit, the first's commit arrives, and the third goes on."""
     first, second, third = _open(url), _open(url), _open(url)
     first.append([envelope(1, tables=_both(1))])
     for store in (second, third):
@@ -370,7 +370,7 @@ def test_a_host_with_other_tables_is_no_replica(
 
 
 def test_in_a_replicated_database_all_tables_are_replicated(engine: clickhouse.Server, url: str) -> None:
-    """The engine of the tests has no Keeper, so it cannot make them; what it can do is read the statements."""
+    """The engine of the tests has no Keeper and cannot create the tables; the test reads the statements."""
     store = _open(url)
     asked = store._database
     assert not asked.replicated

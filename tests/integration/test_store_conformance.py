@@ -354,7 +354,7 @@ def test_slow_samples_and_paths_are_those_of_all_rows_whatever_is_summed(open_st
 
 
 def test_a_run_that_comes_again_with_fewer_ranks_is_summed_as_before(store: Store) -> None:
-    """Those ranks that are left are all the ranks there are now, and were not when the iterations were made."""
+    """The remaining ranks are all ranks of the run now, but were not when the iterations were made."""
     at = np.arange(50) * 2 * SECOND
     both = [steps(rank, T0 + rank * 70 * SECOND + at, np.full(50, SECOND), np.ones(50)) for rank in (0, 1)]
     ended = [process(rank, 2, state="finished") for rank in (0, 1)]
@@ -381,7 +381,7 @@ RUNS = ("run-1", "in-step")
 
 @pytest.fixture(scope="module", params=["rows", "rolled"])
 def both(request: pytest.FixtureRequest, places: Places) -> Iterator[tuple[Store, Store]]:
-    """DuckDB and ClickHouse with the same envelopes, read from their rows or as far as may be from rollups."""
+    """DuckDB and ClickHouse with the same envelopes, read from rows or, as far as possible, from rollups."""
     if reason := clickhouse.missing():
         pytest.skip(reason)
     stores = places.opener("duckdb")(), places.opener("clickhouse")()

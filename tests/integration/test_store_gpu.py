@@ -1,4 +1,4 @@
-"""What a rank's process uses of its GPU, from the store: charts of new files, and of those that never had it."""
+"""A rank's use of its GPU, from the store: charts of new files and of files without these columns."""
 
 from __future__ import annotations
 
