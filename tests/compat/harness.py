@@ -74,7 +74,7 @@ class Outcome:
 
 
 def trials_of(module: str, long: bool = False) -> list[Any]:
-    """Parameters for a test of each case of the module, in each way and with each start method; ``long`` leaves all to ``make compat``."""
+    """Test parameters for each case of a module, way and start method; ``long``: only in ``make compat``."""
     return [
         pytest.param(
             Trial(module, name, method, way),
@@ -114,7 +114,8 @@ class Laboratory:
         else:
             for way, outcome in ((BARE, bare), (trial.way, ours)):
                 assert trial.name in outcome.seen, (
-                    f"the process ({way}) {'was still' if outcome.late else f'ended with {outcome.exit_code}'} in {outcome.began}:"
+                    f"the process ({way})"
+                    f" {'was still' if outcome.late else f'ended with {outcome.exit_code}'} in {outcome.began}:"
                     f"\n{outcome.stderr}\n{outcome.output}"
                 )
         assert (trial.name in ours.seen) == (trial.name in bare.seen)
@@ -198,7 +199,7 @@ def _outcome(process: Process) -> Outcome:
 
 
 def run_to_its_end(command: list[str], env: dict[str, str], directory: Path, limit: float) -> Outcome:
-    """Run a command in a directory; what it left there and how it ended. Past the limit it is killed, with all it started."""
+    """Run a command in a directory; return its files and its end. At the limit it dies, with its children."""
     outcome = Outcome({})
     # Files, not pipes: a worker that is left behind must not keep us reading.
     with (directory / "stdout").open("wb") as out, (directory / "stderr").open("wb") as err:

@@ -1,6 +1,6 @@
-"""The trainings, as users of each framework write them, and what loaderwatch must know of each: the one list.
+"""The trainings, as users of each framework write them, and what loaderwatch must know of each.
 
-Epochs, steps and batches are what the framework itself says (its settings, its progress, its log), never what we counted.
+Epochs, steps and batches are what the framework itself says (settings, progress, log), never our counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RUN: Final = "run"
 ATTACH: Final = "attach"
 """``loaderwatch.attach()`` before the script, or the line that it needs (``Training.line``)."""
 CALLBACK: Final = "callback"
-"""The callback of ``loaderwatch.frameworks``, put into the script as its documentation says (``Training.callback``)."""
+"""The callback of ``loaderwatch.frameworks``, added to the script as documented (``Training.callback``)."""
 
 Changes = tuple[tuple[str, str], ...]
 """Words that stand once in a script, and what is written in their place."""

@@ -1,4 +1,4 @@
-"""The two devices that a training of the tests computes on: a virtual GPU, and a real one with kernels of known length."""
+"""The two devices of the test trainings: a virtual GPU, and a real one with kernels of known length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CALIBRATED_CYCLES: Final = 50_000_000
 
 
 class Device(Protocol):
-    """What a training does with its device, and how long that was idle. Times are seconds of ``time.monotonic``."""
+    """What a training uses of its device, and how long it was idle. Times: seconds of ``time.monotonic``."""
 
     name: str
     backend: str  # of the process group whose collectives it takes part in

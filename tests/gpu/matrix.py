@@ -29,9 +29,9 @@ LIMITS: Final = Limits()
 
 @dataclass(frozen=True)
 class Run:
-    """One training, and what must be said of it: nothing, or a scenario, of which the title gives the reason (a pattern).
+    """One training and its expected verdict: none, or a scenario whose title matches ``because`` (a pattern).
 
-    ``part`` is where the device idles: "data" for the loader's rows. ``without`` are the arguments with the cause removed.
+    ``part`` is where the device idles: "data" in the loader's rows. ``without``: arguments without the cause.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Ran:
 
     @property
     def idle(self) -> float:
-        """The share of the time that the device was idle in the part that the run is about, on the rank where it was most."""
+        """The device's idle share in the run's part, on the rank where it is largest."""
         if self.run.part == "data":
             return self.starved
         return max(float(truth["idle"].get(self.run.part, 0.0)) for truth in self.truths)

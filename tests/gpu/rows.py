@@ -13,7 +13,7 @@ TOO_FEW_WORKERS: Final = "S02"
 
 
 def loader_runs() -> Iterator[Run]:
-    """A batch every 60, 95 or 200 ms, for a step of 90: with and without waiting for the device, pinned or not, one or two ranks."""
+    """A batch every 60, 95 or 200 ms for steps of 90: synchronous or not, pinned or not, one or two ranks."""
     for load_ms, item_every, pageable, ranks in itertools.product(
         (60, 95, 200), (0, 1, 10), (False, True), (1, 2)
     ):

@@ -1,4 +1,4 @@
-"""The rows of the environment variables: parsers, documents, and that nothing reads a variable in another way."""
+"""The rows of the environment variables: parsers, documents, and that nothing else reads a variable."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_every_variable_that_is_named_has_a_row(repo_root: Path) -> None:
 
 
 def test_python_code_reads_variables_through_their_rows(repo_root: Path) -> None:
-    """A row's ``name`` is for environments of child processes. A string with a name is another way to read a variable."""
+    """A row's ``name`` is for environments of child processes. A string with a name would bypass the row."""
     package = repo_root / "loaderwatch"
     other_ways = set()
     for path in package.rglob("*.py"):
@@ -159,7 +159,7 @@ def test_python_code_reads_variables_through_their_rows(repo_root: Path) -> None
 
 
 def test_the_hot_path_reads_no_variable(repo_root: Path) -> None:
-    """What runs with every batch and step reads no environment: only the import of ``agent.hot`` does, once."""
+    """No batch or step reads the environment: only the import of ``agent.hot`` does, once."""
     agent = repo_root / "loaderwatch" / "agent"
     paths = [*(agent / "hot").glob("*.py"), *(agent / "model").glob("*.py"), agent / "recorder.py"]
     assert len(paths) > 10

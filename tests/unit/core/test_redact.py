@@ -1,4 +1,4 @@
-"""What is replaced, what is dropped, and what stays because a diagnosis needs it."""
+"""Redaction: values that are replaced or dropped, and values that stay because a diagnosis needs them."""
 
 from __future__ import annotations
 

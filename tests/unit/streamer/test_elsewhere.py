@@ -39,7 +39,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def burn(seconds: float) -> float:
-    """Use so much CPU time, however long that takes on a busy machine; returns what is sure to be seen of it."""
+    """Use so much CPU time, for however long; returns the part of it that is certain to be seen."""
     until = time.process_time() + seconds
     while time.process_time() < until:
         pass

@@ -48,7 +48,7 @@ def calls(file: str) -> list[Call]:
 
 
 def test_the_outermost_loop_of_each_function(script: Path) -> None:
-    """From its head to the last line of its body: what follows the loop, or stands in its ``else``, is past it."""
+    """From its head to the last line of its body. Lines after the loop or in its ``else`` are outside."""
     found = in_loops(calls(str(script)), "/")
     assert [(call.function, call.line, call.loop) for call in found] == [
         ("main", 10, (7, 15)),

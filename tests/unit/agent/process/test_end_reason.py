@@ -100,7 +100,7 @@ except RuntimeError as error:
 
 
 def test_what_killed_a_worker_is_named_however_it_is_found() -> None:
-    """DataLoader finds it in a signal handler, or by its next look at the worker: then it says less, and whence."""
+    """DataLoader notices the death in a signal handler, or at its next poll, which says less."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )

@@ -35,7 +35,7 @@ def signals() -> Signals:
 
 @pytest.fixture
 def deadline(signals: Signals) -> Iterator[Deadline]:
-    # What other tests of this process left is collected now: its workers are waited for, and an interrupt would end in that.
+    # Collect leftovers of other tests now: it waits for their workers, where an interrupt would end.
     gc.collect()
     made = Deadline(signals)
     yield made

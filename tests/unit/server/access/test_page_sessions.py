@@ -25,7 +25,7 @@ RUNS, ACK = "/api/v1/runs?sort=name&q=a%20b", "/api/v1/alerts/x/ack"
 
 
 class Served:
-    """A gate in front of an application that greets pages and echoes bodies, with a clock that the test sets."""
+    """A gate before an application that greets pages and echoes bodies, with a clock that the test sets."""
 
     def __init__(self, tokens: Tokens = TOKENS, port: int = 8790, public_url: str | None = None) -> None:
         self.now_s = 1_800_000_000.0

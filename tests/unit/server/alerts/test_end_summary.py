@@ -26,7 +26,8 @@ def found(title: str, lost_s: float | None, severity: Any = "warning") -> answer
         id="x", key="k", code="input-bound", scenario="S02", severity=severity, state="resolved",
         confidence=0.9,
         rank=0, host=None, worker=None, pid=None, sample_indices=[], began_at=0.0, ended_at=None, title=title,
-        cause="", advice=f"Mend what made it: {title} It is worth the while, and here is how it is done. More.",
+        cause="",
+        advice=f"Mend what made it: {title} It is worth the while, and here is how it is done. More.",
         evidence=[], lost_s=lost_s, gain_ceiling_ratio=None, stacks=[],
     )  # fmt: skip
 

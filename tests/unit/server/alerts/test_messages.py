@@ -78,8 +78,8 @@ def test_of_a_hang_the_line_in_the_terminal_names_the_line_of_the_script_and_eno
         texts=Texts(
             title="Rank 1 hangs.",
             cause="",
-            advice="Mend rank 1 on vm. Its worker reads from a socket that nobody answers; set a timeout there. More. "
-            * 3,
+            advice="Mend rank 1 on vm. Its worker reads from a socket that nobody answers;"
+            " set a timeout there. More. " * 3,
         ),
         stacks=[StackDump(rank=1, worker=0, pid=7, taken_ns=T0, text=HUNG_STACK)],
         rank=1,

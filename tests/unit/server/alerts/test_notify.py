@@ -1,4 +1,4 @@
-"""Who gets which message, and when: through the real Apprise to real webhooks on loopback, with a clock of the test's own."""
+"""Who gets which message when: through the real Apprise to local webhooks, with the test's own clock."""
 
 from __future__ import annotations
 
@@ -73,7 +73,12 @@ def said(message: Message) -> Callable[[str], Message]:
 
 def tell(notifier: Notifier, title: str, severity: str = "critical", run: str = "run-1", **more: Any) -> None:
     kind = "resolved" if more.get("over") else severity
-    notifier.tell(run, said(Message(kind, title, f"Cause.\n\n{LINK}")), alert(severity), **more)  # type: ignore[arg-type]
+    notifier.tell(
+        run,
+        said(Message(kind, title, f"Cause.\n\n{LINK}")),  # type: ignore[arg-type]
+        alert(severity),
+        **more,
+    )
 
 
 def titles(hook: Webhook, count: int) -> list[str]:

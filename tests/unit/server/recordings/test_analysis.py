@@ -22,7 +22,7 @@ from loaderwatch.server.store.duckdb import DuckDBStore
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
 
 HANG_AFTER_S = 6.0
-"""A server's own limit: by the default of 30 s the run below that hangs for 20 s hangs in none of its forms."""
+"""The server's limit here. With the default of 30 s the 20 s hang of the run below would not be one."""
 
 
 def trained(seq: int, wait_s: float, step_s: float, **more: Any) -> Envelope:

@@ -14,7 +14,7 @@ RANKS = 1000
 
 
 def ranks(**odd: dict[int, Any]) -> list[SummedRank]:
-    """A thousand ranks that do 10 steps/s, wait 2 % of the time, and differ a little; ``odd`` changes fields of some."""
+    """A thousand ranks: 10 steps/s, 2 % data wait, small differences; ``odd`` changes fields of some."""
     random = np.random.default_rng(1)
     made = []
     for rank in range(RANKS):

@@ -204,7 +204,7 @@ def test_the_newest_buckets_wait_for_their_events(store: DuckDBStore) -> None:
 
 
 def test_the_cushion_lasts_as_long_as_the_devices_steps(store: DuckDBStore) -> None:
-    """The loop queues a step in 3 ms and waits for 87; what lies ready lasts 90 ms each, as the detectors' headroom has it."""
+    """The loop queues a step in 3 ms and waits 87 ms. Each ready batch lasts 90 ms, as in the detectors."""
     times = T0 + np.arange(600, dtype=np.int64) * 90 * MS
     rows = steps(0, times, 87 * MS, 3 * MS, ready=2)
     tables = {"steps": rows, "gpu_waits": waits(times, 0, 90 * MS)}
