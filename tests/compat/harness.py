@@ -115,8 +115,8 @@ class Laboratory:
             for way, outcome in ((BARE, bare), (trial.way, ours)):
                 assert trial.name in outcome.seen, (
                     f"the process ({way})"
-                    f" {'was still' if outcome.late else f'ended with {outcome.exit_code}'} in {outcome.began}:"
-                    f"\n{outcome.stderr}\n{outcome.output}"
+                    f" {'was still' if outcome.late else f'ended with {outcome.exit_code}'}"
+                    f" in {outcome.began}:\n{outcome.stderr}\n{outcome.output}"
                 )
         assert (trial.name in ours.seen) == (trial.name in bare.seen)
         if trial.name in ours.seen:

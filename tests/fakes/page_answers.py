@@ -111,8 +111,7 @@ def summary(run: FakeRun, wall: float) -> Json:
         "gpu_utilization_ratio": gpu, "gpu_starved_ratio": mean if run.device else None,
         "compute_duty_ratio": 1 - mean,
         "goodput_ratio": 1 - mean * 0.9, "lost_s": sum(f["lost_s"] or 0 for f in run.findings),
-        "lost_clock": "device" if run.device else "loop",
-        "lost_records": run.lost_records,
+        "lost_clock": "device" if run.device else "loop", "lost_records": run.lost_records,
         "simulated_gpu": run.gpu == "simulated", "epochs": int((now - run.t0) // run.epoch_s) + 1,
         "verdict": verdict,
         "loaders": [{"rank": 0, "loader": 0, "name": "train_loader", "role": "train",
@@ -336,8 +335,7 @@ def workers(run: FakeRun, rank: int, wall: float) -> list[Json]:
     main = base | {"worker": -1, "pid": 4711 + rank, "phase": "wait" if stuck else "forward",
                    "phase_age_s": age if stuck else 0.01,
                    "os_state": "S" if stuck else "R", "wchan": "ep_poll" if stuck else None,
-                   "cpu_ratio": 0.02 if stuck else 0.97,
-                   "rss_bytes": 2.41e9, "threads": 28,
+                   "cpu_ratio": 0.02 if stuck else 0.97, "rss_bytes": 2.41e9, "threads": 28,
                    "batches": int((run.now(wall) - run.t0) * 9.7)}  # fmt: skip
     out = [main]
     for worker in range(run.workers):

@@ -163,8 +163,7 @@ def finding(number: int, run: FakeRun, **fields: Any) -> Json:
         "severity": "warning", "state": "firing", "confidence": 0.92, "rank": None, "host": None,
         "worker": None,
         "pid": None, "sample_indices": [], "began_at": 0.0, "ended_at": None, "title": "", "cause": "",
-        "advice": "",
-        "evidence": [], "lost_s": None, "gain_ceiling_ratio": None, "stacks": [], "folded": [],
+        "advice": "", "evidence": [], "lost_s": None, "gain_ceiling_ratio": None, "stacks": [], "folded": [],
         "silenced_until": None,
     }  # fmt: skip
     base.update(fields)

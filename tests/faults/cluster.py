@@ -255,9 +255,8 @@ class Cluster:
                 trainer.wait(timeout_s)
             wait_or_tell(
                 lambda host=host: not host.streamers() and not host.waiting(),  # type: ignore[misc]
-                timeout_s,
-                host,
-            )
+                timeout_s, host,
+            )  # fmt: skip
 
     def prove(self, run: str = RUN, *, lost: Sequence[str] = ()) -> Balance:
         """After the fault: end the training in order if it still runs, then compare its books with the store.

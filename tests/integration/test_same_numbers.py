@@ -70,8 +70,7 @@ class Made:
                     "steps",
                     {
                         **at, "step": number + 1, "wait_ns": self.wait_ns[rank], "wait_cpu_ns": 0, "ready": 0,
-                        "cached": 0,
-                        "awaited_worker": 0, "step_ns": self.iteration_ns - self.wait_ns[rank],
+                        "cached": 0, "awaited_worker": 0, "step_ns": self.iteration_ns - self.wait_ns[rank],
                         "nested_ns": 0, "off_main_thread": 0, "optimizer_steps": 1,
                     },
                 )

@@ -143,8 +143,7 @@ def test_runs_and_streams_are_kept_apart(store: Store) -> None:
 def test_a_run_that_nobody_knows_is_said_to_be_unknown(store: Store) -> None:
     for question in (
         lambda run: store.run(run), lambda run: store.alerts(run), lambda run: store.bounds(run),
-        lambda run: store.delete(run),
-        lambda run: store.label(run, Labels()), lambda run: store.totals(run),
+        lambda run: store.delete(run), lambda run: store.label(run, Labels()), lambda run: store.totals(run),
         lambda run: store.recall(run, 1),
         lambda run: store.scan(run, "steps", 0, 1), lambda run: list(store.events(run, 0, 1)),
         lambda run: list(store.facts(run, 1)), lambda run: store.save_alerts(run, [_alert("a")]),

@@ -18,11 +18,8 @@ def batches_of(index: int, act: Act) -> list[tuple[float, int]]:
     for epoch in range(act.epochs):
         for rank in range(2):
             sampler: DistributedSampler[int] = DistributedSampler(
-                images,  # type: ignore[arg-type]
-                2,
-                rank,
-                drop_last=True,
-            )
+                images, 2, rank, drop_last=True,  # type: ignore[arg-type]
+            )  # fmt: skip
             sampler.set_epoch(epoch)
             order = list(sampler)
             if index in order:

@@ -57,7 +57,7 @@ def read(
 
     Each function receives the second at which a fetch or step begins. ``slack_s`` is the work left for the
     device. ``model_s`` is the time of forward, backward and optimizer; ``optimizer_s`` is a third of it by
-    default. ``batch_bytes`` is the size of the batch, ``cpu`` the CPU share of a fetch. An epoch has
+    default. The size of a batch is ``batch_bytes``, the CPU share of a fetch ``cpu``. An epoch has
     ``batches``; the queue is empty between two epochs.
     """
     rank = RankBuilder(loaders=[loader(num_workers=workers, prefetch_factor=prefetch, batches=batches)])

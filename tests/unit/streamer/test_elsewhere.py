@@ -39,7 +39,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def burn(seconds: float) -> float:
-    """Use so much CPU time, for however long; returns the part of it that is certain to be seen."""
+    """Use ``seconds`` of CPU time, however long that takes; returns the time that must be seen at least."""
     until = time.process_time() + seconds
     while time.process_time() < until:
         pass

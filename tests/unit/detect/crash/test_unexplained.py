@@ -284,8 +284,7 @@ def _alert(code: str, **more: Any) -> Alert:
     finding = finding_of(
         **{
             "key": f"{code}:rank0", "code": code, "scenario": "S36", "severity": "critical",
-            "confidence": 0.9,
-            "began_ns": T0, "title": "It.", "cause": "", "advice": "", "pid": 1000, **more,
+            "confidence": 0.9, "began_ns": T0, "title": "It.", "cause": "", "advice": "", "pid": 1000, **more,
         }
     )  # fmt: skip
     return Alert(f"run-1.{code}", finding, "firing", T0, T0)

@@ -34,10 +34,8 @@ def swinging(
     for _ in range(steps):
         began_ns = rank.now_ns
         rank.step(
-            wait, gpu_s + other_s,
-            forward_ns=int(gpu_s * 0.4 * S), backward_ns=int(gpu_s * 0.5 * S),
-            optimizer_ns=int(gpu_s * 0.1 * S), h2d_ns=0,
-            optimizer_steps=1,
+            wait, gpu_s + other_s, forward_ns=int(gpu_s * 0.4 * S), backward_ns=int(gpu_s * 0.5 * S),
+            optimizer_ns=int(gpu_s * 0.1 * S), h2d_ns=0, optimizer_steps=1,
         )  # fmt: skip
         for tenth in range(int((wait + gpu_s + other_s) * TEN_HZ)):
             at_s = tenth / TEN_HZ

@@ -74,11 +74,9 @@ def said(message: Message) -> Callable[[str], Message]:
 def tell(notifier: Notifier, title: str, severity: str = "critical", run: str = "run-1", **more: Any) -> None:
     kind = "resolved" if more.get("over") else severity
     notifier.tell(
-        run,
-        said(Message(kind, title, f"Cause.\n\n{LINK}")),  # type: ignore[arg-type]
-        alert(severity),
-        **more,
-    )
+        run, said(Message(kind, title, f"Cause.\n\n{LINK}")),  # type: ignore[arg-type]
+        alert(severity), **more,
+    )  # fmt: skip
 
 
 def titles(hook: Webhook, count: int) -> list[str]:

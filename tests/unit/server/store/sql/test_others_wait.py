@@ -56,16 +56,9 @@ def _send(
         )
     ranks = [process(rank, len(data_ms), **more) for rank in range(len(data_ms))]
     made = {"made_ns": ends, "processes": ranks}
-    store.append(
-        [
-            envelope(
-                seq,
-                stream=f"s{seq}",
-                tables={"steps": joined(parts)},
-                **made,  # type: ignore[arg-type]
-            )
-        ]
-    )
+    store.append([envelope(
+        seq, stream=f"s{seq}", tables={"steps": joined(parts)}, **made,  # type: ignore[arg-type]
+    )])  # fmt: skip
     return ends
 
 
