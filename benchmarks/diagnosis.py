@@ -365,7 +365,7 @@ def table(rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Au
 def numbers(
     rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Audit] = ()
 ) -> dict[str, Any]:
-    """Precision and recall over what people were told, pages on runs without a fault, and the times."""
+    """Precision and recall of the alerts, alerts in runs without a fault, and the times."""
     faulty = [row for row in rows if row.case.scenarios]
     benign = [row for row in rows if not row.case.scenarios]
     told = sum(len(row.judgement.got) for row in rows)

@@ -1,4 +1,4 @@
-"""What reading the processes of 64 ranks costs: our own reader of /proc against psutil, by turns in one run.
+"""What reading the processes of 64 ranks costs: our own reader of /proc against psutil, in turns.
 
     .venv/bin/python -m benchmarks.sampling
 

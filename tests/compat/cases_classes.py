@@ -201,7 +201,7 @@ def subclasses(watch: Watcher) -> Any:
             watch(loader)
             seen += [batches(loader), batches(loader, most=2), len(loader), isinstance(loader, before)]
             seen += [type(loader).__name__, sorted(vars(loader))]
-            # the class of a generator cannot be swapped: those are wrapped, and can be told by type()
+            # the class of a generator cannot be swapped: it is wrapped, which type() shows
             seen += [
                 str(type(iter(loader))) if not isinstance(loader, (Doubling, Mixed)) else next(iter(loader))
             ]
@@ -217,7 +217,7 @@ def subclasses(watch: Watcher) -> Any:
 
 
 class Repeating:
-    """Begins its sampler anew for ever."""
+    """Restarts its sampler forever."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler

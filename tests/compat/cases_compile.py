@@ -75,7 +75,7 @@ def compiled_model(watch: Watcher) -> Any:
                 losses = [train(made, optimizer, loader), train(made, optimizer, loader)]
                 return [losses, state(model), [*made.state_dict()]]  # type: ignore[attr-defined]
 
-            seen.append(_counted(body, stepping=True))  # PyTorch 2.4 compiles anew when the model is found
+            seen.append(_counted(body, stepping=True))  # PyTorch 2.4 recompiles when the model is found
     return seen
 
 

@@ -294,7 +294,7 @@ def generators_of_the_users(watch: Watcher) -> Any:
 
 @case(ways=(ATTACHED,))
 def other_iterables(watch: Watcher) -> Any:
-    """What is no DataLoader comes back in a wrapper that is told apart by ``type()`` alone."""
+    """What is no DataLoader comes back in a wrapper that only ``type()`` distinguishes."""
 
     class Pipeline:
         """A loader that somebody wrote."""

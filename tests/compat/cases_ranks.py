@@ -29,7 +29,7 @@ RANKS = 2
 
 
 class Partly(nn.Module):
-    """Uses one of its two halves, by turns."""
+    """Uses its two halves alternately."""
 
     def __init__(self) -> None:
         super().__init__()

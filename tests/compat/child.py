@@ -49,7 +49,7 @@ STACKS: Final = signal.SIGPROF
 """Has the process write the stacks of its threads; to find out where it stands when its time is over."""
 
 SETTLE_S: Final = 10.0
-"""How long workers, threads and pipes that were told to end may take until they count as left behind."""
+"""How long workers, threads and pipes that were asked to end may take until they count as left behind."""
 
 
 class Started:

@@ -172,7 +172,7 @@ def _outcome(process: Process) -> Outcome:
     env |= {
         "LOADERWATCH_DIR": str(directory / "data"),
         "LOADERWATCH_SERVER": "http://127.0.0.1:9",  # nobody answers there; no local server is started
-        "LOADERWATCH_TOKEN": "a-token-of-nobody",  # without one, the job is told that nothing can be sent
+        "LOADERWATCH_TOKEN": "a-token-of-nobody",  # without one, the job is warned that nothing can be sent
         "PYTHONPATH": str(_ROOT),
         "PYTHONHASHSEED": "0",
     }

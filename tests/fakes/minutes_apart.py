@@ -19,13 +19,13 @@ RUN: Final = "apart"
 RANKS: Final = 3
 LASTS_S: Final = 1800
 BEGAN_AGAIN: Final = T0 + 1117 * SECOND
-"""In the middle of a minute; batches are counted anew from there."""
+"""In the middle of a minute; batches are counted from 0 again."""
 _EVERY_S: Final = 20
 _STEPS: Final = 10  # in that time
 
 
 def envelopes(seed: int) -> list[Envelope]:
-    """Envelopes in any order, but for the first, by which an attempt is known to be the second."""
+    """Envelopes in any order after the first, which makes the later attempt the second."""
     random = np.random.default_rng(seed)
     made: list[Envelope] = []
     for rank in range(RANKS):

@@ -15,7 +15,7 @@ from tests.faults.mounts import Mounts, own_mounts
 HANGS_S = 900  # more than the waits of any test, one after the other, take on a busy machine
 
 if not Path("/proc/locks").exists():
-    collect_ignore_glob = ["test_*.py"]  # the faults are told apart by what Linux says of processes and locks
+    collect_ignore_glob = ["test_*.py"]  # they are distinguished by what Linux says of processes and locks
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

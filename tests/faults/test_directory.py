@@ -117,7 +117,7 @@ def test_another_program_is_in_a_runs_file(cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_files_are_damaged(cluster: Cluster) -> None:
-    """Each is set aside, or made anew, with a message that names it; the run goes on."""
+    """Each is set aside or recreated, with a message that names it; the run goes on."""
     data = cluster.server.data_dir
     cluster.server.start()
     start_light(cluster.host, "before")

@@ -145,7 +145,7 @@ class End:
         self.ranks = ranks
 
     def has_come(self) -> bool:
-        """Whether any rank has been told."""
+        """Whether any rank has to stop."""
         told = self.file.exists() or time.monotonic() > self.deadline
         if self.ranks == 1:
             return told

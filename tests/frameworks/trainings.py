@@ -28,7 +28,7 @@ STEP: Final = ("forward", "backward", "optimizer")
 
 @dataclass(frozen=True)
 class Loader:
-    """A loader as it must be told: its role, and the batches of each of its epochs, in their order."""
+    """A loader as it must be reported: its role, and the batches of each of its epochs, in their order."""
 
     role: str
     epochs: tuple[int, ...]
@@ -121,7 +121,7 @@ TRAININGS: Final[tuple[Training, ...]] = (
         progress=(("framework", "Lightning"), ("max_epochs", 3), ("global_step", 30)),
         quick=True,
     ),
-    # an epoch; four batches of the next; its other six, out of a loader that is made anew
+    # an epoch; four batches of the next; its other six, out of a recreated loader
     Training("stateful", 20, 20, (Loader(TRAIN, (10, 4, 6)),), packages=("torchdata",)),
     Training(
         "nodes",

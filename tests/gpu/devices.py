@@ -26,7 +26,7 @@ class Device(Protocol):
         """How often anybody waited for it."""
 
     def launch(self, seconds: float) -> None:
-        """Queue a kernel that takes so long."""
+        """Queue a kernel of that duration."""
 
     def synchronize(self) -> None:
         """Wait until everything that is queued has run."""
@@ -45,7 +45,7 @@ class Device(Protocol):
 
 
 class OnDevice(Tensor):
-    """A tensor of the virtual GPU: whoever looks at its value waits for that, as with CUDA's."""
+    """A tensor of the virtual GPU: reading its value waits for that, as with CUDA's."""
 
     gpu: ClassVar[VirtualGpu]
 
@@ -82,7 +82,7 @@ class VirtualDevice:
         return self._gpu.synchronized
 
     def launch(self, seconds: float) -> None:
-        """Queue a kernel that takes so long."""
+        """Queue a kernel of that duration."""
         self._gpu.launch(seconds)
 
     def synchronize(self) -> None:
@@ -144,7 +144,7 @@ class RealDevice:
         self._real(device)
 
     def launch(self, seconds: float) -> None:
-        """Queue a kernel that takes so long, between two events."""
+        """Queue a kernel of that duration, between two events."""
         begin, end = self._event(), self._event()
         begin.record()
         self._cuda._sleep(int(seconds * self._cycles_per_s))

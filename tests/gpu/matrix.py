@@ -41,11 +41,11 @@ class Run:
     because: str = ""
     without: tuple[str, ...] = ()
     ranks: int = 1
-    silent: bool = False  # a look-alike: nobody may be told
+    silent: bool = False  # a look-alike: no alert may fire
     limits: tuple[tuple[float, Severity], ...] = (
         (LIMITS.input_warning_ratio, "warning"),
         (LIMITS.input_critical_ratio, "critical"),
-    )  # from which share of the time on somebody is told, and how gravely
+    )  # from which share of the time on an alert fires, and its severity
     gpu: Mapping[str, Any] = field(default_factory=dict)  # of the simulated GPU
     seconds: float = SECONDS
     step_ms: float = STEP_MS
@@ -69,7 +69,7 @@ class Ran:
 
     @property
     def told(self) -> list[dict[str, Any]]:
-        """Findings that somebody is told of."""
+        """Findings that alert somebody."""
         return [finding for finding in self.findings if finding["severity"] != "info"]
 
     @property
@@ -117,7 +117,7 @@ class Ran:
 
     @property
     def named(self) -> bool:
-        """Whether what was told first is the run's scenario, for its reason, and nothing else was told."""
+        """Whether the first alert is the run's scenario, for its reason, and the only one."""
         return bool(self.told) and all(
             one["scenario"] == self.run.scenario and re.search(self.run.because, one["title"]) is not None
             for one in self.told

@@ -154,7 +154,7 @@ LOOK_ALIKES: Final = (
 def matrix(real_devices: int = 0) -> list[Run]:
     """All trainings; on real devices those for which there are enough of them, and NCCL on one and on two.
 
-    The virtual GPU's driver shows states that a real one cannot be told to show.
+    The virtual GPU's driver shows states that a real one cannot be made to show.
     """
     runs = [*loader_runs(), *OTHER_STREAM, *CAUSES, *LOOK_ALIKES]
     if not real_devices:

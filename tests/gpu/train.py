@@ -39,7 +39,7 @@ READS: Final[Mapping[str, Callable[[Tensor], object]]] = {
 
 
 class Slow(Dataset[Tensor]):
-    """Samples that take as long as they are told to, and no CPU."""
+    """Samples that take a given time, and no CPU."""
 
     def __init__(self, load_s: float, length: int) -> None:
         self.load_s = load_s

@@ -370,7 +370,7 @@ def test_an_interrupt_of_a_fetch_blames_no_sample(tmp_path: Path, rings: RingFol
 
 
 def test_an_error_that_never_reaches_the_training_process(tmp_path: Path) -> None:
-    """PyTorch's worker cannot pickle it, so the training waits for ever: the line on stderr says why."""
+    """PyTorch's worker cannot pickle it, so the training waits forever: the line on stderr says why."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     environment = {**os.environ, "KIND": "local", "WORKERS": "1", "WATCH": "1"}

@@ -1,4 +1,4 @@
-"""Loaders that were not attached by hand: training and evaluation are told apart."""
+"""Loaders that were not attached by hand: training and evaluation are distinguished."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ def test_a_model_inside_a_compiled_function(rings: RingFolder) -> None:
 
 
 def test_a_compiled_module(rings: RingFolder) -> None:
-    """It warns, and compiles anew, for global hooks on modules."""
+    """It warns, and recompiles, for global hooks on modules."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     made: Any = torch.compile(model, backend="eager")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

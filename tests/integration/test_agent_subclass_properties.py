@@ -49,7 +49,7 @@ class Noisy(Dataset[torch.Tensor]):
 
 
 class Repeating:
-    """Begins its sampler anew for ever."""
+    """Restarts its sampler forever."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler

@@ -24,7 +24,7 @@ WAYS = ("attach", "everything", "run")
 
 
 class Repeating:
-    """Begins its sampler anew for ever."""
+    """Restarts its sampler forever."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler

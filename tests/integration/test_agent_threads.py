@@ -294,7 +294,7 @@ def test_the_thread_that_trains_reads_for_itself(rings: RingFolder) -> None:
 
 
 def test_a_loader_with_a_thread_of_its_own(rings: RingFolder) -> None:
-    """Its own iterator is what the loop waits for; what its thread reads is not told twice."""
+    """Its own iterator is what the loop waits for; what its thread reads is not reported twice."""
 
     class Threaded(DataLoader[Tensor]):
         def __iter__(self) -> Any:

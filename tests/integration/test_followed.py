@@ -41,7 +41,7 @@ def judged(store: DuckDBStore, name: str) -> str:
 
 
 def test_two_real_runs_of_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first has no workers and is told to have one, with little to win; the second has four."""
+    """The first has no workers and is advised to use one, with little to win; the second has four."""
     store = DuckDBStore(tmp_path / "runs")
     first, second = judged(store, "repro_a"), judged(store, "repro_b")
     store.close()

@@ -155,7 +155,7 @@ def test_a_driver_that_does_not_tell_of_processes(tmp_path: Path) -> None:
 
 
 def test_a_process_that_stops_computing_has_no_utilization(tmp_path: Path) -> None:
-    """Its last sample does not stand for ever."""
+    """Its last sample does not stay forever."""
     busy = SimulatedGpu("GPU-a", processes=[SimulatedProcess(ME, GIB, 40)])
     with Sampling(tmp_path, [busy], {0: (ME, None)}) as it:
         it.until(lambda: it.rows and it.rows[-1]["process_sm_ratio"] == 0.4)

@@ -73,7 +73,7 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
 
 
 def keys_of(answer: Any) -> Iterator[str]:
-    """All names, however deep, but for the parameters of messages, which each message has for itself."""
+    """All names at any depth, except the parameters of messages, which differ by message."""
     if isinstance(answer, dict):
         yield from answer
         answer = [part for name, part in answer.items() if name != "params"]

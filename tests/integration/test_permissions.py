@@ -173,7 +173,7 @@ def test_nobody_else_reads_the_demo(data_dir: Path, umask: int) -> None:
             assert open_to_others(place) == []
         assert telling_files(data_dir, folder) == ["server.json", "token.json"]
         assert telling_files(rings, folder) == []
-        demo.send_signal(signal.SIGINT)  # how it plays to its end is told elsewhere
+        demo.send_signal(signal.SIGINT)  # how it plays to its end is tested elsewhere
         said = demo.communicate(timeout=DEMO_LIMIT_S)[0]
     finally:
         if demo.poll() is None:

@@ -184,7 +184,7 @@ def followed(window: RunWindow) -> WindowBuilder:
 @settings(max_examples=30, deadline=None)
 @given(made=runs())
 def test_the_time_lost_is_what_was_lost_along_the_critical_path(made: Made) -> None:
-    """Whoever was late: also where ranks are late in turns, by either clock, with an open wait."""
+    """Whichever rank was late: also where ranks are late in turns, by either clock, with an open wait."""
     builder = followed(made.window)
     found = summary_of(RunEvidence(builder.window()), builder.totals(), state="live")
     assert found.lost_s == pytest.approx(made.lost_s, rel=0.15, abs=0.1), made.about

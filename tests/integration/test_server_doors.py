@@ -328,7 +328,7 @@ CLAIMS: dict[str, dict[str, Any]] = {
     "rank 0, the same pid": {"started_ns": time.time_ns()},
     "rank 0, crashed": {"pid": 9, "state": "crashed"},
 }
-"""What process another sender names to be told something of a run."""
+"""The process that another sender names to learn something of a run."""
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
@@ -352,7 +352,7 @@ def test_a_receipt_tells_nothing_of_what_others_sent(tmp_path: Path, claim: str)
             seen = len(detector.windows)
             intrude()
             wait_until("a look at it", lambda seen=seen: len(detector.windows) > seen)  # type: ignore[misc]
-        if claim.startswith("its host"):  # else two streams claim the rank, and neither is told anything
+        if claim.startswith("its host"):  # else two streams claim the rank, and neither learns anything
             receipts: list[dict[str, Any]] = []
 
             def told_all() -> bool:

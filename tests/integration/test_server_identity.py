@@ -1,4 +1,4 @@
-"""Whoever listens where our server was gets nothing: no token, no stack, no path."""
+"""A process that listens in place of our server gets nothing: no token, no stack, no path."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ def test_a_watch_believes_no_server_that_cannot_prove_itself(
     capfd: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """Without a token there is no proof, and whoever listens there could have a healthy job ended."""
+    """Without a token there is no proof, and any process on its port could end a healthy job."""
     seen: list[str] = []
     said: list[str] = []
     with Impostor(tmp_path / "impostor", free_port) as impostor:
@@ -391,7 +391,7 @@ def test_no_command_sends_a_token_to_who_took_the_port(
 
 
 def test_the_pages_address_is_given_only_where_our_server_answers(data_dir: Path) -> None:
-    """It carries the owner's token, which a browser would send to whoever listens there."""
+    """It carries the owner's token, which a browser would send to any process on that port."""
     data_dir.mkdir()
     with serving(data_dir) as access, Eavesdropper() as eavesdropper:
         (data_dir / "token.json").write_text(json.dumps({"agent": "a", "owner": access.owner}))

@@ -59,7 +59,7 @@ def test_it_ends_quickly_with_streams_open(server: ServeProcess, sig: int) -> No
     with EventReader(access, "run-1") as first, EventReader(access, "run-1") as second:
         first.wait("a snapshot", lambda e: e["event"] == "snapshot")
         second.wait("a snapshot", lambda e: e["event"] == "snapshot")
-        code, output, _ = server.stop(sig)  # streams are endless: who waits for them waits for ever
+        code, output, _ = server.stop(sig)  # streams are endless: waiting for them never ends
         assert code == 0, output
         assert first.ended.wait(PATIENCE_S)
     assert "Traceback" not in output

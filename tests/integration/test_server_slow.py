@@ -56,7 +56,7 @@ def head(access: Access, line: str, *headers: str, token: str = "") -> bytes:
 
 
 def trickle(connection: socket.socket, bytes_: bytes) -> None:
-    """Send a byte every 50 ms until hung up; whoever goes by the last byte never hangs up."""
+    """Send a byte every 50 ms until hung up; a server that counts from the last byte never hangs up."""
     connection.settimeout(0.05)
     for number in range(int(PATIENCE_S / 0.05)):
         try:
@@ -321,7 +321,7 @@ def test_who_reads_a_big_answer_byte_by_byte_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_no_connection_is_open_after_the_end() -> None:
-    """Not even one that is accepted in the moment in which the server is told to end."""
+    """Not even one that is accepted in the moment in which the server has to end."""
     app = Starlette()
 
     async def run(listener: socket.socket, clients: list[socket.socket]) -> None:

@@ -462,7 +462,7 @@ def test_an_incident_goes_on_when_its_judge_is_lost(
                 time.sleep(2.0)
                 os.kill(pair.pid(0), signal.SIGCONT)
                 wait_until("it has its run again", lambda: pair.judge_of(feed.run_id) == 0)
-            time.sleep(3.0)  # in which whoever believes that it has to might tell again
+            time.sleep(3.0)  # in which a server might report again
             hang = wait_until("the hang goes on", lambda: _hang(other, feed.run_id))
             assert (hang["id"], hang["state"]) == (before["id"], "firing")
             sender.stuck_since_ns = None

@@ -78,7 +78,7 @@ def free_port() -> int:
 
 
 def alerts_of(client: httpx.Client) -> dict[str, list[dict[str, Any]]]:
-    """By the name of each run, the hangs that people were told of, over or not."""
+    """By the name of each run, the reported hangs, over or not."""
     found = {}
     for run in client.get("/api/v1/runs").json():
         findings = client.get(f"/api/v1/runs/{run['run_id']}/findings").json()

@@ -109,7 +109,7 @@ def test_when_the_answer_to_the_last_block_is_lost_the_store_looks(
 
 
 def test_a_marker_that_comes_late_counts_for_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was on its way while its sender was told that the store is away, and its envelopes came again."""
+    """It was on its way while its sender heard that the store is away, and its envelopes came again."""
     store = _open(url)
     store.append([envelope(1, tables=_both(1))])
     insert = store._database.insert
@@ -233,7 +233,7 @@ def test_a_commit_of_who_was_given_up_counts_once_or_never(
             insert(table, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(first._database, "insert", stopped)
-    with pytest.raises(Fenced):  # its sender is not told that the envelope is stored
+    with pytest.raises(Fenced):  # its sender gets no receipt for the envelope
         first.append([envelope(2, tables=_both(2))])
     monkeypatch.undo()
     third = _open(url)
@@ -309,7 +309,7 @@ def test_servers_that_claim_a_run_at_the_same_moment_do_not_both_have_it(url: st
     with ThreadPoolExecutor(4) as threads:
         taken = sorted([1, *(seq for found in threads.map(write, range(4)) for seq in found)])
     found, gpus, _ = _books(_open(url))
-    assert set(taken) <= set(found)  # what a sender was told is there
+    assert set(taken) <= set(found)  # what a sender has a receipt for
     assert len(found) == len(set(found)) == gpus
     for store in stores:
         store.close()

@@ -20,7 +20,7 @@ pytestmark = [
 
 
 def test_records_arrive_exactly_once_over_three_deaths(data_dir: Path) -> None:
-    """SIGKILL of whoever is active, under load, again and again."""
+    """SIGKILL of the active streamer, under load, again and again."""
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         trainee = it.write(period_s=0.001, workers=1)
         it.stream()

@@ -353,7 +353,7 @@ def test_torchrun_hangs_is_started_again_and_finishes(tmp_path: Path, served: Ac
     assert "Rank 0 waits in `all_reduce` at " in analyzed.stdout
     alerts = [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()]
     hangs = [(alert["event"], alert["run"]) for alert in alerts if alert["code"] == "hung"]
-    # Ranks that come up one long after the other may be told as well, and are over then.
+    # Ranks that start long after each other may be reported as well, and are over then.
     assert hangs == [("fires", row["run_id"]), ("resolved", row["run_id"])] * (len(hangs) // 2)
     assert hangs
 

@@ -24,13 +24,13 @@ PAUSES: Final = frozenset(("S17", "S25", "S26", "S27", "S48"))
 
 @dataclass(frozen=True)
 class Judgement:
-    """``got`` are the scenarios that people were told of, the one that was expected first."""
+    """``got`` are the reported scenarios, the one that was expected first."""
 
     case: Case
     got: tuple[str, ...]
     culprit: bool | None  # None: nobody was found, or no culprit is asked for
     wrong: tuple[str, ...]  # what of the culprit or the words was wrong
-    alerts: int  # over the whole run, resolved ones too: a cause is told once
+    alerts: int  # over the whole run, resolved ones too: a cause is reported once
 
     @property
     def right(self) -> bool:

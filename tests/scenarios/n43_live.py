@@ -18,7 +18,7 @@ RATE_HZ, VALUES = vary(100, 60), 256
 
 
 def measure(listener: socket.socket) -> None:
-    """Send what is measured, RATE_HZ times a second, to whoever listens."""
+    """Send measurements RATE_HZ times a second to all listeners."""
     connection, _ = listener.accept()
     random, began, number = np.random.default_rng(0), time.monotonic(), 0
     while True:

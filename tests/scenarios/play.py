@@ -55,7 +55,7 @@ class Outcome:
 
     @property
     def alerts(self) -> list[dict[str, Any]]:
-        """Findings that a person is told of; and the remark that is awaited, if one is."""
+        """Findings that alert a person, and the expected remark, if any."""
         return [finding for finding in self.findings if counts(self.case, finding)]
 
     @property

@@ -110,7 +110,7 @@ class Chances(Stream):
 
 
 class Queued(Stream):
-    """Each message comes once, to whoever takes it."""
+    """Each message comes once, to the first taker."""
 
     def __iter__(self) -> Iterator[Any]:
         while True:

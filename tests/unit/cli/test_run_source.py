@@ -1,4 +1,4 @@
-"""What RUN means: the same run, whoever has it."""
+"""What RUN means: the same run from any source."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_no_proxy_of_the_environment_sees_a_request(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("sent", [b"HTTP/1.1 100 Continue\r\n\r\n", b"x"], ids=["100 Continue", "bytes"])
 def test_a_stranger_that_sends_a_little_now_and_then_is_not_waited_for(sent: bytes) -> None:
-    """Each of them begins a socket's timeout anew."""
+    """Each of them restarts a socket's timeout."""
     over = threading.Event()
 
     def drip(connection: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""The demo's simulated GPUs, and what is told where they cannot be made."""
+"""The demo's simulated GPUs, and the notice where they cannot be made."""
 
 from __future__ import annotations
 

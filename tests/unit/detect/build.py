@@ -302,7 +302,7 @@ class RankBuilder:
 
 
 def verdict_now(window: RunWindow, findings: Sequence[Finding], state: RunStatus = "live") -> Verdict:
-    """What people are told first if each finding is an incident that goes on, with its key for an id."""
+    """The first report if each finding is an open incident, with its key as the id."""
     incidents = [
         Incident(id=finding.key, key=finding.key, finding=finding, opened_ns=T0, updated_ns=T0)
         for finding in findings

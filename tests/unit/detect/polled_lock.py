@@ -77,7 +77,7 @@ def _takes(
         builder.step(at - loop.asked_s, loop.step_s, ready=int(at == loop.asked_s))
         loop.asked_s = loop.free_s = at + loop.step_s
         number = loop.wanted % len(each)
-        if not each[number].batches:  # it had none left, and begins anew
+        if not each[number].batches:  # it had none left, and starts again
             each[number].began_s = now
             heapq.heappush(tries, (now, number))
         each[number].batches.append(loop.wanted + PREFETCH * len(each))

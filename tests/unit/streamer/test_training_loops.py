@@ -97,7 +97,7 @@ def serve(queue):
     ids=["a look", "a loop in it", "behind it", "a function in it"],
 )
 def test_who_looks_for_something_again_and_again(tmp_path: Path, line: int, told: bool) -> None:
-    """In a short loop of the innermost function, whoever called it."""
+    """In a short loop of the innermost function, with any caller."""
     path = tmp_path / "wait.py"
     path.write_text(POLLS)
     text = (

@@ -82,7 +82,7 @@ def test_plain_http_to_another_machine_is_said_once(data_dir: Path, url: str, re
 
 
 def test_a_server_is_started_later_on_a_full_machine(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not put off for ever."""
+    """It is not delayed forever."""
     monkeypatch.setattr(server_finder, "machine_is_full", lambda: True)
     launched = []
     monkeypatch.setattr(ServerFinder, "_launch", lambda finder: launched.append(finder))

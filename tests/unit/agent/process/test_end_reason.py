@@ -126,7 +126,7 @@ def test_a_killed_worker_is_named_where_the_error_does_not(
     next(batches)
     (worker,) = batches._workers
     assert batches._worker_result_queue._reader.poll(PATIENCE_S)  # the next one waits to be taken
-    handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's would be told first
+    handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's would be reported first
     try:
         worker.kill()
         os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)

@@ -1,4 +1,4 @@
-"""What is said of a run in which a process died, and which of these deaths people are told of."""
+"""What is said of a run in which a process died, and which of these deaths are reported."""
 
 from __future__ import annotations
 

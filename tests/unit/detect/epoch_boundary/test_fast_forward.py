@@ -114,7 +114,7 @@ def test_a_loader_that_feeds_another_one_is_used() -> None:
 @pytest.mark.parametrize("optimizer", [False, True])
 @pytest.mark.parametrize("together", [4, 16, 50])
 def test_a_loop_that_makes_a_step_of_many_batches_skips_none(together: int, optimizer: bool) -> None:
-    """As with ``batch_size=None`` and a list that is stacked; what it waits for is told as elsewhere."""
+    """As with ``batch_size=None`` and a list that is stacked; its waits are reported as elsewhere."""
     builder = RankBuilder(loaders=[loader(num_workers=1, batches=100_000)])
     builder.has_optimizer = optimizer
     for number in range(1000):

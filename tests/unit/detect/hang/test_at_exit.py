@@ -104,7 +104,7 @@ def test_not_before_three_times_the_floor_whatever_the_gaps_between_epochs_were(
     ],
 )
 def test_who_works_is_waited_for_rightly(text: str, works: dict[str, float]) -> None:
-    """An upload in a thread, an evaluation in a child: a remark; but not for ever."""
+    """An upload in a thread, an evaluation in a child: a remark; but not forever."""
     assert only(ends(text, helpers=IDLE | works)).severity == "info"
     late = only(ends(text, 900.0, helpers=IDLE | works))
     assert (late.severity, "still" in late.cause) == ("warning", True)

@@ -566,7 +566,7 @@ def begun(number: int, text: str) -> RankBuilder:
 
 
 class TestBeforeTheFirstLoopAndAfterTheLast:
-    """Nobody is told of a rank that is at work, or of one that waits for a person."""
+    """No alert for a rank that is at work, or for one that waits for a person."""
 
     @pytest.mark.parametrize("number", [0, 1])
     def test_at_start_up(self, number: int) -> None:

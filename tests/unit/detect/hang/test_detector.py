@@ -622,7 +622,7 @@ class TestNotHung:
             assert finding.severity == "info", "N23: it serves, sleeps, or waits for a child or for work"
 
     def test_another_program_that_one_rank_runs_first(self) -> None:
-        """N30: it unpacks or downloads, and its work is not in the rank's own CPU time; but not for ever."""
+        """N30: it unpacks or downloads, and its work is not in the rank's own CPU time; but not forever."""
 
         def ranks(age: float, text: str) -> list[Finding]:
             barrier = stacks.main_in("barrier", "wrapper")
@@ -668,7 +668,7 @@ class TestNotHung:
 
     @pytest.mark.parametrize(("wchan", "told"), [("hrtimer_nanosleep", False), ("futex_wait_queue", True)])
     def test_a_step_that_sleeps(self, wchan: str, told: bool) -> None:
-        """N09, N13: whoever sleeps has set the time when that ends."""
+        """N09, N13: a sleep ends at a time that the script has set."""
         builder = trained().open("step", 10.0, wchan=wchan, os_state="S")
         builder.stack(-1, 100, stacks.main_in(user="throttle")).half_a_minute()
         assert bool(hangs(run(builder))) is told

@@ -187,7 +187,7 @@ def test_the_same_samples_again_and_again_are_no_jitter() -> None:
 
 @pytest.mark.parametrize(("times", "scenarios"), [(1, []), (2, ["S20"])])
 def test_waits_longer_than_a_hang_that_ended_come_again(times: int, scenarios: list[str]) -> None:
-    """The first was told as a hang, and went on."""
+    """The first was reported as a hang, and went on."""
     spikes = {100 + 100 * number: (777, 40.0) for number in range(times)}
     found = [
         one

@@ -29,7 +29,7 @@ def found(window: RunWindow) -> Coupling:
 def ranks(
     world: int, *, data: dict[int, float] | None = None, work: dict[int, float] | None = None, steps: int = 60
 ) -> list[RankBuilder]:
-    """Ranks in lockstep: whoever waits for data or works longer makes the others wait in backward."""
+    """Ranks in lockstep: a rank that waits for data or works longer makes the others wait in backward."""
     built = [RankBuilder(number, world) for number in range(world)]
     data, work = data or {}, work or {}
     longest = max(data.get(number, 0.0) + work.get(number, STEP) for number in range(world))

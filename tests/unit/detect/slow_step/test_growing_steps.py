@@ -49,7 +49,7 @@ def test_work_that_grows_with_each_step(seconds: float, every_s: float) -> None:
 
 
 def test_it_shows_beside_other_programs() -> None:
-    """Which slow down the model as well, by turns of half a minute."""
+    """They slow down the model as well, for 25 s of every 50."""
 
     def slowed(at_s: float) -> float:
         return 2.5 if at_s % 50 >= 25 else 1.0

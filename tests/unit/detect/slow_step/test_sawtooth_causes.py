@@ -184,7 +184,7 @@ def test_each_of_two_causes_has_its_share() -> None:
             swing({"other": 0.045, "forward": 0.08}, {"other": 0.045, "forward": 0.1}, idle=0.6),
             {"other": 0.3, "launching": 0.3},
         ),
-        # a place too short to be told from what the clocks differ by
+        # a place shorter than the difference of the clocks
         (swing({"other": 0.055, "h2d": 0.005}, {"other": 0.055, "h2d": 0.005}), {"other": 0.4}),
         # a third of the idle time has a place: that is not enough to blame it
         (swing({"other": 0.03}, {"other": 0.03}, idle=0.6), {}),

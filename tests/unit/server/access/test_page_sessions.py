@@ -193,7 +193,7 @@ def test_a_ticket_of_somebody_elses_making_is_none(served: Served) -> None:
 
 
 def test_a_session_ends_where_the_server_moves_to_another_address(served: Served) -> None:
-    """Whoever takes the address that it left could pass the page's requests on, with any Host header."""
+    """A process that takes its old address could pass the page's requests on, with any Host header."""
     session = served.sign_in("owner-token")
     served.port = 8791
     served.restart()

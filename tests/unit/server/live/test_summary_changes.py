@@ -1,4 +1,4 @@
-"""What of a summary is told to a page that has heard some of it."""
+"""The part of a summary that a page gets if it knows an earlier one."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ def test_the_cushion_lasts_as_long_as_the_devices_steps(store: DuckDBStore) -> N
 
 
 def test_a_file_of_before_is_by_the_devices_clock_from_its_beginning(tmp_path: Path) -> None:
-    """Its rollups do not hold what was hidden: they are summed anew."""
+    """Its rollups do not hold what was hidden: they are summed again."""
     store = DuckDBStore(tmp_path)
     Mixed(store, 0.9)
     roll(store)
