@@ -6,10 +6,10 @@ Times depend on the machine and its load, but the executed instructions do not. 
 ``benchmarks/counted.py`` run under callgrind, bare and watched, in one process. That process has DataLoader
 workers as children, as a training has. The cost of watching is the difference per iteration:
 
-- *instructions*: executed by all threads of the process, in our lines and in PyTorch and Python for us
-  (calling a hook). A system call counts up to the entry of the kernel.
-- *lines*: cache lines that a simulated processor loads into its first-level caches (32 kB for instructions,
-  32 kB for data, 1 MB behind them).
+*Instructions*: executed by all threads of the process, in our lines and in PyTorch and Python for us
+(calling a hook). A system call counts up to the entry of the kernel.
+*Lines*: cache lines that a simulated processor loads into its first-level caches (32 kB for instructions,
+32 kB for data, 1 MB behind them).
 
 A core of 3 GHz executes 1,000 cached instructions in 0.1 to 0.3 microseconds. A line that is not cached costs
 5 to 100 nanoseconds. Needs valgrind with its headers, and a C compiler. Counts differ by some percent between

@@ -4,8 +4,8 @@
 
 A process maps one file of 1 GB many times and touches each page, which fills its page tables but no memory.
 One of its threads maps 4 MB, touches them and unmaps them, as an allocator does. Prints how long a reading
-takes, the longest of these rounds with and without readings, in turns, and one JSON line. ``status``, which
-the streamer reads each second, is measured for comparison.
+takes, the longest of these rounds with and without readings, in turns, and one JSON line. The file
+``status``, which the streamer reads each second, is measured for comparison.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ median over turns. A turn has as many iterations as there are from one closely t
 Several processes give the spread: tenths of a microsecond after a tiny step, one after a long step.
 
 Three loaders: "ready" has its batches waiting, as in a healthy pipeline, so only the hooks remain.
-"workers" is a real DataLoader with two workers. "in-process" has none, so its fetches are timed too.
+Loader "workers" is a real DataLoader with two workers. Loader "in-process" has none: fetches are timed, too.
 
 Three steps: without a step our code and data stay in the processor's caches. Step "tiny" is a small
 network (about 0.13 ms). Step "5ms" is the same and then spins, as a loop that waits for its GPU. After both
@@ -22,10 +22,10 @@ Rows with "+events" use the virtual GPU, whose events are Python, not CUDA. Ther
 same events as the watched one, so that the difference is ours. The rows "bare+events" and "bare+seams"
 show the cost of the events alone, without and with those of the seams in closely timed steps.
 
-*Side by side*: whole runs of a fixed number of steps, in turns, each in a fresh process with everything that
-the tool starts (streamer and server, or launcher and aggregator). The runs: bare, loaderwatch's hooks, all
-phases, and with ``--peers`` TraceML and gpuprof, installed from PyPI into ``.venv-peers``. The cost is the
-difference from the bare run of the same turn and environment. Its noise is some microseconds.
+*Side by side*: whole runs of a fixed number of steps, in turns, each in a fresh process. Everything that the
+tool starts runs as well (streamer and server, or launcher and aggregator). The runs: bare, loaderwatch's
+hooks, all phases, and with ``--peers`` TraceML and gpuprof, installed from PyPI into ``.venv-peers``. The cost
+is the difference from the bare run of the same turn and environment. Its noise is some microseconds.
 
 Prints tables and one JSON line; exit code 1 when a budget is missed.
 """

@@ -142,7 +142,7 @@ def observe(one: Case, watcher: Watcher, started: Started, output: Path) -> dict
     """Run one case in this process; what it saw, and what it left behind.
 
     Garbage collection is off meanwhile, so that a cycle of ours would show by live iterators and workers.
-    (PyTorch itself makes such a cycle when it re-raises an error of a worker.)
+    PyTorch itself makes such a cycle when it re-raises an error of a worker.
     """
     gc.collect()
     gc.disable()

@@ -104,7 +104,7 @@ for epoch in range(3):
 def _train(
     data_dir: Path, between: str = "", *, workers: int = 0, **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    """Three epochs of a real DataLoader, watched as far as that goes."""
+    """Three epochs of a real DataLoader, watched if possible."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
     done = subprocess.run(
         [sys.executable, "-c", TRAINING, *([between] if between else [])],

@@ -95,7 +95,7 @@ class Laboratory:
         return self._seen[training.id, way]
 
     def compare(self, training: Training, way: str) -> Seen:
-        """Fail unless its losses, output and end are those of the bare run; returns what is known of it."""
+        """Fail if losses, output or end differ from the bare run; return what the server knows of the run."""
         bare, watched = (self.seen(training, each) for each in (BARE, way))
         for one in (bare, watched):
             assert not one.outcome.late, f"did not end in time:\n{one.outcome.stdout}\n{one.outcome.stderr}"

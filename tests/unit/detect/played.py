@@ -55,10 +55,10 @@ def read(
 ) -> tuple[RankBuilder, float]:
     """A rank's rows of so many seconds, and when its loop first waits for longer than a tenth of a step.
 
-    Each function receives the second at which a fetch or step begins. ``slack_s`` is the work left for the
-    device. ``model_s`` is the time of forward, backward and optimizer; ``optimizer_s`` is a third of it by
-    default. The size of a batch is ``batch_bytes``, the CPU share of a fetch ``cpu``. An epoch has
-    ``batches``; the queue is empty between two epochs.
+    Each function receives the second at which a fetch or step begins. The work left for the device is
+    ``slack_s``. Forward, backward and optimizer take ``model_s``; by default a third is ``optimizer_s``.
+    The size of a batch is ``batch_bytes``, the CPU share of a fetch ``cpu``. An epoch has ``batches``; the
+    queue is empty between two epochs.
     """
     rank = RankBuilder(loaders=[loader(num_workers=workers, prefetch_factor=prefetch, batches=batches)])
     waits_at_s, now, ahead = BEFORE_STEPS, 0.0, workers * prefetch

@@ -1,4 +1,4 @@
-"""What goes on for longer than usual is said in any phase; what a person does on purpose is not."""
+"""Any phase that lasts longer than usual is mentioned, except what a person does on purpose."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def reading(*torchs: str) -> RankBuilder:
 
 
 def test_the_line_stays_while_the_next_long_step_goes_on() -> None:
-    """Of each process the newest stack is kept, and that of a step that goes on has no row yet."""
+    """Each process keeps its newest stack. An open step has a stack but no row yet."""
     builder = logging_loop("log_pictures")
     (dump,) = builder.stacks
     builder.open("step", 0.5)
