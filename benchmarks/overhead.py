@@ -24,8 +24,8 @@ show the cost of the events alone, without and with those of the seams in closel
 
 *Side by side*: whole runs of a fixed number of steps, in turns, each in a fresh process. Everything that the
 tool starts runs as well (streamer and server, or launcher and aggregator). The runs: bare, loaderwatch's
-hooks, all phases, and with ``--peers`` TraceML and gpuprof, installed from PyPI into ``.venv-peers``. The cost
-is the difference from the bare run of the same turn and environment. Its noise is some microseconds.
+hooks, all phases, and with ``--peers`` TraceML and gpuprof, installed from PyPI into ``.venv-peers``. The
+cost is the difference from the bare run of the same turn and environment. Its noise is some microseconds.
 
 Prints tables and one JSON line; exit code 1 when a budget is missed.
 """

@@ -13,7 +13,7 @@ DETECT = Path(loaderwatch.detect.__file__).parent
 
 
 def codes() -> set[str]:
-    """The codes in ``Finding(code=…)`` of the detectors' source; a folded finding has its own code."""
+    """The codes in ``Finding(code=…)`` of the detectors' source; a folded code is another finding's."""
     found: set[str] = set()
     for path in DETECT.rglob("*.py"):
         name = ".".join(path.relative_to(DETECT).with_suffix("").parts)

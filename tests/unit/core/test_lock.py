@@ -49,7 +49,7 @@ def test_a_lock_is_asked_for_taken_and_given_up(tmp_path: Path) -> None:
 
 
 def test_a_standby_waits_as_long_as_it_takes(tmp_path: Path) -> None:
-    """Windows' own waiting ends after ten seconds. Here a hundred tries stand for ten."""
+    """Windows' own waiting, and any standby in it, ends after 10 s. Here a hundred tries stand for ten."""
     active = elect(tmp_path)
     assert active is not None
     offices: list[election.Office | None] = []

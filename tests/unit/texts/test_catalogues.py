@@ -1,4 +1,4 @@
-"""The catalogues of all languages: equal messages and parameters, in one place each, in that language."""
+"""The catalogues of all languages: equal messages and parameters, each in one place and its language."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def signals() -> Signals:
 
 @pytest.fixture
 def deadline(signals: Signals) -> Iterator[Deadline]:
-    # Collect leftovers of other tests now: it waits for their workers, where an interrupt would end.
+    # Collect leftovers of other tests now: this waits for their workers, where an interrupt would arrive.
     gc.collect()
     made = Deadline(signals)
     yield made

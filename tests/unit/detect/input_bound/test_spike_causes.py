@@ -56,7 +56,7 @@ def short_of_workers(rank: RankBuilder, rounds: int, *, fetch: float = 0.08, ste
 
 @pytest.mark.parametrize("going_on", [False, True])
 def test_a_slow_sample_in_a_steady_shortage_is_told_apart(going_on: bool) -> None:
-    """A sample of 12 s does not mean too few workers; their data wait is not the sample's."""
+    """A 12 s sample is no shortage of workers, and the 25 % lost to that shortage is not the sample's."""
     rank = RankBuilder()
     short_of_workers(rank, 300)
     if going_on:
@@ -123,7 +123,7 @@ def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
 
 @pytest.mark.parametrize("number", [3, 6])
 def test_several_slow_samples_hold_up_the_ready_batches_behind_them(number: int) -> None:
-    """Each sample comes once in the first epoch. Reading ahead for 4 s takes 40 batches per worker."""
+    """Each comes once. Reading ahead 4 s takes 40 batches per worker; letting others pass takes none."""
     spikes = {100 + 45 * one: (1000 + 7 * one**2, 4.0) for one in range(number)}
     finding = only(run(slow_sample(RankBuilder(), spikes)))
     assert finding.scenario == "S20"

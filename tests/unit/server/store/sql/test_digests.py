@@ -1,4 +1,4 @@
-"""What is kept of a bucket beside its sums, in large runs. ``test_store_conformance`` tests its values."""
+"""What is kept of a bucket beside its sums; in large runs a few ranks at a time. Values: store conformance."""
 
 from pathlib import Path
 
