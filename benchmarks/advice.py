@@ -1,11 +1,11 @@
-"""What advice gives: each scenario as it is, its finding's advice done, and the gain against the ceiling it stated.
+"""Compares what advice gains with the promised ceiling: plays a scenario before and after its advice.
 
     python -m benchmarks.advice [S02 S21 ...] [--seconds 14] [--turns 2]
 
-Real loaders and workers through agent, streamer and server; steps sleep, as a loop does that waits for its GPU. As it is
-and with the advice in turns, so that what else the machine does falls on both; the gain is the median of the turns. Prints
-a table and one JSON line. The gain must not exceed the ceiling by more than chance, nor be less than half of it; if
-one does, the exit code is 1.
+Real loaders and workers through agent, streamer and server. Steps sleep, as a loop that waits for its GPU.
+Runs with and without the advice alternate, so that other load affects both; the gain is the median of the
+turns. Prints a table and one JSON line. The exit code is 1 if a gain exceeds the ceiling by more than chance,
+or is less than half of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def main() -> int:
             arguments.scenarios or list(ADVICE), Path(scratch), arguments.seconds, arguments.turns
         )
     print(
-        f"{'scenario':8}  {'ceiling':>7} {'gained':>7}  {'of each turn':<18} {'ms per step':<24} {'then':<24} advice applied"
+        f"{'scenario':8}  {'ceiling':>7} {'gained':>7}  {'of each turn':<18} {'ms per step':<24} {'then':<24}"
+        " advice applied"
     )
     for scenario in sorted(gains):
         print(_row(gains[scenario]))

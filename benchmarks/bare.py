@@ -1,4 +1,4 @@
-"""What stands where loaderwatch would, to tell its cost from that of what it calls: empty hooks, and events alone."""
+"""Stand-ins for loaderwatch that separate its cost from the cost of calling it: empty hooks or events."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loaderwatch.agent.hot.layout import LOOK_EVERY
 from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 SEAMS: Final = 5
-"""Marks on the device's clock in a step that is looked at closely: after forward, around backward and the optimizer."""
+"""Events per closely timed step: after forward, and around backward and the optimizer."""
 
 
 def hook_nothing(training: Training) -> None:
@@ -24,7 +24,7 @@ def hook_nothing(training: Training) -> None:
         def __next__(self) -> Any:
             return ReadyIterator.__next__(self)
 
-    # Compiled where ours are. No step of the optimizer has begun, so it returns None at once, whatever it is handed.
+    # Compiled, like our hooks. No optimizer step has begun, so it returns None at once for any argument.
     nothing: Any = PhaseClock(None, None, None, None, None).optimizer_ended  # type: ignore[arg-type]
 
     def gradient_came(_: Any) -> None:
@@ -41,10 +41,10 @@ def hook_nothing(training: Training) -> None:
 
 
 def record_events(training: Training, gpu: VirtualGpu, *, with_seams: bool) -> None:
-    """What the device's clock asks of events, and nothing of ours.
+    """Use as many CUDA events as our device clock, and nothing else of ours.
 
-    For each batch two are recorded, one is looked at and two times are read; with the seams of a model's step, of each
-    that is looked at closely, five more of both.
+    For each batch: record two events, query one and read two times. With the seams of a model's step, each
+    closely timed step records and reads five more.
     """
 
     class EventIterator(ReadyIterator):

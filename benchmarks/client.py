@@ -1,6 +1,6 @@
-"""What the benchmarks ask a server with: a bare HTTP connection, and who sees steps come in on the page's stream.
+"""The clients of the benchmarks: a bare HTTP connection, and a reader of the page's stream of steps.
 
-Both must cost next to nothing: on two cores the one who measures takes from what is measured.
+They must cost almost nothing, because on two cores the client takes CPU from the server.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ class Connection:
 
     def _head(self, method: str, path: str, length: int) -> bytes:
         return (
-            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nAuthorization: Bearer {self._token}\r\n"
-            f"Content-Type: application/msgpack\r\nContent-Length: {length}\r\n\r\n"
+            f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\n"
+            f"Authorization: Bearer {self._token}\r\nContent-Type: application/msgpack\r\n"
+            f"Content-Length: {length}\r\n\r\n"
         ).encode()
 
     def close(self) -> None:
@@ -85,9 +86,9 @@ PAGE_ROWS: Final = 16
 async def follow(
     port: int, token: str, run: str, offsets: Collection[int], seen: Callable[[float, dict[int, int]], None]
 ) -> None:
-    """Follow the run's events as a page does, and after each ask for the pages of its ranks that begin at ``offsets``.
+    """Follow the run's events as a page does; after each one ask for the rows of its ranks at ``offsets``.
 
-    Calls ``seen(when that came (monotonic), steps by rank)``.
+    Calls ``seen(time of arrival (monotonic), steps by rank)``.
     """
     events, asking = Connection(port, token), Connection(port, token)
     paths = [f"/api/v1/runs/{run}/ranks?limit={PAGE_ROWS}&offset={offset}" for offset in offsets]

@@ -2,9 +2,9 @@
 
     valgrind --tool=callgrind ... python -m benchmarks.counted REQUESTS.so [LOOP...]
 
-A loop is warmed up (Python specializes its bytecode meanwhile), then the counters start at zero, and ``STEPS`` iterations later
-they are dumped under the loop's name. Start-up, imports and forks are in none of them. Each loop runs in a process of its own,
-forked off one that has imported PyTorch: that takes a minute under callgrind.
+Each loop is warmed up first, while Python specializes its bytecode. Then the counters start at zero, and
+after ``STEPS`` iterations they are dumped under the loop's name. Start-up, imports and forks are not counted.
+Each loop runs in a process forked from one that has imported PyTorch, which takes a minute under callgrind.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Counters:
 
 
 class Samples(Dataset[torch.Tensor]):
-    """Samples that need no work. In worker 0 they begin and end the count of what that worker does."""
+    """Samples without work. In worker 0 the first and last sample start and end the worker's count."""
 
     def __init__(self, counters: Counters, name: str) -> None:
         self.counters = counters
@@ -102,10 +102,10 @@ def ready_loader() -> ReadyLoader:
 
 
 def count_ready(counters: Counters, loop: str, *, watched: bool) -> None:
-    """Batches that wait already: nothing but the hooks, or these beside the step of a model.
+    """Batches that are ready: nothing but the hooks, or the hooks around the step of a model.
 
-    "empty" has compiled functions that do nothing where our hooks would be: what calling hooks costs, whoever's they are.
-    "events" is on the virtual GPU. Its own events cost something too, so the bare loop does the same with events.
+    "empty" has compiled functions that do nothing in place of our hooks: the cost of calling any hook.
+    "events" uses the virtual GPU. Its events have a cost too, so the bare loop uses the same events.
     """
     import loaderwatch
 

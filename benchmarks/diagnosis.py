@@ -1,14 +1,15 @@
-"""The scenario bench: every script, through streamer, server and API, against the verdict that is expected of it.
+"""The scenario benchmark: plays every script through streamer, server and API and judges the verdict.
 
-    python -m benchmarks.diagnosis [ID ...] [--list] [--jobs 1] [--seed 0] [--hang-after 6] [--record DIR] [--record-wrong DIR] [--json FILE]
+    python -m benchmarks.diagnosis [ID ...] [--list] [--jobs 1] [--seed 0] [--hang-after 6]
+        [--record DIR] [--record-wrong DIR] [--json FILE]
 
-An ID is a case (``s20_slow_sample``), a scenario (``S20``) or a group (``healthy``); none means all. A scenario of the
-catalogue without a script is a row that says so. Seconds count from the moment the stall's second repetition was over,
-or from the limit for a hang, until the API gave the finding; the answer is asked for three times a second. ``alerts``
-are those of the whole run: a cause that is told twice is not named rightly.
+An ID is a case (``s20_slow_sample``), a scenario (``S20``) or a group (``healthy``); without any, all are
+played. A scenario of the catalogue without a script has a row that says so. Seconds count from the end of the
+stall's second repetition, or from the limit of a hang, until the API returned the finding. The API is asked
+three times a second. ``alerts`` counts those of the whole run: a cause that is reported twice is an error.
 
-The exit code is 1 if a row is wrong or late. A late one is played once more, alone, before it counts as late, and then only
-if the machine had CPUs to spare.
+The exit code is 1 if a row is wrong or late. A late case is played again, alone. It counts as late only if
+it is late again and the machine had CPUs to spare.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ FAMILIES = (
 )
 HANG_BUDGET_S, BUDGET_S = 3.0, 10.0
 LOOKS_BUDGET_S = 15.0
-"""For rules that count looks at the training thread, of which there is one a second: fewer than eight or so tell nothing."""
+"""For rules that count stacks of the training thread (one a second) and need at least about eight of them."""
 LOOKED_AT = ("answers-awaited-in-steps", "recompiles-most-steps")
 """The rules of that kind."""
 SETTLE_S = 4.0
@@ -179,7 +180,8 @@ def _parse() -> argparse.Namespace:
         type=float,
         default=HANG_AFTER_S,
         metavar="S",
-        help="the least age of a hang; the product's own is 30, and then an awaited hang may take ten times as long (default 6)",
+        help="the least age of a hang; the product's own is 30, and then an awaited hang may take"
+        " ten times as long (default 6)",
     )
     parser.add_argument(
         "--record", type=Path, metavar="DIR", help="keep a recording of each run that was named rightly"
@@ -212,9 +214,9 @@ def play_all(
     record: tuple[Path | None, Path | None] = (None, None),
     hang_after_s: float = HANG_AFTER_S,
 ) -> list[Row]:
-    """Play the cases, ``jobs`` at a time (of those that hardly compute four times as many), and the late ones once more, alone.
+    """Play the cases, ``jobs`` at a time (four times as many if they hardly compute); replay late ones alone.
 
-    ``record`` are the folders for runs that were named rightly, and for others.
+    ``record`` gives the folder for runs that were judged right, and the one for others.
     """
     played: dict[str, Row] = {}
     for sleep, at_once in ((True, SLEEPERS * jobs), (False, jobs)):
@@ -325,7 +327,7 @@ def without_a_script() -> list[str]:
 
 
 def family(scenario: str) -> str:
-    """The chapter of the catalogue that a scenario belongs to; "none" for a death that no scenario explains."""
+    """The chapter of the catalogue with this scenario; "none" for a death that no scenario explains."""
     if not scenario:
         return "none"
     return next(name for last, name in FAMILIES if int(scenario[1:]) <= last)
@@ -342,8 +344,10 @@ def table(rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Au
         got = "+".join(judgement.got) or "-"
         after = "-" if row.waited_s is None else f"{row.waited_s:.1f} s{'*' if row.late else ''}"
         lines.append(
-            f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9} {got + ('' if judgement.right and not row.failed else ' !'):12}"
-            f" {judgement.alerts or '-':<6} {after:>7} {mark:8} {row.case.simulated or '-':10} {row.note[:110]}".rstrip()
+            f"{row.case.id:30} {'|'.join(row.case.scenarios) or '-':9}"
+            f" {got + ('' if judgement.right and not row.failed else ' !'):12}"
+            f" {judgement.alerts or '-':<6} {after:>7} {mark:8} {row.case.simulated or '-':10}"
+            f" {row.note[:110]}".rstrip()
         )
     lines += [
         f"{audit.case.id:30} {audit.case.audit:9} {'+'.join(audit.got) + ('' if audit.right else ' !'):12}"
@@ -352,7 +356,8 @@ def table(rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Au
     ]
     lines += [f"{'(no script)':30} {name:9} {'!':12}" for name in missing]
     lines.append(
-        "* later than 10 s after the second repetition (15 s where looks are counted), or 3 s after the limit of a hang; also when played alone"
+        "* later than 10 s after the second repetition (15 s where looks are counted),"
+        " or 3 s after the limit of a hang; also when played alone"
     )
     return "\n".join(lines)
 
@@ -360,7 +365,7 @@ def table(rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Au
 def numbers(
     rows: Sequence[Row], missing: Sequence[str], audits: Sequence[repro.Audit] = ()
 ) -> dict[str, Any]:
-    """Precision and recall over what people were told, pages on runs without a fault, and the times."""
+    """Precision and recall of the alerts, alerts in runs without a fault, and the times."""
     faulty = [row for row in rows if row.case.scenarios]
     benign = [row for row in rows if not row.case.scenarios]
     told = sum(len(row.judgement.got) for row in rows)
@@ -393,7 +398,7 @@ def numbers(
 
 
 def summary(rows: Sequence[Row], result: dict[str, Any], seconds: float) -> str:
-    """The numbers as text, and what was taken for what."""
+    """The numbers as text, and which scenarios were confused."""
     confused = Counter(
         (row.case.scenarios[0] if row.case.scenarios else row.case.id, other)
         for row in rows

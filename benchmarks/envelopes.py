@@ -1,6 +1,7 @@
-"""Envelopes as streamers send them, made fast: what benchmarks drive a server or a store with.
+"""Makes envelopes as streamers send them, fast enough to load a server or a store.
 
-Each rank makes 10 steps/s and 10 GPU samples/s unless told otherwise; 8 ranks share a host and its streamer, which sends two envelopes a second.
+By default each rank makes 10 steps/s and 10 GPU samples/s. 8 ranks share a host and its streamer, which
+sends two envelopes a second.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ class Streamer:
         self._alive = alive
 
     def stand(self, since_ns: int, odd: int) -> None:
-        """Let no step end from a time on: one rank waits for its batch, and all others for that rank, in backward."""
+        """Stop all steps at a time: one rank waits for its batch, and all others wait for it in backward."""
         self._stands = self._stands or (since_ns, odd)
 
     def envelope(self, made_ns: int) -> Envelope:
@@ -215,7 +216,7 @@ def _columns(table: str, rows: int, **given: Any) -> dict[str, bytes]:
 
 
 def streamers(ranks: int, workers: int, interval_s: float = INTERVAL_S, per_s: int = PER_S) -> list[Streamer]:
-    """Enough of them for so many ranks, each of which sends an envelope every ``interval_s``."""
+    """The streamers for ``ranks`` ranks. Each sends an envelope every ``interval_s``."""
     return [
         Streamer(i, range(first, min(first + RANKS_PER_STREAMER, ranks)), ranks, workers, interval_s, per_s)
         for i, first in enumerate(range(0, ranks, RANKS_PER_STREAMER))

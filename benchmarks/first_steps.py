@@ -1,11 +1,12 @@
-"""What the start of loaderwatch costs the first batches: the longest of the first 50 steps, watched against bare, in turns.
+"""What starting loaderwatch costs the first batches: the longest of 50 steps, watched against bare.
 
     .venv/bin/python -m benchmarks.first_steps [--turns 25] [--burners 2]
 
-A training of 20 ms of CPU time a step, with two workers that compute, beside as many busy processes as there are cores. The watched
-one has to start its streamer and its server, in a directory of its own. Prints the longest iteration of each turn, from one batch's
-request to the next one's, the median of the ratios of neighbours, how long ``attach`` took, and one JSON line. If the ratio is above
-its budget, the exit code is 1.
+A training with 20 ms of CPU time per step and two computing workers runs beside as many busy processes as
+there are cores. The watched training starts its own streamer and server in a directory of its own. Prints
+for each turn the longest iteration, from one batch's request to the next. Then come the median ratio of
+neighbouring turns, the duration of ``attach``, and one JSON line. The exit code is 1 if the ratio is above
+its budget.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def main() -> int:
     ratio = median(turn["watched"]["longest_s"] / turn["bare"]["longest_s"] for turn in turns)
     attach_s = median(turn["watched"]["attach_s"] for turn in turns)
     print(
-        f"longest early step: {ratio:.2f} times the bare one (budget {BUDGET_RATIO}); attach took {attach_s:.3f} s"
+        f"longest early step: {ratio:.2f} times the bare one (budget {BUDGET_RATIO});"
+        f" attach took {attach_s:.3f} s"
     )
     facts = {"ratio": ratio, "attach_s": attach_s, "crowded_ratio": crowding.ratio(), "turns": turns}
     print(json.dumps({"benchmark": "first_steps", **facts}))

@@ -1,15 +1,20 @@
-"""Truth beside verdict, on GPUs whose idle time is known exactly.
+"""Compares the verdict with the truth on GPUs whose idle time is known exactly.
 
     python -m benchmarks.gpu_matrix [NAME ...] [--real] [--jobs 8] [--keep FILE]
 
-Each row is a training (``tests/gpu/rows.py``). ``idle`` is the share of the time that the device was idle in the part of the loop that the row
-is about, ``starved`` how long it lacked data (of two ranks along the critical path), ``said`` what the summary says of that. ``ceiling`` is what
-the finding says could come back, ``gain`` what the training really gained without the cause, in a second run. A cause is right when what was
-told first is the scenario that the row is made for, for its reason, and nothing else was told. Trainings run side by side, as nearly all of
-them sleep. ``--keep`` writes down the rows that are done, and takes them over from there instead of running them again.
-``--real`` takes CUDA's devices in place of the virtual one, one training at a time.
+Each row is a training (``tests/gpu/rows.py``). Its columns:
 
-The last line is the sum of it; exit code 1 where a bound is missed.
+*idle*: the device's share of idle time, in the part of the loop that the row is about.
+*starved*: the share of time in which it lacked data (of two ranks along the critical path).
+*said*: the share that the summary gives.
+*ceiling*: the gain that the finding promises.
+*gain*: the real gain of a second run without the cause.
+
+A cause is right if only the scenario of the row was reported, and for the row's reason. Trainings run side by
+side, since nearly all of them sleep. ``--keep`` saves finished rows and reads them on the next call.
+With ``--real``, CUDA devices replace the virtual device, and trainings run one at a time.
+
+The last line is the summary. The exit code is 1 if a bound is missed.
 """
 
 from __future__ import annotations
@@ -103,8 +108,9 @@ def _row(stage: Stage, run: Run) -> Row:
         severe and named is not False and ran.starved_error <= STARVED_WITHIN and (off or 0) <= CEILING_WITHIN
     )
     line = (
-        f"{run.name:28} idle {ran.idle:5.1%}  starved {ran.starved:5.1%} said {_percent(ran.summary['data_wait_ratio'])}"
-        f" ({ran.summary['clock']})  ceiling {_percent(ran.ceiling)} gain {_percent(gain)}  {'ok ' if right else 'BAD'} {told}"
+        f"{run.name:28} idle {ran.idle:5.1%}  starved {ran.starved:5.1%} said"
+        f" {_percent(ran.summary['data_wait_ratio'])} ({ran.summary['clock']})  ceiling"
+        f" {_percent(ran.ceiling)} gain {_percent(gain)}  {'ok ' if right else 'BAD'} {told}"
     )
     if not right:
         line += "".join(f"\n    {one['severity']}: {one['title']}" for one in ran.told)

@@ -1,17 +1,23 @@
-"""What the server bears: envelopes as streamers send them, over real HTTP, with somebody looking at the page meanwhile.
+"""The load that a server bears: envelopes over real HTTP, as streamers send them, while a page is open.
 
     python benchmarks/ingest.py --ranks 256 --seconds 60
     python benchmarks/ingest.py --ranks 1024 --seconds 600
-    python benchmarks/ingest.py --ranks 1024 --seconds 60 --hang   # and how long after its limit a standstill is told
+    python benchmarks/ingest.py --ranks 1024 --seconds 60 --hang   # also the delay of a hang's alert
     python benchmarks/ingest.py --ranks 256 --seconds 60 --store clickhouse
-    python benchmarks/ingest.py --ranks 1024 --seconds 60 --store clickhouse --servers 3   # hosts send to each in turn; one owns the run
-    python benchmarks/ingest.py --ranks 1024 --seconds 600 --store clickhouse://user:password@host:8123/empty_database
+    # Three servers: hosts send to each in turn, and one server owns the run.
+    python benchmarks/ingest.py --ranks 1024 --seconds 60 --store clickhouse --servers 3
+    python benchmarks/ingest.py --ranks 1024 --seconds 600
+        --store clickhouse://user:password@host:8123/empty_database
 
-The generator is one process beside the server (its CPU is shown: on two cores it takes its share); each of its streamers
-sends what has come since its last request, as real ones do. *Step to page*: from the end of a step, up to one interval before its
-envelope is made, until a page that follows the run has asked for the row of its rank after an event, and that row counts it. With ``--store clickhouse`` the engine of the tests (chdb)
-stands beside the server, whose CPU is shown; it takes its share, too, and answers one statement at a time. Prints a table and a JSON line; exit code 1: a
-budget is missed, and the table says which.
+The generator is one process beside the server. On two cores it competes for CPU, so its CPU is shown.
+Each of its streamers sends what has come since its last request, as real ones do.
+
+*Step to page*: from the end of a step until a page that follows the run sees it. Its envelope is made up to
+one interval later. The page asks for the row of its rank after an event, and that row must count the step.
+
+With ``--store clickhouse`` the engine of the tests (chdb) runs beside the server. It competes for CPU, which
+is shown, and executes one statement at a time. Prints a table and a JSON line. The exit code is 1 if a budget
+is missed; the table says which.
 """
 
 from __future__ import annotations
@@ -51,7 +57,7 @@ QUERY_P50_S: Final = 0.1
 GROWTH: Final = 1.10
 STANDS_S: Final = 60.0
 LIMIT_S: Final = 30.0
-"""The limit of a hang in what the benchmark sends, whose phases all take less than a tenth of that (``detect.shared_thresholds``)."""
+"""The limit of a hang for phases below a tenth of it, as all here (``detect.shared_thresholds``)."""
 TOLD_S: Final = 3.0
 TO_KNOW_EACH_OTHER_S: Final = 3.0
 
@@ -85,7 +91,7 @@ async def stream(
     measured: Measured,
     odd: int | None = None,
 ) -> None:
-    """Send what one host's streamer does, for so long; then, with ``odd``, what it sends while all ranks wait for that one."""
+    """Send one host's envelopes for so long; with ``odd``, then those of a hang in which all wait for it."""
     connection = Connection(port, TOKEN)
     first = streamer.ranks[0]
     unseen = measured.unseen[first] = deque()
@@ -309,7 +315,8 @@ def _lines(
         Line(
             "server memory",
             [first, middle, last],
-            f"{first / 1e6:.0f} MB, {middle / 1e6:.0f} MB, {last / 1e6:.0f} MB in the first, second and last third",
+            f"{first / 1e6:.0f} MB, {middle / 1e6:.0f} MB, {last / 1e6:.0f} MB in the first,"
+            " second and last third",
             "the last third at most 1.1x of the second" if seconds >= STEADY_S else "",
             last > middle * GROWTH if seconds >= STEADY_S else None,
         ),

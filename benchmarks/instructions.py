@@ -2,17 +2,18 @@
 
     .venv/bin/python -m benchmarks.instructions [LOOP...]
 
-Times depend on the hour and on who else is on the machine; what is executed does not. The loops of ``benchmarks/counted.py`` run
-under callgrind, bare and watched, in one process (which has other DataLoader workers as children, as a training has), and
-the difference of the two, by iteration, is what watching costs:
+Times depend on the machine and its load, but the executed instructions do not. The loops of
+``benchmarks/counted.py`` run under callgrind, bare and watched, in one process. That process has DataLoader
+workers as children, as a training has. The cost of watching is the difference per iteration:
 
-*instructions* executed by all threads of the process, in what PyTorch and Python do for our sake (calling a hook) as well as in
-our own lines; *lines*, the cache lines that a processor with 32 kB for instructions, 32 kB for data and 1 MB behind these
-(simulated, so the same everywhere) has to bring into the first of them. System calls count up to the kernel's door.
+*Instructions*: executed by all threads of the process, in our lines and in PyTorch and Python for us
+(calling a hook). A system call counts up to the entry of the kernel.
+*Lines*: cache lines that a simulated processor loads into its first-level caches (32 kB for instructions,
+32 kB for data, 1 MB behind them).
 
-A core of 3 GHz executes 1,000 instructions in 0.1 to 0.3 microseconds while they are in its caches, and a line that is not costs
-it 5 to 100 nanoseconds. Needs valgrind with its headers, and a C compiler. Counts differ by some percent with the versions of
-Python and PyTorch. Prints a table and one JSON line; exit code 1 when a row is over its budget.
+A core of 3 GHz executes 1,000 cached instructions in 0.1 to 0.3 microseconds. A line that is not cached costs
+5 to 100 nanoseconds. Needs valgrind with its headers, and a C compiler. Counts differ by some percent between
+versions of Python and PyTorch. Prints a table and one JSON line. The exit code is 1 if a budget is missed.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ BUDGETS: Final = {
     "workers": (20_000, 1_200),
     "workers, in a worker": (30_000, 1_500),
 }
-"""For each loop, the instructions and lines that watching may add to an iteration. ``NOTHING``: it is no cost of ours."""
+"""Instructions and lines that watching may add to an iteration. ``NOTHING``: this loop is no cost of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,10 @@ def main(loops: list[str]) -> int:
         more = Count(watched.instructions - bare.instructions, watched.lines - bare.lines)
         within = more.instructions <= instructions and more.lines <= lines
         print(
-            f"{name:24}{bare.instructions:10.0f}{watched.instructions:10.0f}{more.instructions:8.0f}{_limit(instructions):>8}"
-            f"{bare.lines:10.0f}{watched.lines:10.0f}{more.lines:8.0f}{_limit(lines):>8}{'' if within else '  OVER'}"
+            f"{name:24}{bare.instructions:10.0f}{watched.instructions:10.0f}{more.instructions:8.0f}"
+            f"{_limit(instructions):>8}"
+            f"{bare.lines:10.0f}{watched.lines:10.0f}{more.lines:8.0f}{_limit(lines):>8}"
+            f"{'' if within else '  OVER'}"
         )
         rows.append(
             {

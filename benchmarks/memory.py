@@ -2,10 +2,10 @@
 
     python -m benchmarks.memory [--batches 10000000]
 
-Two fresh processes, one bare, one watched with its streamer and a server running, iterate a DataLoader of a dataset that
-answers at once, a million batches an epoch. Each says its unique memory at both marks (``Private_*`` of
-/proc/self/smaps_rollup: pages that no other process has). Prints a table and one JSON line; ends with 1 if the watched one
-grew by more than 1 MB. Takes about five minutes.
+Two fresh processes, one bare and one watched with streamer and server, iterate a DataLoader over a dataset
+that answers at once, with a million batches per epoch. Each reads its unique memory at both marks
+(``Private_*`` of /proc/self/smaps_rollup: pages of no other process). Prints a table and one JSON line.
+The exit code is 1 if the watched process grew by more than 1 MB. Takes about five minutes.
 """
 
 from __future__ import annotations
@@ -108,7 +108,10 @@ def measure(watched: bool, batches: int) -> dict[str, float]:
     """Iterate, and read this process's memory at both marks."""
     from torch.utils.data import DataLoader
 
-    loader: DataLoader[Any] = DataLoader(Answers(min(EPOCH, batches)), batch_size=None)  # type: ignore[arg-type]
+    loader: DataLoader[Any] = DataLoader(
+        Answers(min(EPOCH, batches)),  # type: ignore[arg-type]
+        batch_size=None,
+    )
     if watched:
         import loaderwatch
 

@@ -1,10 +1,11 @@
-"""What reading a process's ``smaps_rollup`` costs that process: its threads cannot map memory while the kernel walks its pages.
+"""What reading ``smaps_rollup`` costs its process, whose threads cannot map memory during the walk.
 
     .venv/bin/python -m benchmarks.memory_lock [--gigabytes 16] [--reads 20]
 
-A process maps one file of 1 GB over and over, each page touched, which fills its page tables and no memory. One of its threads maps
-4 MB, touches them and unmaps them again, as an allocator does. Prints how long one reading takes, the longest of these rounds with
-readings and without, in turns, and one JSON line. ``status``, which is read each second, is measured beside it.
+A process maps one file of 1 GB many times and touches each page, which fills its page tables but no memory.
+One of its threads maps 4 MB, touches them and unmaps them, as an allocator does. Prints how long a reading
+takes, the longest of these rounds with and without readings, in turns, and one JSON line. The file
+``status``, which the streamer reads each second, is measured for comparison.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def main() -> int:
     for way in WAYS:
         cost = f"{median(read_ms[way]):8.2f} ms of CPU a reading" if read_ms[way] else " " * 29
         print(
-            f"{way:14}{cost}   longest round {median(longest_ms[way]):7.1f} ms   {median(rounds[way]):6.0f} rounds"
+            f"{way:14}{cost}   longest round {median(longest_ms[way]):7.1f} ms   {median(rounds[way]):6.0f}"
+            " rounds"
         )
     print(
         json.dumps(

@@ -1,26 +1,31 @@
-"""What watching costs the training process: beside a bare loop, and beside what other tools cost in the same loop.
+"""What watching costs the training process, against a bare loop and against other tools in the same loop.
 
     python -m benchmarks.overhead [--rounds 5] [--peers]
 
 Two measurements, both of ``benchmarks/steps.py``:
 
-*Paired*: in one fresh process, a bare and a watched training take turns, iteration by iteration, so that a busy machine
-disturbs both alike; the difference of their main-thread CPU time (``time.thread_time_ns``) is the cost, as the median over
-turns of as many iterations as lie between two that are looked at closely. Several processes give the spread, which is some
-tenths of a microsecond after a tiny step and one after a long one. Three loaders:
-"ready" has its batches waiting (a healthy pipeline, and nothing but the hooks is left), "workers" is a real DataLoader with
-two worker processes, "in-process" one with none, whose fetches are timed too. After no step at all our code and data stay
-in the processor's caches; after a "tiny" step (a small network, about 0.13 ms) and a "5ms" one (the same, then the loop waits
-for a GPU that is not there) they have left them, and the same instructions cost several times as much. How much of that is
-not ours the row "empty" says: a ``__next__`` that only calls PyTorch's, and compiled functions that do nothing where we have
-our hooks. Rows with "+events" are on the virtual GPU, whose events are Python and no CUDA's: there the bare training records, looks
-at and reads the same events as the watched one, and what is added is ours. "bare+events" and "bare+seams" say what the events
-themselves cost, in each step, and with those of a model's seams in those that are looked at closely.
+*Paired*: in one fresh process a bare and a watched training alternate by iteration, so that a busy machine
+disturbs both. The cost is the difference of their main-thread CPU time (``time.thread_time_ns``), as the
+median over turns. A turn has as many iterations as there are from one closely timed step to the next.
+Several processes give the spread: tenths of a microsecond after a tiny step, one after a long step.
 
-*Side by side*: whole runs of a fixed number of steps, each in a fresh process with everything the tool starts (streamer and
-server here, launcher and aggregator there), in turns: bare, loaderwatch's hooks, with all phases, and with ``--peers``
-TraceML and gpuprof, installed from PyPI into ``.venv-peers``. The cost is the difference from the bare run of the same turn
-and environment; its noise is some microseconds.
+Three loaders: "ready" has its batches waiting, as in a healthy pipeline, so only the hooks remain.
+Loader "workers" is a real DataLoader with two workers. Loader "in-process" has none: fetches are timed, too.
+
+Three steps: without a step our code and data stay in the processor's caches. Step "tiny" is a small
+network (about 0.13 ms). Step "5ms" is the same and then spins, as a loop that waits for its GPU. After both
+the caches are cold, and the same instructions cost several times as much. The row "empty" shows which part of
+that is not ours. Its ``__next__`` only calls PyTorch's, and compiled functions that do nothing replace our
+hooks.
+
+Rows with "+events" use the virtual GPU, whose events are Python, not CUDA. There the bare training uses the
+same events as the watched one, so that the difference is ours. The rows "bare+events" and "bare+seams"
+show the cost of the events alone, without and with those of the seams in closely timed steps.
+
+*Side by side*: whole runs of a fixed number of steps, in turns, each in a fresh process. Everything that the
+tool starts runs as well (streamer and server, or launcher and aggregator). The runs: bare, loaderwatch's
+hooks, all phases, and with ``--peers`` TraceML and gpuprof, installed from PyPI into ``.venv-peers``. The
+cost is the difference from the bare run of the same turn and environment. Its noise is some microseconds.
 
 Prints tables and one JSON line; exit code 1 when a budget is missed.
 """
@@ -52,7 +57,7 @@ PEERS: Final = ("traceml-ai==0.5.0", "gpuprof==0.7.1")
 """Pinned, since a figure is of a version; the newest of November 2026."""
 
 TURN: Final = LOOK_EVERY
-"""Iterations whose costs are added up before a median is taken: what comes once in so many is then in every one of them."""
+"""Iterations that are summed before a median is taken, so that each sum has one closely timed step."""
 
 BUDGETS_US: Final = {"hooks": 3.0, "phases": 10.0, "hooks+events": 3.0, "phases+events": 10.0}
 OF_TRACEML: Final = 0.1
@@ -155,7 +160,7 @@ def child(case: Sequence[Any], env: dict[str, str]) -> dict[str, Any]:
 
 
 def measure(watched: str, kind: str, step: str, iterations: int, epochs: int) -> dict[str, float]:
-    """Alternate bare and watched iterations; microseconds of main-thread CPU of one, medians of ``TURN`` in a row."""
+    """Alternate bare and watched iterations; main-thread CPU of one in µs, medians over ``TURN`` in a row."""
     import torch
 
     torch.set_num_threads(1)
@@ -225,7 +230,7 @@ def make_loader(kind: str, batches: int) -> Any:
 
 
 def side_by_side(rounds: int, peers: str | None, env: dict[str, str]) -> list[dict[str, Any]]:
-    """Whole runs, in turns; for each tool and step the bare run, what is added, and the spread over the turns."""
+    """Whole runs, in turns: for each tool and step the bare run, the added cost, and the spread."""
     from tests.fakes.serving import ServeProcess
 
     tools = [("bare", sys.executable), ("hooks", sys.executable), ("phases", sys.executable)]
@@ -283,7 +288,7 @@ def compare(tool: str, step: str, pairs: list[tuple[list[float], list[float]]]) 
 
 
 def shares_of_traceml(paired: list[dict[str, Any]], beside: list[dict[str, Any]]) -> dict[str, float]:
-    """What ours add to the training thread (paired, exact to a tenth) over what TraceML adds, for both steps."""
+    """What ours adds to the training thread (paired, exact to 0.1 µs) over what TraceML adds, per step."""
     traceml = {row["step"]: row["thread"]["added_us"] for row in beside if row["tool"] == "traceml"}
     return {
         f"{row['watched']} {row['step']}": round(row["added_us"] / traceml[row["step"]], 4)
@@ -329,7 +334,7 @@ print(json.dumps({"import_ms": (imported - began) * 1e3, "attach_ms": (time.perf
 
 
 def run_starts(rounds: int, env: dict[str, str]) -> dict[str, Any]:
-    """Import on top of torch, and attach until it returns, with the streamer's launch; medians in milliseconds."""
+    """Import after torch, and attach including the streamer's launch; medians in milliseconds."""
     # As after "pip install", which compiles: the first start fills the cache and is not counted.
     env = {**env, "PYTHONPYCACHEPREFIX": str(Path(env["LOADERWATCH_DIR"]) / "pycache")}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -362,13 +367,15 @@ def show_paired(results: list[dict[str, Any]]) -> None:
     """The table of the paired measurement."""
     print("paired: main-thread CPU per iteration, µs")
     print(
-        f"{'watched':14}{'loader':12}{'step':6}{'bare':>9}{'added':>10}{'min..max':>16}{'ratio':>8}{'budget':>8}"
+        f"{'watched':14}{'loader':12}{'step':6}{'bare':>9}{'added':>10}{'min..max':>16}{'ratio':>8}"
+        f"{'budget':>8}"
     )
     for row in results:
         spread = f"{row['added_min_us']}..{row['added_max_us']}"
         budget = "" if row["budget_us"] is None else f"{row['budget_us']:g}{'' if row['within'] else ' !'}"
         print(
-            f"{row['watched']:14}{row['loader']:12}{row['step']:6}{row['bare_us']:9.1f}{row['added_us']:10.2f}"
+            f"{row['watched']:14}{row['loader']:12}{row['step']:6}{row['bare_us']:9.1f}"
+            f"{row['added_us']:10.2f}"
             f"{spread:>16}{row['ratio']:8.4f}{budget:>8}"
         )
     print()
@@ -377,7 +384,8 @@ def show_paired(results: list[dict[str, Any]]) -> None:
 def show_side_by_side(rows: list[dict[str, Any]], shares: dict[str, float]) -> None:
     """The table of whole runs."""
     print(
-        "side by side: µs per step, added to the bare run of the same turn (CPU without what the 5ms step spins)"
+        "side by side: µs per step, added to the bare run of the same turn (CPU without what the 5ms step"
+        " spins)"
     )
     print(f"{'tool':10}{'step':6}{'clock':16}{'bare':>9}{'added':>9}{'min..max':>18}{'ratio':>8}")
     names = {"thread": "main thread CPU", "process": "process CPU", "wall": "wall"}
@@ -386,7 +394,8 @@ def show_side_by_side(rows: list[dict[str, Any]], shares: dict[str, float]) -> N
             found = row[clock]
             spread = f"{found['added_min_us']}..{found['added_max_us']}"
             print(
-                f"{row['tool']:10}{row['step']:6}{names[clock]:16}{found['bare_us']:9.1f}{found['added_us']:9.1f}"
+                f"{row['tool']:10}{row['step']:6}{names[clock]:16}{found['bare_us']:9.1f}"
+                f"{found['added_us']:9.1f}"
                 f"{spread:>18}{found['ratio']:8.3f}"
             )
     for what, share in shares.items():

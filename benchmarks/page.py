@@ -1,16 +1,19 @@
-"""What the page costs the browser that shows it, and how soon it is there: a live run of many ranks, in a real Chromium.
+"""What the page costs its browser, and how soon it shows: a live run of many ranks in a real Chromium.
 
     python -m benchmarks.page --ranks 8 64 256 1024
     python -m benchmarks.page --ranks 8 64 --warm-up 30 --pages run > before.txt    # … change something …
     python -m benchmarks.page --ranks 8 64 --warm-up 30 --pages run --against before.txt
 
-*First paint*: from navigation to the first content on the screen, with an empty cache, while the run is live; beside it
-when the page's own words (run: the verdict) and its first chart were there. *Browser time*: CPU seconds of all processes of
-the browser per second with one page open. A machine without a GPU paints with its CPU; what that takes is shown apart and
-is part of the sum. *Heap* and *nodes* are what the page holds when it has been open for that time. *First* and *later
-visit* are bytes that cross the network, headers included, until the first chart is drawn (the words, where a page has
-none), with an empty cache and with what the first visit left in it; *a minute* is what an open page receives.
-Prints a table and a JSON line for each number of ranks; exit code 1: a budget is missed.
+*First paint*: from navigation to the first content on the screen, with an empty cache, while the run is live.
+Beside it: when the page's own words (run: the verdict) and its first chart were there.
+
+*Browser time*: CPU seconds of all browser processes per second with one page open. A machine without a GPU
+paints with its CPU; that part is also shown apart. *Heap* and *nodes*: what the page holds after that time.
+
+*First* and *later visit*: bytes over the network, with headers, until the first chart is drawn (the words,
+if a page has no chart). The first visit has an empty cache, the later visit the cache of the first.
+*A minute*: what an open page receives. Prints a table and a JSON line for each number of ranks. The exit code
+is 1 if a budget is missed.
 """
 
 from __future__ import annotations
@@ -78,7 +81,7 @@ def _pages(ranks: int) -> list[Shown]:
 
 @dataclass
 class Found:
-    """Of one page: seconds until it was there (medians), cores that the browser kept busy, what it held and received."""
+    """One page: seconds until it was there (medians), the browser's busy cores, what it held and received."""
 
     page: str
     first_paint_s: float
@@ -157,7 +160,7 @@ def _looks_for(shown: Shown) -> dict[str, str]:
 
 
 async def _open(page: Page, root: str, shown: Shown, *, known: bool = False) -> None:
-    """Open a page and wait until everything that is looked for is there; sign in where the browser is not ``known``."""
+    """Open a page and wait for everything in ``shown``; sign in if the browser is not ``known``."""
     wanted = _looks_for(shown)
     await page.add_init_script(NOTE % json.dumps(wanted))
     await page.goto(f"{root}/{'' if known else f'?token={TOKEN}'}{shown.route}")
@@ -197,7 +200,8 @@ async def _visits(browser: Browser, port: int, shown: Shown) -> list[tuple[int, 
                 await _open(page, root, shown, known=known)
                 # What the browser has kept is asked for as well, and needs no answer.
                 kept = await page.evaluate(
-                    "() => performance.getEntriesByType('resource').filter(r => r.transferSize === 0 && r.decodedBodySize > 0).length"
+                    "() => performance.getEntriesByType('resource').filter(r => r.transferSize === 0 &&"
+                    " r.decodedBodySize > 0).length"
                 )
                 found.append((len(asked) - kept, wire.received - before))
                 if len(found) == 2:
@@ -374,7 +378,8 @@ def main() -> int:
         ):
             found = asyncio.run(_measure(server.port, ranks, chromium, options))
         print(
-            f"{ranks} ranks x {PER_S} steps/s, live; medians of {options.loads} loads, {options.seconds:.0f} s open"
+            f"{ranks} ranks x {PER_S} steps/s, live; medians of {options.loads} loads,"
+            f" {options.seconds:.0f} s open"
         )
         print(_table(ranks, found, before))
         within = not any(one.missed(ranks) for one in found)

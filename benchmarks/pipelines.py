@@ -1,10 +1,12 @@
-"""Training loops whose loader is slow in one way each, for ``benchmarks.predictions`` and ``benchmarks.tuning``: run one with its settings.
+"""Training loops whose loader is slow in one way each, for ``benchmarks.predictions`` and ``tuning``.
 
-    python -m benchmarks.pipelines PIPELINE [--workers 2] [--prefetch 2] [--out-of-order] [--seconds 10] [--watch]
+    python -m benchmarks.pipelines PIPELINE [--workers 2] [--prefetch 2] [--out-of-order]
+        [--seconds 10] [--watch]
     python -m benchmarks.pipelines PIPELINE [--workers 1] --epochs 5 [--batches 300] [--autotune]
 
-The steps sleep, as a loop does that waits for its GPU. Prints a line of JSON: the batches after the first of them, and the
-seconds that those took; with ``--epochs`` a line for each, with its number of workers. With ``--watch`` under loaderwatch.
+Steps sleep, as a loop that waits for its GPU. Prints a line of JSON: the number of batches after the first
+and the seconds that they took. With ``--epochs``: a line per epoch, with the number of workers.
+With ``--watch``: under loaderwatch.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ SAMPLES: Final = 1_000_000
 
 
 class Sleeping(Dataset[torch.Tensor]):
-    """Samples that wait for a storage; ``sleep_s`` of an index. Deterministic, so that any setting reads the same."""
+    """Samples that wait for storage, ``sleep_s`` by index. Not random, so every setting reads the same."""
 
     def __init__(
         self, mean_s: float, spread: float = 0.0, slow_every: int = 0, slow_s: float = 0.0, size: int = 64
@@ -128,7 +130,7 @@ PIPELINES: Final[dict[str, Pipeline]] = {
 
 
 def _epochs(loader: Any, step_s: float, epochs: int, *, autotune: bool) -> None:
-    """Train for so many epochs, and print the speed of each without its first quarter, in which the cushion fills."""
+    """Train and print each epoch's speed without its first quarter, in which the queue of batches fills."""
     if autotune:
         loaderwatch.attach(loader, autotune=True)
     for _ in range(epochs):

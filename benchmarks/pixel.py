@@ -2,9 +2,9 @@
 
     python benchmarks/pixel.py --seconds 60
 
-Ranks that only write rings, a real streamer, a real server, and a real Chromium on the page of one rank. Timed for every
-step of that rank: from its end, as its ring says, to the first animation frame in which the page shows a count that holds
-it. One clock: all of it is this machine. Exit code 1: over budget.
+Ranks that only write rings, a real streamer, a real server, and a real Chromium on the page of one rank.
+Every step of that rank is timed: from its end, as its ring says, to the first animation frame in which the
+page counts it. All clocks are this machine's. The exit code is 1 if a budget is missed.
 """
 
 from __future__ import annotations

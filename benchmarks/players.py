@@ -1,10 +1,11 @@
-"""Processes that play ranks: rings and descriptions as ``attach`` leaves them in shared memory, without torch.
+"""Processes that play ranks, without torch: rings and descriptions in shared memory, as ``attach`` makes.
 
     python -m benchmarks.players '{"folder": ..., "ledger": ..., "ranks": [0, 1], "world_size": 64}'
 
-Every record follows from its rank and number alone, so that the ledger, written without looking at what anybody read,
-is one count per rank: steps finished. ``expected`` says what a store must then hold. Steps come every 100 ms; a player
-that was held up catches up, up to a second. Each epoch has new worker processes (they sleep), as DataLoaders have.
+Every record follows from its rank and number alone. So the ledger, which is written without reading anything
+back, is one count per rank: finished steps. ``expected`` says what a store must then hold. Steps come every
+100 ms; a player that was held up catches up, up to a second. Each epoch has new worker processes, as with
+DataLoaders; they sleep.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ class Player:
     def _begin_epoch(self, epoch: int) -> None:
         for worker in range(WORKERS):
             pid = _sleeper()
-            # Not ``now``: a ring older than its process by a second tells the streamer that the pid is somebody else's.
+            # Not ``now``: a ring that is 1 s older than its process means that the pid was reused.
             identity = RingIdentity(pid, self.pid, 0, worker, time.monotonic_ns())
             path = self._folder / f"worker-{self.pid}-0-{worker}-{pid}.ring"
             ring = RingWriter(path, identity, WORKER_CAPACITY)

@@ -1,9 +1,10 @@
-"""What-if against the truth: each setting that the product predicts is really run, and the two speeds are laid side by side.
+"""Compares what-if predictions with real runs: each predicted setting is run, and the speeds are compared.
 
     python -m benchmarks.predictions [PIPELINE...] [--seconds 10]
 
-Each pipeline runs once with its settings of today under loaderwatch, through agent, streamer and server; ``/what-if`` then
-says what other settings give, and each of them runs without loaderwatch. Prints a table, and the median and the largest error.
+Each pipeline runs once with its current settings under loaderwatch, through agent, streamer and server.
+``/what-if`` then predicts other settings, and each of them runs without loaderwatch. Prints a table, and the
+median and the largest error.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def main() -> int:
     given = parser.parse_args()
     errors: list[float] = []
     print(
-        f"{'pipeline':16} {'workers':>7} {'prefetch':>8} {'order':>5} {'predicted':>22} {'run':>7} {'error':>7}"
+        f"{'pipeline':16} {'workers':>7} {'prefetch':>8} {'order':>5} {'predicted':>22} {'run':>7}"
+        f" {'error':>7}"
     )
     with (
         tempfile.TemporaryDirectory(prefix="loaderwatch-predictions-") as scratch,
@@ -118,7 +120,8 @@ def _row(
     says = f"{predicted['steps_per_s']:.1f} ({predicted['least_per_s']:.1f} to {predicted['most_per_s']:.1f})"
     order = "yes" if setting.in_order else "no"
     print(
-        f"{name:16} {setting.workers:7} {setting.prefetch:8} {order:>5} {says:>22} {run_per_s:7.1f} {error:+7.1%}",
+        f"{name:16} {setting.workers:7} {setting.prefetch:8} {order:>5} {says:>22} {run_per_s:7.1f}"
+        f" {error:+7.1%}",
         flush=True,
     )
 
@@ -129,7 +132,7 @@ def run_bare(name: str, setting: Setting, seconds: float) -> float:
 
 
 def _run(name: str, setting: Setting, seconds: float, environ: dict[str, str]) -> float:
-    """Return the batches per second of a pipeline with a setting; under loaderwatch where the environment names a server."""
+    """Return a pipeline's batches per second with a setting; watched if the environment names a server."""
     command = [sys.executable, "-m", "benchmarks.pipelines", name, *setting.options, f"--seconds={seconds}"]
     done = subprocess.run(
         [*command, *(["--watch"] if environ else [])],

@@ -1,4 +1,4 @@
-"""The repro of "training stalls every few steps": its setting C before the run, and what differs between the others.
+"""The repro of "training stalls every few steps": the audit of setting C, and how the others differ.
 
 Every number is taken from the last window of a run that the detectors saw, as the findings' evidence is.
 """
@@ -155,7 +155,8 @@ def differences(played: Mapping[str, Facts]) -> str:
     if others > BUSY_OTHERS:
         lines += [
             "",
-            f"Other programs kept up to {_count(others)} CPUs busy meanwhile: CPU per sample compares better than the rates.",
+            f"Other programs kept up to {_count(others)} CPUs busy meanwhile: CPU per sample compares better"
+            " than the rates.",
         ]
     return "\n".join([*lines, "", *_why(runs)])
 
@@ -165,18 +166,20 @@ def _why(runs: Mapping[str, Facts]) -> list[str]:
     lines = []
     if a:
         lines.append(
-            f"A  One thread reads and then trains: {_count(a.cpus)} of {formats.cpus(a.usable)} are in use. A sample costs"
-            f" {duration(a.reading_cpu_s)} of CPU, so one CPU reads at most {rate(1 / a.reading_cpu_s)} a second; the step"
-            f" ({duration(a.step_s)}) comes on top, and {percent(a.wait_ratio)} of the time is data wait."
+            f"A  One thread reads and then trains: {_count(a.cpus)} of {formats.cpus(a.usable)} are in use."
+            f" A sample costs {duration(a.reading_cpu_s)} of CPU, so one CPU reads at most"
+            f" {rate(1 / a.reading_cpu_s)} a second; the step ({duration(a.step_s)}) comes on top,"
+            f" and {percent(a.wait_ratio)} of the time is data wait."
         )
     if b:
         against = f", {b.samples_per_s / a.samples_per_s:.1f} times A's" if a else ""
         lines.append(
-            f"B  {b.workers} workers read while the model trains: {_count(b.cpus)} of {formats.cpus(b.usable)} are in use, for"
-            f" {rate(b.samples_per_s)} samples/s{against}. A sample costs {duration(b.reading_cpu_s)}, so {formats.cpus(b.usable)}"
-            f" give at most {rate(b.usable / b.reading_cpu_s)}. {_count(b.runnable)} workers want a CPU, each waits for one"
-            f" {percent(b.delay_ratio)} of its time: the queue is empty however much prefetch_factor asks for, and that one sample in"
-            " a hundred sleeps does not show."
+            f"B  {b.workers} workers read while the model trains: {_count(b.cpus)} of"
+            f" {formats.cpus(b.usable)} are in use, for {rate(b.samples_per_s)} samples/s{against}."
+            f" A sample costs {duration(b.reading_cpu_s)}, so {formats.cpus(b.usable)} give at most"
+            f" {rate(b.usable / b.reading_cpu_s)}. {_count(b.runnable)} workers want a CPU,"
+            f" each waits for one {percent(b.delay_ratio)} of its time: the queue is empty however much"
+            " prefetch_factor asks for, and that one sample in a hundred sleeps does not show."
         )
     if d:
         more = (
@@ -186,14 +189,16 @@ def _why(runs: Mapping[str, Facts]) -> list[str]:
             else ""
         )
         lines.append(
-            f"D  {d.workers} workers with {d.threads:.0f} threads each, on {formats.cpus(d.usable)}: {_count(d.cpus)} CPUs are in use as"
-            f" well, but a sample costs {duration(d.cpu_s)} over all threads{more}. The reading thread needs"
-            f" {duration(d.reading_cpu_s)} of it; in the rest threads spin while they wait for others that have no CPU."
+            f"D  {d.workers} workers with {d.threads:.0f} threads each, on {formats.cpus(d.usable)}:"
+            f" {_count(d.cpus)} CPUs are in use as well, but a sample costs {duration(d.cpu_s)} over all"
+            f" threads{more}. The reading thread needs {duration(d.reading_cpu_s)} of it;"
+            " in the rest threads spin while they wait for others that have no CPU."
         )
     if d and one:
         lines.append(
             f"   As many workers with one thread each, D's advice: {rate(one.samples_per_s)} samples/s,"
-            f" {one.samples_per_s / d.samples_per_s:.1f} times D's, at {duration(one.cpu_s)} of CPU per sample. So the threads were"
-            f" what cost, not the number of workers; {one.workers} on {formats.cpus(one.usable)} are still too many."
+            f" {one.samples_per_s / d.samples_per_s:.1f} times D's, at {duration(one.cpu_s)} of CPU per"
+            " sample. So the threads were what cost, not the number of workers;"
+            f" {one.workers} on {formats.cpus(one.usable)} are still too many."
         )
     return lines

@@ -1,10 +1,11 @@
-"""What reading the processes of 64 ranks costs: our own reader of /proc against psutil, by turns in one run.
+"""What reading the processes of 64 ranks costs: our own reader of /proc against psutil, in turns.
 
     .venv/bin/python -m benchmarks.sampling
 
-64 training processes with four workers each are stood in for by 320 processes that sleep. Both readers are warm: ours keeps its
-files open, psutil its Process objects and its ``oneshot`` cache. What psutil lacks (the kernel function, the time in the run
-queue, who traces, anonymous memory) is read by our own means beside it, so that both know the same. CPU time of the reading thread.
+320 sleeping processes stand for 64 training processes with four workers each. Both readers are warm: ours
+keeps its files open, psutil its Process objects and ``oneshot`` cache. What psutil lacks (kernel function,
+time in the run queue, tracer, anonymous memory) is read by our own code in addition, so that both know the
+same. The result is the CPU time of the reading thread.
 """
 
 from __future__ import annotations

@@ -37,10 +37,10 @@ class Serving:
 
 @contextmanager
 def serving(directory: Path, store: str | None = None) -> Iterator[Serving]:
-    """Start it, end it. ``store`` is the address of a ClickHouse database; else it keeps DuckDB files in the directory.
+    """Start and end a server. ``store`` is the address of a ClickHouse database; None: DuckDB files.
 
     Raises:
-        RuntimeError: it did not start; with the end of its log.
+        RuntimeError: the server did not start; the message has the end of its log.
     """
     directory.mkdir(parents=True, exist_ok=True)
     port = _free_port()
@@ -89,7 +89,10 @@ def _free_port() -> int:
 
 @contextmanager
 def store_at(name: str, directory: Path) -> Iterator[tuple[str | None, psutil.Process | None]]:
-    """Give where runs are kept, None for DuckDB, by what ``--store`` says: duckdb, clickhouse (the engine of the tests) or an address; and the process of an engine that was started for it."""
+    """Give the address for ``--store`` (None for DuckDB) and the process of a started engine, if any.
+
+    ``name`` is duckdb, clickhouse (starts the engine of the tests) or an address.
+    """
     if name != "clickhouse":
         yield None if name == "duckdb" else name, None
         return

@@ -1,20 +1,19 @@
-"""An hour of 64 ranks on one machine, through the whole real chain: does anything grow, slow down or get lost?
+"""64 ranks on one machine for an hour, through all real parts: does anything grow, slow down or get lost?
 
     make soak                                                        # an hour
     .venv/bin/python -m benchmarks.soak --seconds 300 --ranks 16     # a look
 
-Ranks that only write rings (``players``), one streamer, one server, one viewer with the page's stream and queries. The
-players' ledger says what was written; at the end every row of it must be in the store exactly once.
+Ranks that only write rings (``players``), one streamer, one server, and one viewer with the page's stream and
+queries. The players' ledger says what was written; in the end every row must be in the store exactly once.
 
-Memory, CPU, open files and threads are read every 10 s (in short runs more often). Latencies are those of every step
-of four ranks: until the streamer's state says that the server has acknowledged its record, and until the page's stream
-shows it. SIGTERM or Ctrl-C ends the run early, in order, and the table shows what there is. Exit code 1: over a budget,
-or a row is missing.
+Memory, CPU, open files and threads are read every 10 s (in short runs more often). Latencies are measured for
+every step of four ranks: until the streamer's state says that the server has acknowledged the record, and
+until the page's stream shows it. SIGTERM or Ctrl-C ends the run early and in order, with a table so far.
+The exit code is 1 if a budget or a row is missed.
 
-Budgets, of the last quarter against the second (in the first, windows and caches fill): memory +10 % (in runs of 40
-minutes and more), latency p95 times
-two, open files and threads +10 %. Memory is what belongs to the process (RssAnon and RssFile); the rings it has mapped
-are counted apart.
+The budgets compare the last quarter with the second, since windows and caches fill in the first. Memory may
+grow by 10 % (in runs of 40 minutes or more), open files and threads by 10 %, and latency p95 twofold. Memory
+is that of the process itself (RssAnon and RssFile); its mapped rings are counted apart.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ POLL_S: Final = 0.05
 QUERY_EVERY_S: Final = 2.0
 GROWTH: Final = 1.10
 STEADY_S: Final = 2400.0
-"""Memory is judged in runs at least this long: between two checkpoints, four to five minutes, it goes up and down by 60 MB."""
+"""Memory is judged only in runs this long: between checkpoints (4 to 5 minutes) it moves by 60 MB."""
 SLOWER: Final = 2.0
 SPARE: Final = 4  # open files and threads that may come and go
 
@@ -363,7 +362,8 @@ def main() -> int:
     )
     good = not wrong and not any(row.over for row in rows) and bool(measured.samples)
     print(
-        f"{rows_written} rows written ({steps:.2f} steps/s of each rank), {'all' if not wrong else 'NOT all'} in the store exactly once"
+        f"{rows_written} rows written ({steps:.2f} steps/s of each rank), {'all' if not wrong else 'NOT all'}"
+        " in the store exactly once"
     )
     print("within all budgets" if good else "NOT within all budgets")
     told = {

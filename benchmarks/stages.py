@@ -1,11 +1,12 @@
-"""Where a server's CPU goes at so many ranks, stage by stage in one thread, as CPU per rank and second.
+"""The CPU of a server by stage, in one thread, as CPU per rank and second.
 
     python -m benchmarks.stages --ranks 1024 --seconds 60
-    python -m benchmarks.stages --ranks 1024 --seconds 60 --profile detectors   # and what in a stage takes it
+    python -m benchmarks.stages --ranks 1024 --seconds 60 --profile detectors   # profile one stage
 
-Envelopes of so many seconds are made as streamers make them and given to the parts of the server in its own rhythm: stored
-every ``--commit`` seconds, looked at as often as they come and judged once a second at most. HTTP is not in it, nor what threads lose to each other:
-``benchmarks/ingest.py`` has the whole. What the first half takes is not counted, since its windows are still growing.
+Envelopes for the given seconds are made as streamers make them. The parts of the server get them in the
+server's own rhythm: stored every ``--commit`` seconds, analyzed as they come, judged once a second at most.
+HTTP and contention between threads are not included; ``benchmarks/ingest.py`` measures them. The first half
+is not counted, since its windows are still growing.
 """
 
 from __future__ import annotations
@@ -133,7 +134,8 @@ def main() -> None:
         )
     whole = sum(stages.took_s.values()) / counted_s
     print(
-        f"{'all':10} {whole:7.1%} of a core  {whole / options.ranks * 1e6:7.1f} us per rank and second, without HTTP"
+        f"{'all':10} {whole:7.1%} of a core  {whole / options.ranks * 1e6:7.1f} us per rank and second,"
+        " without HTTP"
     )
     print(json.dumps({"benchmark": "stages", "ranks": options.ranks, "of_a_core": whole, **stages.took_s}))
     if options.profile:

@@ -1,9 +1,9 @@
-"""One training loop for every tool that is compared: the same model, the same batches, a fixed number of steps.
+"""One training loop for every compared tool: the same model, the same batches, a fixed number of steps.
 
     python benchmarks/steps.py bare|hooks|phases|traceml|gpuprof OUT.json
 
-Stands alone, since the peers run in an environment without loaderwatch. Writes what each block of steps took: CPU time of
-the training thread, CPU time of the whole training process, and wall time.
+Imports no loaderwatch, since the peers run in an environment without it. Writes for each block of steps the
+CPU time of the training thread, the CPU time of the whole training process, and the wall time.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from torch.utils.data.dataloader import _BaseDataLoaderIter
 ROWS: Final = 64
 WIDTH: Final = 64
 PADS_NS: Final = {"tiny": 0, "5ms": 4_850_000}
-"""What is spun at the end of a step, as when the loop waits for its GPU. It is taken off the CPU times again: how fast the
-processor happens to spin says nothing of a tool."""
+"""Spinning at the end of a step, as a loop that waits for its GPU. It is subtracted from CPU times, because
+the spinning speed of the processor says nothing about a tool."""
 
 BLOCKS: Final = {"tiny": (400, 40), "5ms": (25, 20)}
 """Steps of a block, and blocks of a run."""
@@ -87,7 +87,7 @@ def rows(batches: int) -> Rows:
 
 
 class Training:
-    """A small network and its steps. ``around`` gives the context manager that a tool wants around each step."""
+    """A small network and its steps. ``around`` gives the context manager that a tool needs around a step."""
 
     def __init__(self, loader: Any, around: Callable[[Any], AbstractContextManager[Any]] | None) -> None:
         torch.manual_seed(0)
@@ -113,7 +113,7 @@ class Training:
         return thread - padded_ns, process - padded_ns, wall
 
     def iterations(self, step: str) -> Iterator[int]:
-        """One epoch; of each iteration but the first, CPU nanoseconds of this thread. ``none``: no step, only the batch."""
+        """One epoch; the CPU nanoseconds of this thread per iteration, but the first. ``none``: no step."""
         clock, exhausted = time.thread_time_ns, object()
         pad_ns, padded_ns = PADS_NS.get(step, 0), 0
         batches = iter(self.loader)
@@ -146,7 +146,7 @@ def _spin(pad_ns: int) -> int:
 
 
 def run(tool: str) -> dict[str, list[Clocks]]:
-    """Train under one tool, set up as its own documentation says; for each kind of step, each block's clocks per step."""
+    """Train under one tool, set up as its documentation says; by kind of step, the clocks of each block."""
     torch.set_num_threads(1)
     session: AbstractContextManager[Any] = nullcontext()
     around: Callable[[Any], AbstractContextManager[Any]] | None = None

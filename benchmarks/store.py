@@ -1,12 +1,14 @@
-"""The store alone: appends as fast as they go, and charts of a run beside those of one 100 times longer.
+"""The store alone: appends at full speed, and charts of a run beside those of a run 100 times longer.
 
     python benchmarks/store.py --append --ranks 1024 --seconds 20
     python benchmarks/store.py --history --ranks 64         # exit code 1: an answer is over its budget
-    python benchmarks/store.py --append --store clickhouse://user@host/empty_database   # once a second, as its server does
-    python benchmarks/store.py --history --store clickhouse                             # or the address of an empty database
+    # Once a second, as its server does:
+    python benchmarks/store.py --append --store clickhouse://user@host/empty_database
+    python benchmarks/store.py --history --store clickhouse   # or the address of an empty database
 
-Budgets of the second: each answer at most twice that of the short run, and in DuckDB charts within 100 ms once they were asked for. ``--store
-clickhouse`` starts the engine of the tests (chdb). The short run is asked again after the long one, beside it, so that both meet the same machine.
+``--history`` has budgets: each answer takes at most twice as long as for the short run. In DuckDB a repeated
+chart takes at most 100 ms. ``--store clickhouse`` starts the engine of the tests (chdb). The short run is
+queried again after the long one, so that both meet the same load of the machine.
 """
 
 from __future__ import annotations
@@ -117,7 +119,9 @@ def _fill(store: Store, ranks: int, minutes: int) -> float:
             gathered = []
             store.tidy()
     store.append(gathered)
-    opened = store._files.open if isinstance(store, DuckDBStore) else store._open  # type: ignore[attr-defined]
+    opened = (
+        store._files.open if isinstance(store, DuckDBStore) else store._open  # type: ignore[attr-defined]
+    )
     with opened(RUN) as run:
         while run.roll():
             pass

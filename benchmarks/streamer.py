@@ -2,8 +2,9 @@
 
     python benchmarks/streamer.py [--seconds 20] [--ranks 8] [--workers 8] [--rate 20] [--gpus 8] [--json]
 
-CPU and memory are the streamer process's own, from /proc, after a warm-up. Every rank and worker is a process that sleeps; one load
-generator writes all rings. With a C compiler, NVML is answered by the stand-in, so that its ten samples a second are in the number.
+CPU and memory are those of the streamer process, from /proc, after a warm-up. Every rank and worker is a
+sleeping process; one load generator writes all rings. With a C compiler a stand-in answers for NVML, so that
+the cost of ten samples a second is included.
 """
 
 from __future__ import annotations
@@ -234,11 +235,13 @@ def main() -> None:
         result = measure(Path(folder), options)
     if not options.json:
         print(
-            f"{options.ranks} ranks x {options.workers} workers, {options.rate:g} steps/s, {options.gpus} GPUs"
+            f"{options.ranks} ranks x {options.workers} workers, {options.rate:g} steps/s,"
+            f" {options.gpus} GPUs"
         )
         print(f"  CPU of one core   {result['cpu_ratio']:8.2%}   budget {BUDGET_CPU_RATIO:.0%}")
         print(
-            f"  resident memory   {result['rss_bytes'] / 1e6:5.1f} MB   budget {BUDGET_RSS_BYTES / 1e6:.0f} MB"
+            f"  resident memory   {result['rss_bytes'] / 1e6:5.1f} MB   budget {BUDGET_RSS_BYTES / 1e6:.0f}"
+            " MB"
         )
         print(f"  rows              {result['rows_per_s']:6.0f}/s")
         print(f"  sent              {result['bytes_per_s'] / 1e3:5.0f} kB/s")

@@ -1,10 +1,11 @@
-"""``loaderwatch tune`` and ``attach(autotune=True)`` against a full sweep: what share of the best hand-tuned speed each reaches.
+"""``loaderwatch tune`` and ``attach(autotune=True)`` against a full sweep: the share of the best speed.
 
     python -m benchmarks.tuning [PIPELINE...] [--epochs 6]
 
-Each pipeline is trained bare with every number of workers of the sweep; then with the setting that ``tune`` advises, and from one
-worker on with autotune, of which the last epoch counts. All speeds are batches per second of training, over the same 300 batches
-of an epoch. Exit code 1 where one reaches less than 95 %, or ``tune`` takes longer than a minute.
+Each pipeline is trained bare with every number of workers of the sweep. Then it is trained with the setting
+that ``tune`` advises, and with autotune from one worker, of which the last epoch counts. Speeds are batches
+per second of training, over the same 300 batches of an epoch. The exit code is 1 if one of the two reaches
+less than 95 %, or if ``tune`` takes longer than a minute.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def main() -> int:
 
 
 def _tuned(name: str) -> tuple[Setting, float]:
-    """Return what ``loaderwatch tune`` advises for a pipeline that has one worker, and how many seconds it took."""
+    """Return what ``tune`` advises for a pipeline with one worker, and how many seconds it took."""
     began = time.monotonic()
     step_ms = f"{1e3 * PIPELINES[name].step_s:g}"
     command = ["loaderwatch", "tune", "--json", "--step-ms", step_ms, "-m", "benchmarks.pipelines"]

@@ -34,7 +34,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("patient")
 
-gc.disable()  # until all is collected: there, it walks the growing heap of torch and the tests again and again
+gc.disable()  # during collection of the tests, which would walk the growing heap of torch again and again
 
 
 def close_agent() -> None:
@@ -52,7 +52,7 @@ def repo_root() -> Path:
 
 @pytest.fixture
 def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A private LOADERWATCH_DIR; this process and its children use it. Its shared memory and its processes end with the test."""
+    """A private LOADERWATCH_DIR for this process and its children, whose shared memory ends with the test."""
     directory = tmp_path / "loaderwatch"
     monkeypatch.setenv("LOADERWATCH_DIR", str(directory))
     for name in (
@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: collections leave it alone, which are frequent where a test looks for leaks."""
+    """Exempt imported objects from garbage collection, which tests for leaks run often."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -105,7 +105,7 @@ def free_port() -> int:
 
 @pytest.fixture(autouse=True)
 def environment_kept() -> Iterator[None]:
-    """Fail a test that leaves variables of ours in this process: every script of a later test would inherit them.
+    """Fail a test that leaves our variables in this process, since every later script would inherit them.
 
     PyTorch sets some of its own, for example ``TORCHINDUCTOR_CACHE_DIR``.
     """

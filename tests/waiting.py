@@ -1,4 +1,4 @@
-"""How tests wait: for an event, not for time to pass; and how they measure: around what was measured, not by the clock."""
+"""How tests wait (for an event, not for a time) and measure (around what is measured, not by the clock)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 PATIENCE_S: Final = 120.0
-"""So long a test waits for what must come. No test says how soon that is: a machine may be ten times slower than ours, and only
-what never comes takes so long. What is promised in seconds is measured in ``benchmarks/``."""
+"""How long a test waits for something that must come. It is no promise: a machine may be ten times slower
+than ours, and only what never comes takes so long. ``benchmarks/`` measures what is promised in seconds."""
 
 _T = TypeVar("_T")
 
@@ -28,7 +28,7 @@ def wait_until(
 
 
 class Stopwatch:
-    """Measures around (or inside) what the agent measures: the one bounds the other, however slow the machine is."""
+    """Measures around (or inside) what the agent measures, so that one bounds the other on any machine."""
 
     def __init__(self) -> None:
         self.taken_ns: list[int] = []

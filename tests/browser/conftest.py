@@ -30,7 +30,7 @@ expect.set_options(timeout=PATIENCE_S * 1000)
 def playwright_instance() -> Iterator[Playwright]:
     """Playwright, or a skip that says what is missing.
 
-    Ended with the module: while it is there, an event loop runs in this thread, and ``asyncio.run()`` refuses.
+    Closed with the module: its event loop runs in this thread, where ``asyncio.run()`` then refuses.
     """
     if find_chromium() is None:
         pytest.skip("no Chromium on this machine: apt install chromium")
@@ -122,11 +122,12 @@ class Pages:
 
 @pytest.fixture(scope="module")
 def pages(browser: Browser, served: PageServer) -> Iterator[Pages]:
-    """A page stays open, so that their common process does: compiling Plotly takes more CPU than most tests."""
+    """One page stays open, so that the browser process stays: compiling Plotly costs more CPU than a test."""
     width, height = SIZES["wide"]
     context = patient_context(browser, viewport={"width": width, "height": height}, reduced_motion="reduce")
     context.add_init_script(
-        "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.violatedDirective + ' ' + e.blockedURI))"
+        "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.violatedDirective + ' '"
+        " + e.blockedURI))"
     )
     kept = context.new_page()
     kept.goto(served.url + "css/tokens.css")  # nothing that runs
@@ -138,7 +139,7 @@ def pages(browser: Browser, served: PageServer) -> Iterator[Pages]:
 
 @pytest.fixture
 def watched(pages: Pages) -> Iterator[Watched]:
-    """A fresh page at desktop size that fails the test on console errors, CSP violations and script errors."""
+    """A new page at desktop size. Console errors, CSP violations and script errors fail the test."""
     page = pages.fresh()
     watcher = Watched(page)
     page.on("console", watcher.hear)

@@ -22,7 +22,7 @@ RUN = "demo"
 LIMIT_S = 240.0
 MAX_BYTES = 300_000
 WAIT_S = 3.0
-"""For every chart to have its data: the training, its workers, the server and the browser share the machine."""
+"""Until every chart has its data: training, workers, server and browser share the machine."""
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -89,7 +89,8 @@ def main() -> None:
             for file in take_pictures(found[0], server.page_url, out):
                 size = file.stat().st_size
                 print(
-                    f"{file}: {size / 1000:.0f} kB{'' if size <= MAX_BYTES else ', more than the README should carry'}"
+                    f"{file}: {size / 1000:.0f} kB"
+                    f"{'' if size <= MAX_BYTES else ', more than the README should carry'}"
                 )
         finally:
             demo.send_signal(signal.SIGINT)

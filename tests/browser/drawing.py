@@ -26,7 +26,7 @@ def drawn(page: Page, chart: str) -> None:
     """Bring a chart onto the screen and wait until it is drawn."""
 
     def there() -> bool:
-        # Not scroll_into_view_if_needed: it fails when the page is drawn anew while it waits.
+        # Not scroll_into_view_if_needed: it fails when the page is redrawn while it waits.
         page.evaluate("(card) => document.querySelector(card)?.scrollIntoView()", f"[data-card={chart}]")
         return page.locator(f"#plot-{chart} .main-svg").count() > 0
 

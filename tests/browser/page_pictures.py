@@ -1,7 +1,7 @@
 """Pictures of every page in both languages: ``python -m tests.browser.page_pictures OUT``.
 
-A server is given recorded stalls, so that each page has what it shows on a bad night. The pictures are to be opened and
-judged: ``NAME-LANGUAGE-SIZE-THEME.png``.
+A server is given recorded stalls, so that each page shows what it shows on a bad night. A person opens and
+judges the pictures: ``NAME-LANGUAGE-SIZE-THEME.png``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Pictures of the page: ``python -m tests.browser.shots URL OUT`` takes runs, run and rank in both sizes and themes.
+"""Pictures of the page in both sizes and themes: ``python -m tests.browser.shots URL OUT``.
 
-URL is the address of the page, with its token where it needs one. ``names`` maps a picture's name to the page's hash
-(``"run": "#/runs/RUN_ID"``); without it the pictures are the list of runs, the newest run and its worst rank.
+URL is the address of the page, with its token if it needs one. ``names`` maps a picture's name to the page's
+hash (``"run": "#/runs/RUN_ID"``). By default the pictures show the list of runs, the newest run and its worst
+rank.
 """
 
 from __future__ import annotations

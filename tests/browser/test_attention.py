@@ -31,8 +31,8 @@ HIDDEN_TAB = """
     OscillatorNode.prototype.start = function (...when) { window.tones += 1; return start.apply(this, when); };
 """
 LONG_TITLE = (
-    "Rank 0 has been frozen for 14 min: worker 1 does not return from sample 18432 of TokenizedShardedCorpus, and the 255"
-    " other ranks wait for it in the backward pass"
+    "Rank 0 has been frozen for 14 min: worker 1 does not return from sample 18432 of TokenizedShardedCorpus,"
+    " and the 255 other ranks wait for it in the backward pass"
 )
 
 
@@ -89,7 +89,10 @@ def test_a_hidden_tab_changes_title_and_icon_and_tells_with_a_notification_and_a
     assert page.title() == "(1) train.py · loaderwatch"
     assert page.evaluate(f"{icon}.dataset.tone") == "critical"
     assert page.evaluate(f"{icon}.href") != quiet
-    loads = f"new Promise(done => {{ const i = new Image(); i.onload = () => done(i.width > 0); i.onerror = () => done(false); i.src = {icon}.href; }})"
+    loads = (
+        "new Promise(done => { const i = new Image(); i.onload = () => done(i.width > 0);"
+        f" i.onerror = () => done(false); i.src = {icon}.href; }})"
+    )
     assert page.evaluate(loads), "the icon is a picture"
     access.send(feed.envelope())
     page.wait_for_timeout(1500)

@@ -1,4 +1,4 @@
-"""The page's charts in a real Chromium: what moves, what is asked for, and what is drawn how often."""
+"""The page's charts in a real Chromium: motion, requests, and how often each chart is drawn."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ def test_zooming_one_chart_zooms_all_and_comes_back(server: PageServer, watched:
     page.mouse.move(box["x"] + box["width"] * 0.6, y, steps=5)
     page.mouse.up()
     expect(page.locator(".chip.zoom")).to_be_visible()
-    ranges = "['steps', 'gpu', 'heatmap'].map(id => JSON.stringify(document.getElementById('plot-' + id)._fullLayout.xaxis.range.map(v => +new Date(v))))"
+    ranges = (
+        "['steps', 'gpu', 'heatmap'].map(id => JSON.stringify("
+        "document.getElementById('plot-' + id)._fullLayout.xaxis.range.map(v => +new Date(v))))"
+    )
     page.wait_for_function(f"() => new Set({ranges}).size === 1")
     page.keyboard.press("Escape")
     expect(page.locator(".chip.zoom")).to_have_count(0)
@@ -123,7 +126,7 @@ def test_first_paint_does_not_wait_for_plotly(server: PageServer, watched: Watch
 
 
 def test_a_chart_is_drawn_once_a_second(server: PageServer, watched: Watched) -> None:
-    """Data of several charts, alerts and ranges change at moments of their own: each redrawn for every one would cost a core."""
+    """Charts, alerts and ranges change at different moments. Redrawing all for each would cost a core."""
     page = watched.page
     page.set_viewport_size({"width": 1280, "height": 4000})
     page.goto(f"{server.url}{BIG}/ranks/37")

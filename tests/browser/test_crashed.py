@@ -83,7 +83,7 @@ def test_the_run_is_crashed(crash: Crash) -> None:
 
 
 def test_the_steps_of_its_last_second_are_stored(crash: Crash) -> None:
-    """By the training's own books: no step that it ended is missing; at most what it was writing just then is torn."""
+    """No step that the training's own books call finished is missing; only the last record may be torn."""
     cluster = crash.cluster
     books = read_books(cluster.host.books / RUN)
     result = balance(books, read_store(cluster.server.data_dir / "runs", RUN))

@@ -1,4 +1,4 @@
-"""A culprit that one can act on: the script that loads its sample, its stack for an issue, its worker's last fetches."""
+"""The culprit's page: a script that loads its sample, its stack for an issue, its worker's last fetches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def envelope(feed: Feed) -> Envelope:
     for number in range(3):
         known = dict.fromkeys((column.name for column in TABLES["fetches"]), UNKNOWN) | {
             "rank": 0, "worker": 1, "loader": 0, "request_ns": now_ns - (30 - 10 * number) * SECOND,
-            "fetch_ns": (1 + number) * SECOND, "collate_ns": SECOND // 10, "cpu_ns": SECOND // 4, "samples": 64,
+            "fetch_ns": (1 + number) * SECOND, "collate_ns": SECOND // 10, "cpu_ns": SECOND // 4,
+            "samples": 64,
         }  # fmt: skip
         if number == 2:
             known |= {"slow_index": 1204, "slow_ns": 2 * SECOND}
@@ -83,7 +84,8 @@ def copied(page: Page) -> str:
 def test_what_is_frozen_can_be_acted_on(access: Access, watched: Watched) -> None:
     page = watched.page
     page.add_init_script(
-        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => { window.copied = text; }}})"
+        "Object.defineProperty(navigator, 'clipboard', {value: {writeText: async (text) => {"
+        " window.copied = text; }}})"
     )
     page.goto(f"{access.url}/#/runs/run-1")
     frozen = page.locator(".hang")

@@ -1,4 +1,4 @@
-"""The page lives under the reader's hand: what it draws anew takes no click, no focus and no marked text away."""
+"""What the page redraws takes away no click, no focus and no selected text."""
 
 from __future__ import annotations
 

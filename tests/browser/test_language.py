@@ -1,4 +1,4 @@
-"""The page in Chinese: chosen by the browser's language or the switch, on every page, with no English sentence left."""
+"""The page in Chinese: chosen by browser or switch, on every page, without a sentence left in English."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENGLISH: Final = re.compile(r"(?<![\w.(/=\"'`-])(?:[A-Za-z][a-z']+[ ,]+){2,}[a-z
 
 
 def english(page: Page, own: str) -> list[str]:
-    """What is left in English, but for what the fake server says in sentences of its own and for markup in names."""
+    """English texts of the page, except sentences of the fake server itself and markup in names."""
     texts: list[str] = page.evaluate(TEXTS)
     return [
         text

@@ -1,4 +1,4 @@
-"""A thousand ranks on the real server: the straggler is seen, found and opened, and little is drawn and sent."""
+"""A thousand ranks on the real server: the straggler is seen, found and opened; little is drawn and sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SENDERS = 16
 
 
 def _send(client: httpx.Client, feeds: list[Feed]) -> None:
-    """An envelope of each of these hosts, with five steps of each rank; the straggler waits most of its time."""
+    """Send an envelope for each host, with five steps of each rank; the straggler mostly waits."""
     for feed in feeds:
         ranks = range(feed.rank, feed.rank + PER_HOST)
         answer = client.post("/api/v1/ingest", content=encode(feed.of_ranks(ranks, slow={STRAGGLER})))
@@ -116,7 +116,7 @@ def _picked_by_group(page: Page) -> None:
 
 
 def _pick(page: Page) -> None:
-    """Pick the straggler's group. A group is what its ranks do: on a full machine they are late now and then, and it is another one for a moment."""
+    """Pick the straggler's group. On a busy machine its rank may briefly be late and join another group."""
     first, deadline = page.locator(".rank-groups tbody tr").first, time.monotonic() + PATIENCE_S
     while True:
         if "on" not in (first.get_attribute("class") or "").split():
@@ -167,7 +167,8 @@ def test_a_later_visit_asks_for_one_file_and_ticks_are_short(training: Access, b
         page.goto(f"{training.url}/#/runs/run-1")
         drawn(page, "steps")
         network = page.evaluate(
-            "performance.getEntriesByType('resource').filter(r => !r.name.includes('/api/') && r.transferSize > 0).length"
+            "performance.getEntriesByType('resource').filter(r => !r.name.includes('/api/') && "
+            "r.transferSize > 0).length"
         )
         assert network == 0  # the page itself is none of them
     finally:

@@ -55,7 +55,8 @@ def hostile_feed() -> tuple[Feed, dict[str, Any]]:
         "processes": [
             feed.process(
                 name=long, argv=[long], cwd=long, exit=f"uncaught {long}", loaders=loaders,
-                phase_names=[HOSTILE], python=HOSTILE, torch=HOSTILE, thread_limits={"OMP_NUM_THREADS": HOSTILE},
+                phase_names=[HOSTILE], python=HOSTILE, torch=HOSTILE,
+                thread_limits={"OMP_NUM_THREADS": HOSTILE},
             )
         ],
         "gpus": [GpuInfo(gpu=0, uuid=HOSTILE, name=HOSTILE, rank=0)],
@@ -73,8 +74,10 @@ def hostile_feed() -> tuple[Feed, dict[str, Any]]:
 def finding() -> Finding:
     """What a detector makes of it: the names in its sentences."""
     return Finding(
-        key="x", code="input-bound", scenario="S02", severity="critical", confidence=0.9, began_ns=time.time_ns() - 5 * SECOND,
-        texts=Texts(title=f"Rank 0 waits for {HOSTILE}", cause=HOSTILE, advice=LINK + HOSTILE), rank=0, host=f"{LINK}{BIDI}", worker=0,
+        key="x", code="input-bound", scenario="S02", severity="critical", confidence=0.9,
+        began_ns=time.time_ns() - 5 * SECOND,
+        texts=Texts(title=f"Rank 0 waits for {HOSTILE}", cause=HOSTILE, advice=LINK + HOSTILE), rank=0,
+        host=f"{LINK}{BIDI}", worker=0,
         evidence=[Evidence(label=HOSTILE, value=HOSTILE + "v" * 10_000, unit="text")],
         stacks=[StackDump(rank=0, worker=0, pid=4000, taken_ns=1, text=HOSTILE, why=HOSTILE)],
     )  # fmt: skip
@@ -99,7 +102,8 @@ def hostile(tmp_path: Path) -> Iterator[Access]:
             "epoch_begins": pack_table("epoch_begins", epoch),
         }
         span = SpanInfo(
-            rank=0, worker=-1, pid=4000, phase="user", since_ns=now - SECOND, phase_name=HOSTILE, wchan=HOSTILE
+            rank=0, worker=-1, pid=4000, phase="user", since_ns=now - SECOND, phase_name=HOSTILE,
+            wchan=HOSTILE
         )  # fmt: skip
         access.send(msgspec.structs.replace(envelope, tables=tables, spans=[span]))
         time.sleep(0.5)
@@ -120,11 +124,13 @@ def check(page: Page, where: str) -> None:
     )
     assert injected == [], where
     handlers = page.evaluate(
-        "() => [...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => a.name.startsWith('on'))).length"
+        "() => [...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a =>"
+        " a.name.startsWith('on'))).length"
     )
     assert handlers == 0, where
     links = page.evaluate(
-        "() => [...document.querySelectorAll('a')].map(a => a.getAttribute('href') ?? a.getAttribute('xlink:href'))"
+        "() => [...document.querySelectorAll('a')].map(a => a.getAttribute('href') ??"
+        " a.getAttribute('xlink:href'))"
     )
     assert links, where
     assert all(
@@ -183,12 +189,16 @@ def test_what_the_policy_forbids_is_heard(server: PageServer, watched: Watched) 
     expect(page.locator(".run-link")).to_have_count(7)
     assert watched.complaints == []
     tries = {
-        "an inline style": "const e = document.createElement('p'); e.setAttribute('style', 'color: red'); document.body.append(e)",
-        "a style sheet": "const e = document.createElement('style'); e.textContent = 'p{}'; document.head.append(e)",
-        "an image of another site": "const e = document.createElement('img'); e.src = 'http://127.0.0.1:9/x'; document.body.append(e)",
+        "an inline style": "const e = document.createElement('p'); e.setAttribute('style', 'color: red');"
+        " document.body.append(e)",
+        "a style sheet": "const e = document.createElement('style'); e.textContent = 'p{}';"
+        " document.head.append(e)",
+        "an image of another site": "const e = document.createElement('img');"
+        " e.src = 'http://127.0.0.1:9/x'; document.body.append(e)",
         "a request elsewhere": "fetch('http://127.0.0.1:9/').catch(() => null)",
         "markup from text": "try { document.body.innerHTML = '<i>x</i>' } catch (e) {}",
-        "a script of another address": "try { const e = document.createElement('script'); e.src = '/x.js' } catch (e) {}",
+        "a script of another address": "try { const e = document.createElement('script'); e.src = '/x.js' }"
+        " catch (e) {}",
         "another policy": "try { trustedTypes.createPolicy('mine', {}) } catch (e) {}",
         "a frame": "const e = document.createElement('iframe'); e.src = '/'; document.body.append(e)",
     }

@@ -1,4 +1,4 @@
-"""Recorded stalls played into a real server: what its own detectors and models find, as the page shows it, in both languages."""
+"""Recorded stalls in a real server: the page shows the findings of its detectors in both languages."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ LEFT: Final = re.compile(r"(?<![\w./`=(<\[-])[a-z][a-z']+(?![\w./`=(\]-])", re.A
 SAME_IN_BOTH: Final = frozenset(
     re.findall(
         r"\w+",
-        "worker workers rank epoch pid loader fork spawn dataset cgroup loss host main train token fetch collate issue hung"
-        " runpy early stopping ms min loaderwatch analyze gloo",
+        "worker workers rank epoch pid loader fork spawn dataset cgroup loss host main train token fetch"
+        " collate issue hung runpy early stopping ms min loaderwatch analyze gloo",
     )
 )
 """What Chinese engineers write in English, and units on the axes."""

@@ -1,4 +1,4 @@
-"""The list of runs, the address of what is seen, what can be taken along, and two runs, on a page of the real server."""
+"""The list of runs, the address of a view, downloads and the comparison, on a page of the real server."""
 
 from __future__ import annotations
 
@@ -46,10 +46,12 @@ def access(tmp_path: Path) -> Iterator[Access]:
         feed = Feed("live-run")
         detector.findings = [
             Finding(
-                key="k", code="hung", scenario="S36", severity="critical", confidence=0.9, began_ns=feed.started_ns + 10 * SECOND,
+                key="k", code="hung", scenario="S36", severity="critical", confidence=0.9,
+                began_ns=feed.started_ns + 10 * SECOND,
                 texts=Texts(title=TITLE, cause="The workers are too few.", advice="num_workers=8"), rank=0,
                 evidence=[Evidence(label="data wait", value=0.62, unit="ratio")],
-                stacks=[StackDump(rank=0, worker=-1, pid=5, taken_ns=feed.started_ns, text='Thread 0x1\n  File "t.py", line 3 in f')],
+                stacks=[StackDump(rank=0, worker=-1, pid=5, taken_ns=feed.started_ns,
+                                  text='Thread 0x1\n  File "t.py", line 3 in f')],
             )
         ]  # fmt: skip
         access.send(feed.envelope(steps=500))
@@ -153,7 +155,7 @@ def test_a_link_opens_exactly_that(access: Access, watched: Watched) -> None:
 def test_a_drawing_between_a_click_and_the_browsers_word_keeps_the_link(
     access: Access, watched: Watched
 ) -> None:
-    """The address changes at the click, and the page hears of it in a later task: here, after it has drawn."""
+    """The address changes at the click; the page gets the event in a later task, here after it has drawn."""
     watched.page.add_init_script(
         "addEventListener('hashchange', event => window.deaf && event.stopImmediatePropagation())"
     )

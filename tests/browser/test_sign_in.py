@@ -186,7 +186,8 @@ def test_a_viewer_is_shown_no_buttons_that_the_server_would_refuse(
     detector.findings = [
         Finding(
             key="x", code="input-bound", scenario="S02", severity="critical", confidence=0.9, rank=0,
-            began_ns=time.time_ns() - 5 * 10**9, texts=Texts(title="Rank 0 waits for data", cause="Two workers.", advice="Use more."),
+            began_ns=time.time_ns() - 5 * 10**9,
+            texts=Texts(title="Rank 0 waits for data", cause="Two workers.", advice="Use more."),
         )
     ]  # fmt: skip
     with serving(tmp_path, detector=detector) as access:
@@ -218,7 +219,8 @@ def test_another_sites_page_may_not_post_in_the_persons_name(access: Access, con
     port = access.url.rpartition(":")[2]
     page.goto("about:blank")
     page.set_content(
-        f'<form method="post" action="http://127.0.0.1:{port}/api/v1/runs/run-1/stacks"><button>x</button></form>'
+        f'<form method="post" action="http://127.0.0.1:{port}/api/v1/runs/run-1/stacks">'
+        "<button>x</button></form>"
     )
     with page.expect_response("**/stacks") as answer:
         page.get_by_role("button").click()

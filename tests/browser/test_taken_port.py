@@ -1,4 +1,4 @@
-"""Another user's process takes over the server's port: what an open page sends it opens nothing at the real server."""
+"""Another user takes over the server's port: what the page sends there opens nothing at the real server."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def watching(tmp_path: Path, browser: Browser) -> Iterator[Watching]:
 
 
 def replayed(access: Access, received: list[Received]) -> set[int]:
-    """The statuses of what was received, sent to the real server with all headers that could open something."""
+    """The statuses of the received requests at the real server, with every header that may sign in."""
     telling = ("cookie", "authorization", "content-type")
     closed = [each for each in received if each.path.startswith("/api/") and "/session?" not in each.path]
     with httpx.Client(base_url=access.url, timeout=PATIENCE_S, trust_env=False) as client:

@@ -30,7 +30,10 @@ def _rows(table: str, rows: list[dict[str, Any]]) -> Any:
 
 
 def _send(access: Access) -> None:
-    """A minute of one rank: two epochs with an evaluation and a checkpoint between them; then it stands. Its GPU is hot for ten seconds."""
+    """Send a minute of one rank: two epochs, between them an evaluation and a checkpoint; then a hang.
+
+    Its GPU is hot for ten seconds.
+    """
     feed = Feed()
     began_ns = feed.started_ns
     train = LoaderInfo(loader=0, name="train_loader", role="train", class_name="DataLoader", num_workers=2)
@@ -45,23 +48,31 @@ def _send(access: Access) -> None:
     steps = [at(2 + 0.25 * n) for n in range(40)] + [at(20.5 + 0.25 * n) for n in range(40)]
     tables = {
         "epoch_begins": _rows("epoch_begins", [
-            {"rank": 0, "loader": loader, "epoch": epoch, "request_ns": at(began), "iter_ns": int(took * SECOND), "sampler_ns": SECOND // 100,
-             "first_wait_ns": SECOND // 2, "iter_kind": 1, "workers": 2, "drained": 0, "gap_ns": 6 * SECOND if epoch else None}
+            {"rank": 0, "loader": loader, "epoch": epoch, "request_ns": at(began),
+             "iter_ns": int(took * SECOND), "sampler_ns": SECOND // 100,
+             "first_wait_ns": SECOND // 2, "iter_kind": 1, "workers": 2, "drained": 0,
+             "gap_ns": 6 * SECOND if epoch else None}
             for loader, epoch, began, took in begins]),
         "epoch_ends": _rows("epoch_ends", [
-            {"rank": 0, "loader": loader, "epoch": epoch, "request_ns": at(ended), "teardown_ns": SECOND // 5, "batches": 40, "ended_by": 1}
+            {"rank": 0, "loader": loader, "epoch": epoch, "request_ns": at(ended), "teardown_ns": SECOND // 5,
+             "batches": 40, "ended_by": 1}
             for loader, epoch, ended in ends]),
-        "phases": _rows("phases", [{"rank": 0, "name": 0, "request_ns": at(16), "duration_ns": SECOND, "step": 40}]),
+        "phases": _rows("phases", [{"rank": 0, "name": 0, "request_ns": at(16), "duration_ns": SECOND,
+                                    "step": 40}]),
         "steps": _rows("steps", [
-            {"rank": 0, "loader": 0, "epoch": n // 40, "batch": n % 40, "step": n, "request_ns": when, "wait_ns": SECOND // 20, "step_ns": SECOND // 5,
+            {"rank": 0, "loader": 0, "epoch": n // 40, "batch": n % 40, "step": n, "request_ns": when,
+             "wait_ns": SECOND // 20, "step_ns": SECOND // 5,
              "off_main_thread": 0, "optimizer_steps": 1} for n, when in enumerate(steps)]),
         "fetches": _rows("fetches", [
-            {"rank": 0, "loader": 0, "worker": n % 2, "ordinal": n, "request_ns": when, "fetch_ns": SECOND // 5, "samples": 32}
+            {"rank": 0, "loader": 0, "worker": n % 2, "ordinal": n, "request_ns": when,
+             "fetch_ns": SECOND // 5, "samples": 32}
             for n, when in enumerate(steps)]),
         "processes": _rows("processes", [
-            {"rank": 0, "loader": None, "worker": -1, "pid": 4000, "t_ns": at(second + 0.5), "cpu_ratio": 0.5} for second in range(59)]),
+            {"rank": 0, "loader": None, "worker": -1, "pid": 4000, "t_ns": at(second + 0.5), "cpu_ratio": 0.5}
+            for second in range(59)]),
         "gpus": _rows("gpus", [
-            {"rank": 0, "gpu": 0, "t_ns": at(tenth / 10), "utilization_ratio": 0.9, "throttle_reasons": 0x20 if 200 <= tenth < 300 else 0}
+            {"rank": 0, "gpu": 0, "t_ns": at(tenth / 10), "utilization_ratio": 0.9,
+             "throttle_reasons": 0x20 if 200 <= tenth < 300 else 0}
             for tenth in range(590)]),
     }  # fmt: skip
     other = msgspec.structs.replace(process, loaders=[msgspec.structs.replace(train, num_workers=6), val])
@@ -72,9 +83,9 @@ def _send(access: Access) -> None:
 
 
 def _send_with_device_clock(access: Access) -> None:
-    """A loop that waits 200 ms of each 250; its GPU has work for most of that, until half a minute ago: then it has none left."""
+    """Send a loop that waits 200 of each 250 ms. Its GPU has work meanwhile, except in the last 30 s."""
     feed = Feed("on-device")
-    # Whole seconds: else the newest may hold only the wait of an iteration, of which the GPU lacks a larger part than of all.
+    # Whole seconds: a newest second with only the wait of an iteration would have a larger starved share.
     feed.started_ns -= feed.started_ns % SECOND
     times = [feed.started_ns + n * SECOND // 4 for n in range(236)]
     dry = [n >= 120 for n in range(236)]
@@ -84,12 +95,15 @@ def _send_with_device_clock(access: Access) -> None:
     ms = SECOND // 1000
     tables = {
         "steps": _rows("steps", [
-            {**of, "step": n, "wait_ns": 200 * ms, "step_ns": 50 * ms, "off_main_thread": 0, "optimizer_steps": 1} for n, of in enumerate(common)]),
+            {**of, "step": n, "wait_ns": 200 * ms, "step_ns": 50 * ms, "off_main_thread": 0,
+             "optimizer_steps": 1} for n, of in enumerate(common)]),
         "gpu_waits": _rows("gpu_waits", [
-            {**of, "starved_ns": (150 if late else 10) * ms, "gpu_step_ns": (100 if late else 240) * ms, "slack_ns": (0 if late else 180) * ms}
+            {**of, "starved_ns": (150 if late else 10) * ms, "gpu_step_ns": (100 if late else 240) * ms,
+             "slack_ns": (0 if late else 180) * ms}
             for of, late in zip(common, dry, strict=True)]),
         "gpus": _rows("gpus", [
-            {"rank": 0, "gpu": 0, "t_ns": feed.started_ns + n * SECOND // 10, "utilization_ratio": 0.4 if n >= 300 else 0.96} for n in range(590)]),
+            {"rank": 0, "gpu": 0, "t_ns": feed.started_ns + n * SECOND // 10,
+             "utilization_ratio": 0.4 if n >= 300 else 0.96} for n in range(590)]),
     }  # fmt: skip
     gpu = GpuInfo(gpu=0, uuid="GPU-b", name="NVIDIA H100", rank=0)
     access.send(feed.envelope(steps=0, processes=[feed.process()], tables=tables, gpus=[gpu]))

@@ -70,7 +70,7 @@ def look_at(page: Page, url: str, routes: tuple[str, ...]) -> None:
 def test_a_visit_is_light_in_both_languages(
     browser: Browser, tmp_path: Path, locale: str, language: str
 ) -> None:
-    """List, run and rank with every chart on the screen and gzip alone; then the run once more with what the browser has kept."""
+    """Visit list, run and rank with all charts drawn, gzip only; then the run from the browser's cache."""
     encodings: set[str | None] = set()
 
     def hear(response: Response) -> None:

@@ -37,7 +37,7 @@ L = TypeVar("L")
 
 @dataclass(frozen=True)
 class Watcher:
-    """What a case is handed: called with a loader, it attaches it, or does nothing when the case runs bare."""
+    """Given to a case: called with a loader, it attaches the loader, or does nothing in the bare run."""
 
     way: str
     method: str
@@ -86,7 +86,7 @@ class Case:
         return self.body.__name__
 
     def is_long(self, method: str, way: str) -> bool:
-        """Whether this way of it is left to ``make compat``: what imports torch anew costs seconds each."""
+        """Whether this trial is left to ``make compat``, because a fresh import of torch takes seconds."""
         return self.long or not {method, way} <= set(self.quick)
 
 
@@ -146,10 +146,10 @@ def failure(call: Callable[[], Any]) -> Any:
 
 
 def _told(error: BaseException) -> Any:
-    """An error described, and its frames let go.
+    """Describe an error and release its frames.
 
-    Where PyTorch raises a worker's error again it makes a cycle, which would keep the iterator until a collection, and
-    to end workers from there takes PyTorch five seconds each.
+    PyTorch makes a cycle when it re-raises a worker's error. The cycle would keep the iterator until a
+    collection, from where ending its workers takes PyTorch five seconds each.
     """
     told = described(error)
     traceback.clear_frames(error.__traceback__)
@@ -188,7 +188,7 @@ def trace_of(error: BaseException) -> list[str]:
 def plain_text(text: str) -> str:
     """Text without what differs from process to process.
 
-    Before Python 3.11 a bare ``raise`` brings back the traceback as it was caught, so frames of ours show there.
+    Before Python 3.11 a bare ``raise`` restores the traceback as it was caught, with frames of ours.
     """
     if sys.version_info < (3, 11):
         text = re.sub(rf' *File "[^"\n]*{_OURS}[^"\n]*", line \d+, in .*\n(?:    .*\n)?', "", text)
@@ -203,7 +203,7 @@ def plain_text(text: str) -> str:
     )
     # which worker is quicker decides where the loader finds a batch
     text = re.sub(r"line \d+, in _next_data", "line N, in _next_data", text)
-    # PyTorch's log, of ranks in any order; and what the streamer says when there is time enough to find that nobody answers
+    # PyTorch's log, of ranks in any order; and the streamer's line once it knows that no server answers
     text = re.sub(r"(?m)^(\[rank\d+\]:)?([VIWE])\d{4} \d\d:\d\d:\d\d\.\d+ \d+ (?=[\w.])", r"\2 ", text)
     text = re.sub(r"(?m)^loaderwatch: http://127.0.0.1:9 cannot be reached.*\n", "", text)
     text = re.sub(

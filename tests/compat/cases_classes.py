@@ -1,4 +1,4 @@
-"""Loaders as objects: copies, pickles, subclasses of all kinds, and what reads the sources and attributes of a class."""
+"""Loaders as objects: copies, pickles, all kinds of subclasses, readers of class sources and attributes."""
 
 from __future__ import annotations
 
@@ -201,19 +201,23 @@ def subclasses(watch: Watcher) -> Any:
             watch(loader)
             seen += [batches(loader), batches(loader, most=2), len(loader), isinstance(loader, before)]
             seen += [type(loader).__name__, sorted(vars(loader))]
-            # the class of a generator cannot be swapped: those are wrapped, and can be told by type()
+            # the class of a generator cannot be swapped: it is wrapped, which type() shows
             seen += [
                 str(type(iter(loader))) if not isinstance(loader, (Doubling, Mixed)) else next(iter(loader))
             ]
         loaders[1].extra = 5
-        seen += [loaders[1].extra, loaders[2].length, failure(lambda: setattr(loaders[3], "new", 1))]  # noqa: B023
+        seen += [
+            loaders[1].extra,
+            loaders[2].length,
+            failure(lambda: setattr(loaders[3], "new", 1)),  # noqa: B023
+        ]
         seen += [loaders[5].describe(), loaders[6]._iterator.mark if n else None]
         seen += [copy.copy(loaders[0]).factor, type(pickle.loads(pickle.dumps(loaders[5]))) is Mixed]
     return seen
 
 
 class Repeating:
-    """Begins its sampler anew for ever."""
+    """Restarts its sampler forever."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler
@@ -336,7 +340,7 @@ class Counter(torch.utils.data.IterableDataset[Any]):
 
 @case(needs=("torchdata",))
 def stateful(watch: Watcher) -> Any:
-    """The state after some batches, and what a loader that is given it goes on with; at the end of an epoch, too."""
+    """The state after some batches and after an epoch, and how a loader goes on with that state."""
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     seen: list[Any] = []

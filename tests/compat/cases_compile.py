@@ -1,4 +1,4 @@
-"""torch.compile of a watched training: the same numbers, and no graph, break or recompilation more than without us."""
+"""torch.compile of a watched training: the same numbers, and no additional graph, break or recompilation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.compat.case import Watcher, case, seed
 from tests.compat.training import Net, data, error_of, setup, state, train
 
 OLD: Final = tuple(int(part) for part in torch.__version__.split(".")[:2]) <= (2, 4)
-"""Breaks the graph once more at an optimizer's hooks, where a whole step is compiled; the numbers are the same."""
+"""Has one more graph break, at an optimizer's hooks, if a whole step is compiled; the numbers are equal."""
 
 
 def _counted(body: Callable[[], Any], *, stepping: bool = False) -> list[Any]:
@@ -55,7 +55,7 @@ def _counted(body: Callable[[], Any], *, stepping: bool = False) -> list[Any]:
 
 @case()
 def compiled_model(watch: Watcher) -> Any:
-    """Attached before compiling, after it, and the compiled one attached; whole graphs, with another size at the end."""
+    """Attach before compiling, after it, and the compiled model; whole graphs, with another size last."""
     seen: list[Any] = []
     for backend in ("eager", "aot_eager"):
         for order in ("before", "after", "compiled"):
@@ -75,7 +75,7 @@ def compiled_model(watch: Watcher) -> Any:
                 losses = [train(made, optimizer, loader), train(made, optimizer, loader)]
                 return [losses, state(model), [*made.state_dict()]]  # type: ignore[attr-defined]
 
-            seen.append(_counted(body, stepping=True))  # PyTorch 2.4 compiles anew when the model is found
+            seen.append(_counted(body, stepping=True))  # PyTorch 2.4 recompiles when the model is found
     return seen
 
 

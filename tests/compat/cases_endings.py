@@ -1,4 +1,4 @@
-"""How a training ends: errors, signals and exits in the middle of a step. Exit code, stdout and stderr are compared."""
+"""How a training ends: errors, signals and exits within a step; exit code, stdout and stderr are compared."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def error_in_the_step(watch: Watcher) -> Any:
 
 @case(ways=(ATTACHED,))
 def error_in_the_model(watch: Watcher) -> Any:
-    """The same error out of the same lines; PyTorch itself calls a module with hooks by way of one frame more."""
+    """The same error from the same lines, with one more frame: PyTorch's own for modules with hooks."""
     model = Net()
     try:
         for x, y in watch(data(), model=model):

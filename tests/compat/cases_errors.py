@@ -68,7 +68,11 @@ def sample_errors(watch: Watcher) -> Any:
 @case()
 def sample_error_kinds(watch: Watcher) -> Any:
     return [
-        failure(lambda kind=kind, n=n: list(watch(DataLoader(Raising(kind), 4, num_workers=n))))  # type: ignore[misc]
+        failure(
+            lambda kind=kind, n=n: list(  # type: ignore[misc]
+                watch(DataLoader(Raising(kind), 4, num_workers=n))
+            )
+        )
         for n in (0, 1)
         for kind in ("cause", "awkward", "key", "stop")
     ]
@@ -234,7 +238,7 @@ class Dying(Squares):
 
 
 def without_frames(seen: list[Any]) -> list[Any]:
-    """Where the death is noticed, in a signal handler or a poll, is a matter of luck: type and number of batches."""
+    """Type and number of batches. Chance decides whether a signal handler or a poll notices the death."""
     return [[str(type(one)), one[0] if isinstance(one, list) else one] for one in seen]
 
 

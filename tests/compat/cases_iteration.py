@@ -1,4 +1,4 @@
-"""How loops go through loaders: breaks, several at once, threads, references, attaching and detaching under way."""
+"""How loops use loaders: breaks, several at once, threads, references, attaching and detaching meanwhile."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ def moved_between_threads(watch: Watcher) -> Any:
 def training_threads(watch: Watcher) -> Any:
     """Four threads train at the same time, each with its loader.
 
-    Not in a ThreadPoolExecutor: a process forked by one of its threads joins that thread, itself, as it ends, and leaves
-    with exit code 1 (CPython), which PyTorch takes for a death if it looks in time, with us and without.
+    Not in a ThreadPoolExecutor. A process forked by one of its threads joins that thread, itself, as it ends,
+    and leaves with exit code 1 (CPython). PyTorch may take that for a death, with us and without.
     """
     loaders = [watch(DataLoader(Squares(), 3, num_workers=n)) for n in (0, 0, 1, 1)]
     seen: list[Any] = [None] * len(loaders)
@@ -177,7 +177,7 @@ def collecting(watch: Watcher) -> Any:
 
 @case()
 def references(watch: Watcher) -> Any:
-    """With the last reference go the iterator, its workers, the loader and the dataset; no collection is needed."""
+    """The last reference frees iterator, workers, loader and dataset, without a garbage collection."""
     seen = []
     for n, persistent in ((0, False), (2, False), (2, True)):
         dataset = Squares()
@@ -294,7 +294,7 @@ def generators_of_the_users(watch: Watcher) -> Any:
 
 @case(ways=(ATTACHED,))
 def other_iterables(watch: Watcher) -> Any:
-    """What is no DataLoader comes back in a wrapper that is told apart by ``type()`` alone."""
+    """What is no DataLoader comes back in a wrapper that only ``type()`` distinguishes."""
 
     class Pipeline:
         """A loader that somebody wrote."""

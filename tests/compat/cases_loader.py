@@ -380,7 +380,7 @@ def seeds_of_generators(watch: Watcher) -> Any:
 
 @case()
 def generators_after_an_epoch(watch: Watcher) -> Any:
-    """``attach`` itself, an epoch, a break, ``detach``: the main process's generators stand where they would."""
+    """``attach``, an epoch, a break, ``detach``: the random generators of the main process are unaffected."""
     from tests.compat.case import generators
 
     loader = watch(DataLoader(Squares(), 4, shuffle=True, num_workers=1))

@@ -99,7 +99,9 @@ def scripted(watch: Watcher) -> Any:
         file = io.BytesIO()
         torch.jit.save(made, file)
         file.seek(0)
-        seen.append([made(ONES), torch.jit.load(file)(ONES), [*made.state_dict()]])  # type: ignore[no-untyped-call]
+        seen.append(
+            [made(ONES), torch.jit.load(file)(ONES), [*made.state_dict()]]  # type: ignore[no-untyped-call]
+        )
     return [seen, train(model.train(), optimizer, loader), state(model)]
 
 
@@ -114,7 +116,11 @@ def symbolically_traced(watch: Watcher) -> Any:
 def quantized(watch: Watcher) -> Any:
     model, optimizer, loader = setup(watch)
     train(model, optimizer, loader)
-    return failure(lambda: torch.ao.quantization.quantize_dynamic(model.eval(), {nn.Linear})(ONES))  # type: ignore[no-untyped-call]
+    return failure(
+        lambda: torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
+            model.eval(), {nn.Linear}
+        )(ONES)
+    )
 
 
 @case(ways=(ATTACHED,))

@@ -1,4 +1,4 @@
-"""The process around the loader: its hooks, signals, threads and children, profilers, tracers and warnings."""
+"""The process around the loader: hooks, signals, threads, children, profilers, tracers and warnings."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def warnings_are_errors(watch: Watcher) -> Any:
 
 @case(alone=True, options=("-X", "dev", "-b"), long=True)
 def development_mode(watch: Watcher) -> Any:
-    """``python -X dev``: what is not closed, and what is deprecated, is said at exit."""
+    """``python -X dev`` reports unclosed resources and deprecations at exit."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # PyTorch's own
         return [batches(watch(DataLoader(Squares(), 4, num_workers=n))) for n in (0, 1)]

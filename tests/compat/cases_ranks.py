@@ -1,4 +1,4 @@
-"""Several ranks: DDP and what goes with it, over gloo, each variant bare and watched with the same numbers."""
+"""Several ranks: DDP and related features over gloo, each variant bare and watched with equal numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RANKS = 2
 
 
 class Partly(nn.Module):
-    """Uses one of its two halves, by turns."""
+    """Uses its two halves alternately."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,7 +199,9 @@ def spawned_ranks_that_compile_and_shard(watch: Watcher) -> Any:
 def a_rank_that_fails(watch: Watcher) -> Any:
     """``spawn`` raises what the rank raised, and ends the other."""
     with tempfile.TemporaryDirectory() as directory:
-        return failure(lambda: spawn(_failing, (watch, directory), nprocs=RANKS))  # type: ignore[no-untyped-call]
+        return failure(
+            lambda: spawn(_failing, (watch, directory), nprocs=RANKS)  # type: ignore[no-untyped-call]
+        )
 
 
 def _failing(rank: int, watch: Watcher, directory: str) -> None:
@@ -217,7 +219,7 @@ def _failing(rank: int, watch: Watcher, directory: str) -> None:
 
 @case(ways=(ATTACHED, RUN), long=True, unwatched=True)
 def torchrun(watch: Watcher) -> Any:
-    """Two ranks under torchrun; the second time one of them fails, and torchrun says so with its exit code."""
+    """Two ranks under torchrun. In the second run one fails, and torchrun's exit code says so."""
     seen: list[Any] = []
     for name in ("joined", "fails"):
         with tempfile.TemporaryDirectory() as directory:

@@ -103,7 +103,7 @@ def closures(watch: Watcher) -> Any:
 
 @case(ways=(ATTACHED,))
 def schedulers(watch: Watcher) -> Any:
-    """Made before and after attach, in the right order and in the wrong one, whose warning must stay PyTorch's."""
+    """Made before and after attach, in the right order and in the wrong one, with PyTorch's own warning."""
     rates: list[Any] = []
     for kind, options in (
         (lr_scheduler.StepLR, {"step_size": 2}),
@@ -212,7 +212,7 @@ def checkpointing(watch: Watcher) -> Any:
 
 @case(ways=(ATTACHED,))
 def graphs_kept(watch: Watcher) -> Any:
-    """``retain_graph``, ``create_graph``, double backward, ``autograd.grad``, and a loss that is never backpropagated."""
+    """``retain_graph``, ``create_graph``, double backward, ``autograd.grad``, and a loss without backward."""
     model, optimizer, loader = setup(watch)
     seen: list[Any] = []
     for x, y in loader:
@@ -260,7 +260,7 @@ def functional(watch: Watcher) -> Any:
 
 @case(ways=(ATTACHED,))
 def hooks_of_the_user(watch: Watcher) -> Any:
-    """Module, tensor, gradient and optimizer hooks of the user's own: order, ``always_call``, removal, replaced values."""
+    """The user's module, tensor, gradient and optimizer hooks: order, ``always_call``, removal, values."""
     seed()
     model: Any = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -374,7 +374,7 @@ def outputs(watch: Watcher) -> Any:
 
 @case(ways=(ATTACHED,))
 def parameters_change(watch: Watcher) -> Any:
-    """Frozen and thawed layers, weights that are replaced, a group added, other dtypes, ``load_state_dict``, ``to``."""
+    """Frozen and thawed layers, replaced weights, a new group, other dtypes, ``load_state_dict``, ``to``."""
     model, optimizer, loader = setup(watch)
     saved = copy.deepcopy(model.state_dict()), copy.deepcopy(optimizer.state_dict())
     seen: list[Any] = []

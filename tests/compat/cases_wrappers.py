@@ -56,7 +56,7 @@ class Background(threading.Thread):
 
 
 class Infinite:
-    """Starts the loader anew when it ends."""
+    """Restarts the loader when it ends."""
 
     def __init__(self, loader: Iterable[Any]) -> None:
         self.loader = loader

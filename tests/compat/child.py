@@ -1,7 +1,7 @@
-"""``python -m tests.compat.child ORDER``: runs cases one after the other in one way, and writes what each one saw.
+"""``python -m tests.compat.child ORDER``: runs cases one after the other in one way and writes their results.
 
-ORDER is a JSON object: module, way, method, cases, alone, out. One line of JSON goes to ``out`` as a case begins, and
-one with what it saw as it ends, so that of a process that dies there is all that it did until then.
+ORDER is a JSON object: module, way, method, cases, alone, out. ``out`` gets one line of JSON when a case
+begins and one with its result when it ends. So a process that dies leaves everything up to its death.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ STACKS: Final = signal.SIGPROF
 """Has the process write the stacks of its threads; to find out where it stands when its time is over."""
 
 SETTLE_S: Final = 10.0
-"""How long workers, threads and pipes that were told to end may take until they count as left behind."""
+"""How long workers, threads and pipes that were asked to end may take until they count as left behind."""
 
 
 class Started:
@@ -123,7 +123,7 @@ def _difference(before: Counter[str], after: Counter[str]) -> list[list[Any]]:
 
 
 def _iterators() -> int:
-    """How many loaders' iterators are alive: only a collection of cycles lets go of them, and of their workers."""
+    """How many loader iterators are alive. Only a collection of cycles frees them and their workers."""
     return sum(issubclass(type(one), _BaseDataLoaderIter) for one in gc.get_objects())
 
 
@@ -141,8 +141,8 @@ def _faults() -> list[str]:
 def observe(one: Case, watcher: Watcher, started: Started, output: Path) -> dict[str, Any]:
     """Run one case in this process; what it saw, and what it left behind.
 
-    The collector is off while it runs: a cycle of ours would keep iterators and workers alive, and must show. (PyTorch
-    makes such a cycle itself where it raises an error of a worker again.)
+    Garbage collection is off meanwhile, so that a cycle of ours would show by live iterators and workers.
+    PyTorch itself makes such a cycle when it re-raises an error of a worker.
     """
     gc.collect()
     gc.disable()

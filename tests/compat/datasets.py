@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, IterableDataset, get_worker_info
 
 
 class Squares(Dataset[torch.Tensor]):
-    """Numbers, one of which may fail."""
+    """Square numbers; reading index ``bad`` fails."""
 
     def __init__(self, length: int = 24, bad: int = -1) -> None:
         self.length = length

@@ -74,7 +74,7 @@ class Outcome:
 
 
 def trials_of(module: str, long: bool = False) -> list[Any]:
-    """Parameters for a test of each case of the module, in each way and with each start method; ``long`` leaves all to ``make compat``."""
+    """Test parameters for each case of a module, way and start method; ``long``: only in ``make compat``."""
     return [
         pytest.param(
             Trial(module, name, method, way),
@@ -114,8 +114,9 @@ class Laboratory:
         else:
             for way, outcome in ((BARE, bare), (trial.way, ours)):
                 assert trial.name in outcome.seen, (
-                    f"the process ({way}) {'was still' if outcome.late else f'ended with {outcome.exit_code}'} in {outcome.began}:"
-                    f"\n{outcome.stderr}\n{outcome.output}"
+                    f"the process ({way})"
+                    f" {'was still' if outcome.late else f'ended with {outcome.exit_code}'}"
+                    f" in {outcome.began}:\n{outcome.stderr}\n{outcome.output}"
                 )
         assert (trial.name in ours.seen) == (trial.name in bare.seen)
         if trial.name in ours.seen:
@@ -171,7 +172,7 @@ def _outcome(process: Process) -> Outcome:
     env |= {
         "LOADERWATCH_DIR": str(directory / "data"),
         "LOADERWATCH_SERVER": "http://127.0.0.1:9",  # nobody answers there; no local server is started
-        "LOADERWATCH_TOKEN": "a-token-of-nobody",  # without one, the job is told that nothing can be sent
+        "LOADERWATCH_TOKEN": "a-token-of-nobody",  # without one, the job is warned that nothing can be sent
         "PYTHONPATH": str(_ROOT),
         "PYTHONHASHSEED": "0",
     }
@@ -198,7 +199,7 @@ def _outcome(process: Process) -> Outcome:
 
 
 def run_to_its_end(command: list[str], env: dict[str, str], directory: Path, limit: float) -> Outcome:
-    """Run a command in a directory; what it left there and how it ended. Past the limit it is killed, with all it started."""
+    """Run a command in a directory; return its files and its end. At the limit it dies, with its children."""
     outcome = Outcome({})
     # Files, not pipes: a worker that is left behind must not keep us reading.
     with (directory / "stdout").open("wb") as out, (directory / "stderr").open("wb") as err:

@@ -1,4 +1,4 @@
-"""Writes ``docs/configuration.md`` from the rows of ``core/environment_variables.py``: ``python -m tests.docs.configuration``, or ``make docs``."""
+"""Writes ``docs/configuration.md`` from ``core/environment_variables.py``: ``make docs``."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def text() -> str:
     settings = [variable for variable in VARIABLES if not variable.is_internal]
     internal = [variable for variable in VARIABLES if variable.is_internal]
     types = dict.fromkeys((variable.value_type.name, variable.value_type.allowed) for variable in settings)
-    head = "\n| variable | type | default | meaning | read by | key in `config.toml` |\n|---|---|---|---|---|---|\n"
+    head = (
+        "\n| variable | type | default | meaning | read by | key in `config.toml` |\n"
+        "|---|---|---|---|---|---|\n"
+    )
     return (
         HEAD
         + head

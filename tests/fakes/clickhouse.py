@@ -1,7 +1,8 @@
-"""A small ClickHouse server for tests: the real engine (chdb) in a process of its own, behind ClickHouse's HTTP interface.
+"""A small ClickHouse server for tests: the real engine (chdb) in its own process, behind the HTTP interface.
 
-``python -m tests.fakes.clickhouse DIRECTORY`` prints its port. It knows what clickhouse-connect uses: statements in the body or
-in ``query=``, settings as parameters, rows of an INSERT in the body, and error codes in a header.
+``python -m tests.fakes.clickhouse DIRECTORY`` prints its port. It supports what clickhouse-connect uses:
+statements in the body or in ``query=``, settings as parameters, rows of an INSERT in the body, and error
+codes in a header.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A CUDA device behind ``torch.cuda``: one stream in a time of its own, and the questions we ask about devices."""
+"""A CUDA device behind ``torch.cuda``: one stream with its own clock, and answers about devices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 class FakeCuda:
     """Milliseconds pass when the test says so; kernels run one after the other.
 
-    ``install`` puts it where torch has its own: anything of ``torch.cuda`` that is not here still asks the real one.
+    ``install`` puts it into ``torch.cuda``. Attributes that it does not have remain those of torch.
     """
 
     def __init__(self, reserved: Sequence[int] = (0,), current: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Two envelopes whose rows take a store minutes to sum up: each of many long steps is joined with each of many waits of the device."""
+"""Two envelopes that a store takes minutes to sum up, since it joins many long steps with many waits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def endless(feed: Feed, **more: Any) -> list[Envelope]:
     times = np.full(ROWS, time.time_ns() - 60 * SECOND)
     batch = np.arange(ROWS)
     steps = table(
-        "steps", rank=0, loader=0, epoch=0, batch=batch, request_ns=times, wait_ns=20 * SECOND, step_ns=SECOND // 20, off_main_thread=0,
-        optimizer_steps=1,
+        "steps", rank=0, loader=0, epoch=0, batch=batch, request_ns=times, wait_ns=20 * SECOND,
+        step_ns=SECOND // 20, off_main_thread=0, optimizer_steps=1,
     )  # fmt: skip
     waits = table("gpu_waits", rank=0, loader=0, epoch=0, batch=batch, request_ns=times, starved_ns=SECOND)
     return [

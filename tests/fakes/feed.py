@@ -44,7 +44,7 @@ class Feed:
         return ProcessInfo(**(facts | more))
 
     def of_ranks(self, ranks: Iterable[int], slow: Collection[int] = ()) -> Envelope:
-        """One with five steps of 0.1 s of each of this host's ranks; those in ``slow`` wait for 65 % of it, others for 2 %."""
+        """An envelope with five steps of 0.1 s per rank. Ranks in ``slow`` wait 65 % of it, others 2 %."""
         self.seq += 1
         now_ns = time.time_ns()
         rows = [
@@ -52,8 +52,10 @@ class Feed:
                 "steps",
                 {
                     "rank": rank, "loader": 0, "epoch": 0, "batch": self.steps + n, "step": self.steps + n,
-                    "request_ns": now_ns - (5 - n) * SECOND // 10, "wait_ns": wait_ns, "wait_cpu_ns": 10**6, "ready": 0, "cached": 0,
-                    "awaited_worker": 0, "step_ns": SECOND // 10 - wait_ns, "nested_ns": 0, "off_main_thread": 0, "optimizer_steps": 1,
+                    "request_ns": now_ns - (5 - n) * SECOND // 10, "wait_ns": wait_ns, "wait_cpu_ns": 10**6,
+                    "ready": 0, "cached": 0,
+                    "awaited_worker": 0, "step_ns": SECOND // 10 - wait_ns, "nested_ns": 0,
+                    "off_main_thread": 0, "optimizer_steps": 1,
                 },
             )
             for rank in ranks

@@ -1,4 +1,4 @@
-"""The real GPU sampler over the compiled stand-in, in a process of its own: pynvml loads a library once and for all."""
+"""The real GPU sampler over the compiled NVML stand-in, in its own process: pynvml loads it only once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Another user's process that takes the port of a server that was killed, and answers in its place.
 
-``Impostor`` starts this file as that process. It keeps all that it is sent, and tells everybody that the run hangs.
+``Impostor`` starts this file as that process. It keeps everything it receives and tells everybody of a hang.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ class Impostor:
         self._heard = folder / "heard"
         self._heard.touch()
         hang = Finding(
-            id="hang-1", key="hung:0", code="hung", scenario="S36", severity="critical", state="firing", confidence=0.9,
-            rank=0, host=None, worker=None, pid=None, sample_indices=[], began_at=0.0, ended_at=None, title="Rank 0 hangs.",
+            id="hang-1", key="hung:0", code="hung", scenario="S36", severity="critical", state="firing",
+            confidence=0.9,
+            rank=0, host=None, worker=None, pid=None, sample_indices=[], began_at=0.0, ended_at=None,
+            title="Rank 0 hangs.",
             cause="c", advice="a", evidence=[], lost_s=None, gain_ceiling_ratio=None, stacks=[],
         )  # fmt: skip
         hung = summary_with([rank_row(0)], state="hung")

@@ -1,4 +1,4 @@
-"""An uninterruptible wait (state D) without a dead mount: ``vfork`` has a parent wait in one until its child ends or execs."""
+"""An uninterruptible wait (state D) without a dead mount: the parent of a ``vfork`` waits for its child."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A run of three ranks over half an hour that stops and comes again with two, and what all of its rows say of it, computed by hand.
+"""Half an hour of three ranks, which stop and start again as two, and the expected values by hand.
 
-Ranks are in the same iteration at different times, also in different minutes; some rows are missing, and there are minutes in
-which it is only evaluated.
+Ranks do the same iteration at different times, also in different minutes. Some rows are missing, and some
+minutes only evaluate.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ RUN: Final = "apart"
 RANKS: Final = 3
 LASTS_S: Final = 1800
 BEGAN_AGAIN: Final = T0 + 1117 * SECOND
-"""In the middle of a minute; batches are counted anew from there."""
+"""In the middle of a minute; batches are counted from 0 again."""
 _EVERY_S: Final = 20
 _STEPS: Final = 10  # in that time
 
 
 def envelopes(seed: int) -> list[Envelope]:
-    """Envelopes in any order, but for the first, by which an attempt is known to be the second."""
+    """Envelopes in any order after the first, which makes the later attempt the second."""
     random = np.random.default_rng(seed)
     made: list[Envelope] = []
     for rank in range(RANKS):

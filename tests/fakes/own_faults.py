@@ -24,7 +24,7 @@ def own_faults(envelopes: Iterable[Envelope]) -> dict[tuple[int, int], int]:
 
 
 def stored_faults(runs_dir: Path, run_id: str) -> dict[tuple[int, int], int]:
-    """The same of a run's file, read beside the server: from a copy, with what lies in its write-ahead log."""
+    """The same for a stored run, read beside the server from a copy with its write-ahead log."""
     with tempfile.TemporaryDirectory() as scratch:
         for path in runs_dir.glob(f"{run_id}.duckdb*"):
             shutil.copy(path, scratch)

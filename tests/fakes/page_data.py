@@ -1,6 +1,6 @@
-"""Plausible runs for the page: every state of it, made from formulas, so that a test needs no training and no waiting.
+"""Plausible runs for every state of the page, made from formulas, so that tests need no training or wait.
 
-The shapes are those of docs/http-api.md. Nothing here measures anything; numbers only have to look and move like real ones.
+The shapes are those of docs/http-api.md. Numbers are not measured; they only have to look and move plausibly.
 """
 
 from __future__ import annotations
@@ -160,9 +160,11 @@ def finding(number: int, run: FakeRun, **fields: Any) -> Json:
     """A finding with every field of the contract; times are seconds of the run."""
     base: Json = {
         "id": f"{run.run_id}-{number}", "key": f"k{number}", "code": "input-bound", "scenario": "S02",
-        "severity": "warning", "state": "firing", "confidence": 0.92, "rank": None, "host": None, "loader": None, "worker": None,
-        "pid": None, "sample_indices": [], "began_at": 0.0, "ended_at": None, "title": "", "cause": "", "advice": "",
-        "evidence": [], "lost_s": None, "gain_ceiling_ratio": None, "stacks": [], "folded": [], "silenced_until": None,
+        "severity": "warning", "state": "firing", "confidence": 0.92, "rank": None, "host": None,
+        "loader": None, "worker": None,
+        "pid": None, "sample_indices": [], "began_at": 0.0, "ended_at": None, "title": "", "cause": "",
+        "advice": "", "evidence": [], "lost_s": None, "gain_ceiling_ratio": None, "stacks": [], "folded": [],
+        "silenced_until": None,
     }  # fmt: skip
     base.update(fields)
     base["began_at"] += run.t0
@@ -179,9 +181,10 @@ def _digits(t0: float) -> FakeRun:
         finding(
             3, run, began_at=252, rank=1, host="gpu01", lost_s=71.2, gain_ceiling_ratio=0.38,
             title="Training waits 54 % of the time for data: 2 workers cannot keep up",
-            cause="Every second batch arrives late, and no batch is ready when the loop asks for one. Two workers need 126 ms "
-            "per batch, the step needs 51 ms.",
-            advice="Raise num_workers from 2 to 5 (8 usable CPUs on gpu01), and keep persistent_workers=True.",
+            cause="Every second batch arrives late, and no batch is ready when the loop asks for one. "
+            "Two workers need 126 ms per batch, the step needs 51 ms.",
+            advice="Raise num_workers from 2 to 5 (8 usable CPUs on gpu01), and keep "
+            "persistent_workers=True.",
             evidence=[
                 {"label": "data wait", "value": 0.541, "unit": "ratio"},
                 {"label": "period of long waits", "value": 2, "unit": "count"},
@@ -192,8 +195,10 @@ def _digits(t0: float) -> FakeRun:
             ],
         ),
         finding(
-            2, run, began_at=110, ended_at=112.4, state="resolved", code="epoch-boundary", scenario="S28", lost_s=9.8,
-            gain_ceiling_ratio=0.04, title="Each epoch starts with 1.4 s of waiting for new workers", rank=0, host="gpu01",
+            2, run, began_at=110, ended_at=112.4, state="resolved", code="epoch-boundary", scenario="S28",
+            lost_s=9.8,
+            gain_ceiling_ratio=0.04, title="Each epoch starts with 1.4 s of waiting for new workers", rank=0,
+            host="gpu01",
             cause="The workers are started anew for each epoch, and the first batch waits for them.",
             advice="Set persistent_workers=True on train_loader.",
             evidence=[
@@ -203,10 +208,13 @@ def _digits(t0: float) -> FakeRun:
             ],
         ),
         finding(
-            1, run, began_at=171, ended_at=176, state="acknowledged", severity="info", code="slow-sample", scenario="S13",
-            title="Sample 1204 takes 38 times longer than the median", rank=1, worker=1, pid=4731, sample_indices=[1204],
+            1, run, began_at=171, ended_at=176, state="acknowledged", severity="info", code="slow-sample",
+            scenario="S13",
+            title="Sample 1204 takes 38 times longer than the median", rank=1, worker=1, pid=4731,
+            sample_indices=[1204],
             host="gpu01", lost_s=2.1, cause="One image is 48 megapixels and is decoded in full.",
-            advice="Resize it once on disk: dataset[1204].", evidence=[{"label": "slowest sample", "value": 1.9, "unit": "s"}],
+            advice="Resize it once on disk: dataset[1204].",
+            evidence=[{"label": "slowest sample", "value": 1.9, "unit": "s"}],
         ),
     ]  # fmt: skip
     return run
@@ -232,12 +240,13 @@ def _frozen(t0: float) -> FakeRun:
     }
     run.findings = [
         finding(
-            1, run, began_at=340, code="hung", scenario="S22", severity="critical", rank=1, host="gpu01", worker=2, pid=31877,
-            sample_indices=[18432], lost_s=60.0, stacks=[stack, main],
+            1, run, began_at=340, code="hung", scenario="S22", severity="critical", rank=1, host="gpu01",
+            worker=2, pid=31877, sample_indices=[18432], lost_s=60.0, stacks=[stack, main],
             title="Rank 1 has been frozen for 60 s: worker 2 does not return from sample 18432",
-            cause="Worker 2 (pid 31877) has been inside dataset[18432] for 60 s, waiting on a socket. No counter of rank 1 moved "
-            "since; rank 0 waits for it in the collective.",
-            advice="Give the download a timeout (archive.py:88), and set timeout=120 on the loader so that this ends with an error.",
+            cause="Worker 2 (pid 31877) has been inside dataset[18432] for 60 s, waiting on a socket. "
+            "No counter of rank 1 moved since; rank 0 waits for it in the collective.",
+            advice="Give the download a timeout (archive.py:88), and set timeout=120 on the loader so that "
+            "this ends with an error.",
             evidence=[
                 {"label": "no batch for", "value": 60.0, "unit": "s"},
                 {"label": "learned limit", "value": 10.0, "unit": "s"},
@@ -247,9 +256,10 @@ def _frozen(t0: float) -> FakeRun:
             ],
             folded=[
                 {
-                    "key": "input-bound:0:spikes", "code": "input-bound", "scenario": "S20", "severity": "warning",
-                    "title": "Rank 1 lost 64 s waiting for data: dataset[18432] took 60 s in worker 2 while finished batches"
-                    " waited behind it.",
+                    "key": "input-bound:0:spikes", "code": "input-bound", "scenario": "S20",
+                    "severity": "warning",
+                    "title": "Rank 1 lost 64 s waiting for data: dataset[18432] took 60 s in worker 2"
+                    " while finished batches waited behind it.",
                     "evidence": [
                         {"label": "long waits", "value": 3, "unit": "count"},
                         {"label": "longest wait", "value": 60.0, "unit": "s"},
@@ -278,8 +288,8 @@ def _imagenet(t0: float) -> FakeRun:
     )
     run.findings = [
         finding(
-            1, run, began_at=64, rank=37, host="node04", code="straggler", scenario="S43", lost_s=412.0, gain_ceiling_ratio=0.61,
-            title="Rank 37 delivers data late and holds up 255 others",
+            1, run, began_at=64, rank=37, host="node04", code="straggler", scenario="S43", lost_s=412.0,
+            gain_ceiling_ratio=0.61, title="Rank 37 delivers data late and holds up 255 others",
             cause="Only rank 37 waits for data (68 %); all others wait for it in the collective.",
             advice="Look at node04: its disk is read at 1/6 of the speed of the other hosts.",
             evidence=[{"label": "data wait of rank 37", "value": 0.68, "unit": "ratio"}],
@@ -308,8 +318,10 @@ def _xss(t0: float) -> FakeRun:
         "text": f'Current thread 0x1 (most recent call first):\n  File "/tmp/{XSS}.py", line 3 in {XSS}\n',
     }  # fmt: skip
     run.findings = [
-        finding(1, run, title=f"Data wait {XSS}", cause=XSS, advice=XSS, began_at=20, rank=0, host=XSS, stacks=[stack],
-                folded=[{"key": XSS, "code": XSS, "scenario": XSS, "severity": XSS, "title": XSS, "began_at": t0, "warned_s": None,
+        finding(1, run, title=f"Data wait {XSS}", cause=XSS, advice=XSS, began_at=20, rank=0, host=XSS,
+                stacks=[stack],
+                folded=[{"key": XSS, "code": XSS, "scenario": XSS, "severity": XSS, "title": XSS,
+                         "began_at": t0, "warned_s": None,
                          "evidence": [{"label": XSS, "value": XSS, "unit": "text"}]}],
                 evidence=[{"label": XSS, "value": XSS, "unit": "text"}])
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The true hub of live events for the server of formulas: what a page hears is what the real server would say."""
+"""The real hub of live events for the fake server, so that pages hear what a real server would send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that speaks docs/http-api.md from formulas, for states of the page that a real run reaches rarely or slowly.
+"""A server of docs/http-api.md with made-up data, for page states that a real run reaches rarely or slowly.
 
 Tests change its attributes while it runs (``unauthorized``, ``down``, ``delay_s``, ``gone``); by hand:
 ``python -m tests.fakes.page_server 8799`` and open the printed address.
@@ -172,7 +172,8 @@ class _Handler(BaseHTTPRequestHandler):
         answers: dict[str, Callable[[], Any]] = {
             "summary": lambda: summary(run, wall),
             "series": lambda: (
-                several if len(several := [series(run, q | {"metric": m}, wall) for m in q["metric"].split(",")]) > 1
+                several if len(several := [series(run, q | {"metric": m}, wall)
+                                           for m in q["metric"].split(",")]) > 1
                 else several[0]),
             "heatmap": lambda: heatmap(run, q, wall),
             "findings": lambda: run.findings,
@@ -182,7 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
             "marks": lambda: marks(run, wall),
             "fetches": lambda: fetches(run, q, wall),
             "slow-samples": lambda: [
-                {"rank": rank, "loader": 0, "worker": n % run.workers, "index": 1204 + n * 311, "slow_s": 1.9 / (n + 1),
+                {"rank": rank, "loader": 0, "worker": n % run.workers, "index": 1204 + n * 311,
+                 "slow_s": 1.9 / (n + 1),
                  "fetch_s": 2.4 / (n + 1), "at": run.now(wall) - 40 * n} for n in range(8)],
             "audit": lambda: ADVICE,
             "what-if": lambda: WHAT_IF,

@@ -11,7 +11,7 @@ _PORTS = iter(range(20_000 + 500 * _WORKER, 20_500 + 500 * _WORKER))  # Linux gi
 
 
 def next_free_port() -> int:
-    """A TCP port on 127.0.0.1 that nobody else is given: neither by the system, nor in a test beside this one."""
+    """A TCP port on 127.0.0.1 that neither the system nor a parallel test gives to anybody else."""
     for port in _PORTS:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))

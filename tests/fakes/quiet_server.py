@@ -9,7 +9,7 @@ from typing import Any
 
 
 class QuietServer(http.server.ThreadingHTTPServer):
-    """Threads end with the process; errors of a connection are not printed. Closed, it hangs up on everybody."""
+    """Threads end with the process; connection errors are not printed. Closing it closes all connections."""
 
     daemon_threads = True
 

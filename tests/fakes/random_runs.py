@@ -18,7 +18,7 @@ END = T0 + LASTS_S * SECOND
 
 
 def random_run(seed: int) -> list[Envelope]:
-    """Envelopes with rows of every table, in which values are unknown, waits are long and envelopes come late and again."""
+    """Envelopes with rows of every table: unknown values, long waits, and late or repeated envelopes."""
     random = np.random.default_rng(seed)
     made = []
     for host in range(2):
@@ -85,8 +85,8 @@ def in_step(seed: int) -> list[Envelope]:
         }
         parts["steps"].append(
             table(
-                "steps", **same, wait_ns=waits, step_ns=SECOND // 2 - waits, off_main_thread=0, ready=waits % 3,
-                collective_ns=SECOND // 4 - waits, optimizer_steps=1,
+                "steps", **same, wait_ns=waits, step_ns=SECOND // 2 - waits, off_main_thread=0,
+                ready=waits % 3, collective_ns=SECOND // 4 - waits, optimizer_steps=1,
             )
         )  # fmt: skip
         parts["gpu_waits"].append(table("gpu_waits", **same, starved_ns=waits // 2, gpu_step_ns=SECOND // 4))

@@ -1,4 +1,4 @@
-"""A server that only receives: what the streamer sends, decoded by the real wire code. Run in-process, in a thread."""
+"""A server in a thread that only receives what the streamer sends, decoded by the real wire code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A process that writes rings as a training process does, without torch. Run: ``python ring_writer.py '{json}'``.
+"""A process that writes rings like a training process, without torch: ``python ring_writer.py '{json}'``.
 
-Keys: folder, rank, steps (-1: until killed, or until the file ``until`` is there), period_s, finish, workers, hang (leave a WAIT
-span open and sleep), signal (register faulthandler), loader.
+Keys: folder, rank, steps (-1: until killed, or until the file ``until`` exists), period_s, finish, workers,
+hang (leave a WAIT span open and sleep), signal (register faulthandler), loader.
 """
 
 from __future__ import annotations

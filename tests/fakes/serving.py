@@ -35,7 +35,7 @@ from tests.waiting import PATIENCE_S
 from tests.waiting import wait_until as wait_until  # as many tests know it
 
 JUDGED = 8
-"""Envelopes at the end of a recording, four seconds of a streamer, after each of which a replay waits for the detectors."""
+"""The last envelopes of a recording (four seconds): a replay waits for the detectors after each of them."""
 
 
 @dataclass
@@ -62,9 +62,9 @@ class Access:
         return receipt
 
     def replay(self, path: Path) -> None:
-        """Ingest a recording so that its last seconds are judged one window after the other, as they were live.
+        """Ingest a recording so that its last seconds are judged window by window, as they were live.
 
-        A finding has to last for some windows, and a quick machine takes in all of a recording within one.
+        A finding must last for some windows, but a fast machine ingests a whole recording within one window.
         """
         envelopes = list(recording.load(path).decoded())
         for envelope in envelopes[:-JUDGED]:

@@ -23,7 +23,7 @@ WRITER = Path(__file__).with_name("ring_writer.py")
 
 
 class Streaming:
-    """``with Streaming(data_dir, url) as it``: starts writers and streamers, and ends all that use the directory."""
+    """``with Streaming(data_dir, url) as it``: starts writers and streamers, ends all in the directory."""
 
     def __init__(self, data_dir: Path, server: str | None, run_id: str = "run1", **environ: str) -> None:
         self.run_id = run_id
@@ -113,11 +113,11 @@ class Streaming:
 
 
 def end_processes(data_dir: Path, of: str = "") -> None:
-    """End what a training leaves behind to deliver its end and to show its page: its streamers, and the server that it started.
+    """End the processes that a training leaves behind: its streamers, and the server that it started.
 
-    A standby takes over from a streamer that is killed, which a single look would miss: this looks until nobody is left. A
-    server that was started apart on this directory has to end before: it brings a streamer for each run that has none, again
-    and again (server/recovery.py). ``of``: only those with this in their command line.
+    A standby takes over from a killed streamer, so this repeats until no process is left. A server that was
+    started apart on this directory must end first, because it starts a streamer for each run that has none
+    (server/recovery.py). With ``of``, only processes with this text in their command line end.
     """
     for _ in range(20):
         left = processes_of(data_dir, of)

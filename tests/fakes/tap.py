@@ -1,4 +1,4 @@
-"""A tap on the line between streamers and a real server: hands everything on, and keeps the envelopes that were stored."""
+"""A proxy between streamers and a real server, which keeps the envelopes that were stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.waiting import PATIENCE_S
 
 
 class Tap:
-    """``with Tap(server_url) as tap``: streamers send to ``tap.url``; ``tap.payloads`` is in order of the server's answers.
+    """``with Tap(server_url) as tap``: send to ``tap.url``; ``tap.payloads`` is in the order of answers.
 
     An envelope that is sent again, as its answer came too late, is kept once: the server stores it once.
     """

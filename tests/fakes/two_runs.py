@@ -29,7 +29,7 @@ def paced(
     start_s: float = 2.0,
     **loader: Any,
 ) -> Envelope:
-    """One envelope that holds a whole run; ``loader`` are settings of its train loader, ``start_s`` the first wait of an epoch."""
+    """One envelope with a whole run. ``loader``: its train loader; ``start_s``: first wait of an epoch."""
     rng = np.random.default_rng(sum(map(ord, run_id)))
     count = int(seconds / iteration_s)
     parts = []
@@ -64,18 +64,20 @@ def paced(
         "epoch_begins": began,
     }
     return envelope(
-        1, run_id=run_id, stream=run_id[:64], made_ns=began_ns + int(seconds * SECOND), tables=tables, processes=processes,
-        final=state == "finished",
+        1, run_id=run_id, stream=run_id[:64], made_ns=began_ns + int(seconds * SECOND), tables=tables,
+        processes=processes, final=state == "finished",
     )  # fmt: skip
 
 
 def store_advised(runs_dir: Path, began_ns: int) -> None:
-    """Store run-a, which is over and whose alert advises eight workers instead of two, with half of its time to win."""
+    """Store run-a, which is over. Its alert advises eight workers instead of two, to save half the time."""
     store = DuckDBStore(runs_dir)
     store.append([paced("run-a", began_ns=began_ns, num_workers=2)])
     finding = Finding(
-        key="input-bound:0:steady", code="input-bound", scenario="S02", severity="critical", confidence=0.9, rank=0,
-        began_ns=began_ns + SECOND, texts=Texts(title="Training waits for data half of its time.", cause="Two workers are too few.", advice="Raise num_workers 2 → 8: reads are slow."),
+        key="input-bound:0:steady", code="input-bound", scenario="S02", severity="critical", confidence=0.9,
+        rank=0, began_ns=began_ns + SECOND,
+        texts=Texts(title="Training waits for data half of its time.", cause="Two workers are too few.",
+                    advice="Raise num_workers 2 → 8: reads are slow."),
         lost_s=60.0, gain_ceiling_ratio=0.5,
     )  # fmt: skip
     over_ns = began_ns + 120 * SECOND

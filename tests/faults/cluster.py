@@ -1,4 +1,4 @@
-"""Real processes that faults are done to: a server, and hosts on which trainings run and streamers watch them."""
+"""Real processes for fault tests: a server, and hosts with trainings and their streamers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.waiting import PATIENCE_S
 TRAINING: Final = Path(__file__).with_name("training.py")
 RUN: Final = "run1"
 BUSY_S: Final = PATIENCE_S
-"""What does not come in this time does not come, on however busy a machine. What is promised to come sooner has a bound of its own."""
+"""What has not come by then never comes, on any machine. Promised times have limits of their own."""
 
 
 class Server:
@@ -102,7 +102,7 @@ class Server:
 
 
 class Host:
-    """A machine: a LOADERWATCH_DIR, and with ``name`` a host name of its own (a UTS namespace, which only root may make)."""
+    """A machine: a LOADERWATCH_DIR, and with ``name`` its own host name (a UTS namespace; needs root)."""
 
     def __init__(self, data_dir: Path, books: Path, name: str | None = None, **environ: str) -> None:
         self.data_dir = data_dir
@@ -199,7 +199,7 @@ class Host:
 
 
 class Cluster:
-    """``with Cluster(folder, dice) as it``: a server at ``it.server`` and a host at ``it.host`` that sends to it."""
+    """``with Cluster(folder, dice) as it``: server ``it.server`` and a host ``it.host`` that sends to it."""
 
     def __init__(self, folder: Path, dice: random.Random) -> None:
         self.folder = folder
@@ -215,7 +215,7 @@ class Cluster:
         data_dir: Path | None = None,
         **environ: str,
     ) -> Host:
-        """One more machine. With ``own_server`` its streamer starts a server there, else it sends to ``server``."""
+        """One more machine. Its streamer sends to ``server``, or with ``own_server`` starts its own."""
         if not own_server:
             environ = {
                 "LOADERWATCH_SERVER": self.server.url,
@@ -246,17 +246,23 @@ class Cluster:
                 os.kill(pid, signal.SIGCONT)
 
     def settle(self, timeout_s: float = BUSY_S) -> None:
-        """Tell trainings to end; until every one has ended and every streamer has sent what it has and left."""
+        """Tell trainings to end; wait until they have and every streamer has sent all and left."""
         for host in self.hosts:
             for books in host.books.iterdir():
                 (books / "enough").touch()
         for host in self.hosts:
             for trainer in host.trainers:
                 trainer.wait(timeout_s)
-            wait_or_tell(lambda host=host: not host.streamers() and not host.waiting(), timeout_s, host)  # type: ignore[misc]
+            wait_or_tell(
+                lambda host=host: not host.streamers() and not host.waiting(),  # type: ignore[misc]
+                timeout_s, host,
+            )  # fmt: skip
 
     def prove(self, run: str = RUN, *, lost: Sequence[str] = ()) -> Balance:
-        """After the fault: end the training in order, if it still goes on; then books against store. ``lost`` names the causes of loss that this fault may have."""
+        """After the fault: end the training in order if it still runs, then compare its books with the store.
+
+        ``lost`` names the causes of loss that this fault may have.
+        """
         self.settle()
         self.server.stop()
         (host,) = self.hosts

@@ -15,11 +15,11 @@ from tests.faults.mounts import Mounts, own_mounts
 HANGS_S = 900  # more than the waits of any test, one after the other, take on a busy machine
 
 if not Path("/proc/locks").exists():
-    collect_ignore_glob = ["test_*.py"]  # the faults are told apart by what Linux says of processes and locks
+    collect_ignore_glob = ["test_*.py"]  # they are distinguished by what Linux says of processes and locks
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What hangs fails alone, by a signal, and its processes are ended; the timeout of the other suites would end pytest."""
+    """A hanging test fails alone, by a signal, and its processes end. Other suites' timeout ends pytest."""
     for item in items:
         if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(HANGS_S, method="signal"))

@@ -1,4 +1,4 @@
-"""The proof: what the training's own books say it did, beside what the store holds and what was counted as lost."""
+"""The proof: the training's own books, compared with the store and with what was counted as lost."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ KEYS: Final = {
     "epoch_ends": ("rank", "loader", "epoch"),
     "fetches": ("rank", "loader", "worker", "ordinal"),
 }
-"""What tells one record from another in the books. A rank that was restarted, and workers of each epoch, come again under
-the same key: keys are counted."""
+"""The key of a record in the books. Restarted ranks and each epoch's workers reuse keys: they are counted."""
 
 
 @dataclass
 class Books:
-    """Records by table. What is certain is in the rings for sure; what is possible was in flight when its writer died."""
+    """Records by table. Certain ones are in the rings; possible ones were in flight when the writer died."""
 
     certain: dict[str, Counter[Key]] = field(default_factory=lambda: defaultdict(Counter))
     possible: dict[str, Counter[Key]] = field(default_factory=lambda: defaultdict(Counter))
@@ -132,7 +131,7 @@ def _read_training(books: Books, path: Path, delivered: dict[int, int]) -> None:
                 certain=has_begun and (_answered(lines[at:]) or over),
             )
         elif what == "ask":
-            # Inside this next() the record of the step before is written; it is there once next() has returned.
+            # This next() writes the record of the step before, which surely exists once next() has returned.
             if step is not None:
                 books.add("steps", step, certain=not last)
                 step = None
@@ -230,7 +229,7 @@ def balance(books: Books, stored: Stored) -> Balance:
 
 
 def assert_balanced(folder: Path, runs_dir: Path, run_id: str, *, lost: Iterable[str] = ()) -> Balance:
-    """Every record that is certain is stored exactly once or counted as lost; losses only of the causes in ``lost``."""
+    """Every certain record is stored exactly once, or counted as lost by a cause in ``lost``."""
     stored = read_store(runs_dir, run_id)
     result = balance(read_books(folder), stored)
     print(f"run {run_id}: {result}")

@@ -1,7 +1,7 @@
-"""Ranks without torch: processes that write rings as ``attach`` does, and keep books in the form of ``training.py``.
+"""Ranks without torch: processes that write rings as ``attach`` does, with books like ``training.py``.
 
-For faults in which what matters is how many there are, or what lies behind the rings. Run as a script it forks a process
-per rank; ``ring_writer.py`` is the same for a single one.
+For faults that need many ranks, or concern only what reads the rings. Run as a script it forks a process per
+rank; ``ring_writer.py`` is the same for a single rank.
 """
 
 from __future__ import annotations

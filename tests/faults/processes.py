@@ -1,4 +1,4 @@
-"""Faults of processes: each is done to a training that goes on, at a random moment, and names the losses it may cause."""
+"""Faults of processes. Each hits a running training at a random moment and names the losses it may cause."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def stop_worker(it: Cluster) -> tuple[str, ...]:
 
 
 def stop_active(it: Cluster) -> tuple[str, ...]:
-    """SIGSTOP of the streamer for longer than any timeout: it keeps its lock, so nobody else may write its stream."""
+    """SIGSTOP the streamer for longer than any timeout. It keeps its lock, so nobody may write its stream."""
     was = active_of(it.host)
     standby_of(it.host)
     seconds = it.dice.choice((it.dice.uniform(3, 6), it.dice.uniform(*LONGER_THAN_A_REQUEST_S)))

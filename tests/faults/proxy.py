@@ -1,7 +1,7 @@
 """A network that misbehaves: a real HTTP proxy between streamers and a server, in a thread of the test.
 
-It repeats requests, answers late, hangs up after the server has the envelope and before the streamer has the answer, and
-holds envelopes back that it has promised: what then arrives is late and out of order.
+It repeats requests, answers late, and hangs up after the server has the envelope but before the streamer has
+the answer. It also holds back envelopes that it has acknowledged, and delivers them late and out of order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_BODY: Final = 32 * 2**20
 class Proxy:
     """``with Proxy(port_of_the_server, dice) as proxy``: streamers are sent to ``proxy.url``.
 
-    ``faults`` says how likely each is, per envelope: ``repeat``, ``delay`` (up to 1 s), ``cut`` (after delivery),
+    ``faults``: the chance of each per envelope: ``repeat``, ``delay`` (up to 1 s), ``cut`` (after delivery),
     ``drop`` (before delivery), ``hold`` (answered, delivered later, and again after newer ones).
     """
 
@@ -52,7 +52,7 @@ class Proxy:
         self._thread.join(10)
 
     def release(self, *, old: bool = False) -> int:
-        """Deliver what was held back, the newest first; with ``old`` also again what the server has had for long."""
+        """Deliver held-back envelopes, newest first; with ``old`` also some that the server already has."""
         return asyncio.run_coroutine_threadsafe(self._release(old), self._loop).result(60)
 
     def _run(self) -> None:

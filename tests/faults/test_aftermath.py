@@ -19,7 +19,7 @@ from tests.faults.processes import active_of, kill_everybody
 
 @pytest.mark.long
 def test_the_next_run_sends_what_a_killed_one_left(cluster: Cluster) -> None:
-    """Rings in shared memory and envelopes on disk of a run whose every process was killed while the server was away."""
+    """Every process of a run was killed while the server was away; its rings and envelopes are still sent."""
     cluster.server.start()
     host = cluster.host
     host.train()
@@ -41,7 +41,7 @@ def test_the_next_run_sends_what_a_killed_one_left(cluster: Cluster) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(3))
 def test_a_run_goes_on_under_its_name(cluster: Cluster, number: int) -> None:
-    """Everybody is killed and the same run is started again, as by an elastic launcher: both incarnations are stored."""
+    """All are killed and the same run starts again, as by an elastic launcher; both attempts are stored."""
     cluster.server.start()
     host = cluster.host
     for _ in range(2):
@@ -57,7 +57,7 @@ def test_a_run_goes_on_under_its_name(cluster: Cluster, number: int) -> None:
 
 @pytest.mark.long
 def test_after_a_reboot_the_outbox_is_sent(cluster: Cluster) -> None:
-    """Shared memory is gone, and with it what no streamer had read; every envelope on disk arrives with the next run."""
+    """Shared memory is lost with its unread records; every envelope on disk arrives with the next run."""
     cluster.server.start()
     host = cluster.host
     left = leave_an_outbox(cluster, host)
@@ -72,7 +72,7 @@ def test_after_a_reboot_the_outbox_is_sent(cluster: Cluster) -> None:
 @pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="a host name of its own needs a UTS namespace, and that root")
 def test_a_container_comes_back_under_another_name(cluster: Cluster) -> None:
-    """What lies in a directory that outlives containers is sent by the next one, when nobody has written there for long."""
+    """A directory outlives its container: the next one sends its content when nobody has written for long."""
     cluster.server.start()
     before = cluster.add_host("pod-1")
     left = leave_an_outbox(cluster, before)
@@ -94,7 +94,7 @@ def test_a_container_comes_back_under_another_name(cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_the_server_has_sent_what_a_killed_run_left(cluster: Cluster) -> None:
-    """Everybody but the server is killed, and nothing runs on this machine again: the server brings a streamer."""
+    """All but the server are killed, and nothing runs on this machine again: the server starts a streamer."""
     host = cluster.add_host(own_server=True)
     host.train()
     wait_for(lambda: list(host.settings.runs_dir.glob(f"{RUN}.duckdb")))

@@ -1,4 +1,4 @@
-"""Runs go to ClickHouse, and it is killed or stands still, or one of two servers is killed: the books balance all the same."""
+"""ClickHouse is killed or stopped, or one of two servers is killed: the books still balance."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_clickhouse_stands_still(cluster: Cluster, engine: Engines) -> None:
 
 
 def test_the_server_that_judges_is_killed(cluster: Cluster, engine: Engines, tmp_path: Path) -> None:
-    """The host sends to the other one, which goes on with the run, and the first comes back into the midst of it."""
+    """The host sends to the other server, which continues the run; then the first one returns."""
     other = Server(tmp_path / "other", store=engine.up.url("books"))
     cluster.server.store = engine.up.url("books")
     for server in (cluster.server, other):

@@ -1,4 +1,4 @@
-"""Wall clocks that are set while a run goes on: an hour ahead, an hour back. To the processes it is the clock of the machine."""
+"""The wall clock of processes jumps during a run: an hour ahead, an hour back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def library(tmp_path: Path) -> Path:
 
 @pytest.mark.long
 def test_clocks_jump_both_ways(cluster: Cluster, tmp_path: Path, library: Path) -> None:
-    """On one of two hosts and on the server: nobody is lost, nothing is judged, the times of steps stay in order."""
+    """On one of two hosts and on the server: no rank is lost, no alert is raised, steps stay in order."""
     of_server, of_host = Clock(tmp_path / "server.clock"), Clock(tmp_path / "host.clock")
     cluster.server.start(LD_PRELOAD=str(library), WALL_CLOCK=str(of_server.path))
     jumpy = cluster.add_host("jumpy", LD_PRELOAD=str(library), WALL_CLOCK=str(of_host.path))

@@ -1,4 +1,4 @@
-"""One data directory: two servers at once, a lock left behind, another program in a run's file, files that are damaged."""
+"""One data directory: two servers, a lock left behind, another program in a run's file, damaged files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def test_two_servers_start_at_once_ten_times(cluster: Cluster) -> None:
         _race(cluster.server.data_dir)
         left = _serve(cluster.server.data_dir)
         try:
-            wait_for(lambda: _says(cluster.server.data_dir) == left.pid)  # noqa: B023 - called in this round only
+            wait_for(
+                lambda: _says(cluster.server.data_dir) == left.pid  # noqa: B023 - called in this round only
+            )
         finally:
             left.kill()
             left.communicate(timeout=BUSY_S)
@@ -81,14 +83,15 @@ def test_two_servers_start_at_once_ten_times(cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_another_program_is_in_a_runs_file(cluster: Cluster) -> None:
-    """Somebody looks into a run with DuckDB's shell while no server runs, and stays: envelopes wait until that is over."""
+    """Somebody opens a run with DuckDB's shell while no server runs; envelopes wait until it is closed."""
     cluster.server.start()
     host = cluster.host
     start_light(host)
     wait_for(lambda: states_of_ranks(cluster) == ["live"])
     cluster.server.kill()
     shell = subprocess.Popen(
-        [sys.executable, "-c", "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('in', flush=True); input()",
+        [sys.executable, "-c",
+         "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('in', flush=True); input()",
          str(cluster.server.data_dir / "runs" / f"{RUN}.duckdb")],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -114,7 +117,7 @@ def test_another_program_is_in_a_runs_file(cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_files_are_damaged(cluster: Cluster) -> None:
-    """Each is set aside, or made anew, with a message that names it; the run goes on."""
+    """Each is set aside or recreated, with a message that names it; the run goes on."""
     data = cluster.server.data_dir
     cluster.server.start()
     start_light(cluster.host, "before")

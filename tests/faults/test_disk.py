@@ -19,7 +19,7 @@ from tests.faults.processes import active_of
 
 
 def test_the_outbox_is_full(mounts: Mounts, cluster: Cluster) -> None:
-    """What waits goes through shared memory, over a death of the streamer too; the job's stderr says what to do."""
+    """Waiting data stays in shared memory, even if the streamer dies; the job's stderr says what to do."""
     cluster.server.start()
     host = cluster.host
     disk = mounts.tmpfs(host.settings.outbox_dir, "256k")
@@ -70,7 +70,7 @@ def test_the_store_is_full(mounts: Mounts, cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_everything_turns_read_only(mounts: Mounts, cluster: Cluster) -> None:
-    """LOADERWATCH_DIR of the job, and the server's directory, in the middle of a run; then they can be written again."""
+    """The job's LOADERWATCH_DIR and the server's directory are read-only for a part of the run."""
     cluster.server.start()
     host = cluster.host
     start_light(host)
@@ -104,7 +104,7 @@ for epoch in range(3):
 def _train(
     data_dir: Path, between: str = "", *, workers: int = 0, **environ: str
 ) -> subprocess.CompletedProcess[str]:
-    """Three epochs of a real DataLoader, watched as far as that goes."""
+    """Three epochs of a real DataLoader, watched if possible."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("LOADERWATCH_")}
     done = subprocess.run(
         [sys.executable, "-c", TRAINING, *([between] if between else [])],
@@ -124,7 +124,10 @@ def test_shared_memory_is_full_when_workers_start(mounts: Mounts, tmp_path: Path
     """The training process is watched, its new workers are not; training and its output stay as they are."""
     mounts.tmpfs(Path("/dev/shm"), "4m")
     # What is left is enough for the queues of two epochs of workers, not for a ring (94 kB).
-    fill = "from pathlib import Path; from tests.faults.mounts import Ballast; Ballast(Path('/dev/shm'), leave=81920).fill()"
+    fill = (
+        "from pathlib import Path; from tests.faults.mounts import Ballast;"
+        " Ballast(Path('/dev/shm'), leave=81920).fill()"
+    )
     done = _train(tmp_path / "lw", fill, workers=2, PYTHONPATH=str(Path(__file__).parents[2]))
     said = done.stderr.splitlines()
     assert len(said) == 1, said  # once, though two workers of two epochs meet it
@@ -148,7 +151,7 @@ def test_shared_memory_is_full_at_attach(mounts: Mounts, tmp_path: Path) -> None
 @pytest.mark.long
 @pytest.mark.parametrize("covered", [True, False])
 def test_there_is_no_shared_memory(mounts: Mounts, tmp_path: Path, covered: bool) -> None:
-    """/dev/shm that cannot be written: rings lie in LOADERWATCH_DIR. Nor can that be written: one line says so."""
+    """/dev/shm is not writable, so rings are in LOADERWATCH_DIR; if that is not either, one line says so."""
     mounts.hide(Path("/dev/shm"))
     data_dir = tmp_path / "lw"
     if covered:
@@ -193,7 +196,7 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("home", ["read-only", "not there", "of somebody"])
 def test_a_home_that_cannot_be_written(mounts: Mounts, tmp_path: Path, home: str) -> None:
-    """The folder for temporary files takes its place, which is said in one line; a name that somebody else took is not used."""
+    """The temporary folder replaces it, and one line says so. A name that somebody else took is not used."""
     mounts.tmpfs(Path("/dev/shm"), "64m")
     own, temporary = tmp_path / "home", tmp_path / "temporary"
     temporary.mkdir()
@@ -231,7 +234,7 @@ def test_a_home_that_cannot_be_written(mounts: Mounts, tmp_path: Path, home: str
 def test_nothing_can_be_written_to_a_folder_for_temporary_files(
     mounts: Mounts, damage: str, lacks: str
 ) -> None:
-    """Training goes on: watched with LOADERWATCH_DIR and shared memory, else with a line that says why not."""
+    """Training goes on: watched with LOADERWATCH_DIR and shared memory, else with a line that says why."""
     mounts.tmpfs(Path("/dev/shm"), "64m")
     mounts.tmpfs(kept := Path("/mnt"), "64m")
     for folder in filter(Path.is_dir, map(Path, ("/tmp", "/var/tmp", "/usr/tmp"))):
@@ -287,7 +290,8 @@ def test_two_ranks_say_one_line(mounts: Mounts, tmp_path: Path) -> None:
     mounts.hide(data_dir)
     script = tmp_path / "train.py"
     script.write_text(
-        "from torch.utils.data import DataLoader\nfor batch in DataLoader(range(32), batch_size=8):\n    pass\nprint('trained')\n"
+        "from torch.utils.data import DataLoader\nfor batch in DataLoader(range(32), batch_size=8):\n"
+        "    pass\nprint('trained')\n"
     )
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
     done = subprocess.run(

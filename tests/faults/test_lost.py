@@ -22,7 +22,7 @@ ON_A_BUSY_MACHINE_S = 6.0
 
 
 def test_a_silent_host_is_lost_within_two_ticks(cluster: Cluster) -> None:
-    """Rank and streamers of one host are killed, by another's power cut so to speak: it is shown as lost, the other lives."""
+    """A host's rank and streamers are killed, as by a power cut: it shows as lost, the other as live."""
     cluster.server.start()
     stays = cluster.add_host("stays")
     goes = cluster.add_host("goes")
@@ -43,7 +43,7 @@ def test_a_silent_host_is_lost_within_two_ticks(cluster: Cluster) -> None:
 
 
 def comes_back(cluster: Cluster, host: Host) -> None:
-    """The host is up again and runs something else: its streamer sends what is left, and says that the rank crashed."""
+    """The host is back with another run: its streamer sends the rest and reports that the rank crashed."""
     start_light(host, "run2", seconds=1.0)
     wait_for(lambda: states(cluster) == ["live", "crashed"])
 

@@ -1,4 +1,4 @@
-"""The way to the server: away for a while, or repeating, delaying, cutting and holding back what it is given."""
+"""The network to the server: away for a while, or repeating, delaying, cutting and holding back requests."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_server_is_away_for_seconds(cluster: Cluster) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(1800, method="signal")
 def test_the_server_is_away_for_ten_minutes(cluster: Cluster) -> None:
-    """Real training on two hosts, real time. Everything is there afterwards, and the server was not overrun."""
+    """Real training on two hosts, in real time. All data arrives, and the server is not overloaded."""
     cluster.server.start()
     cluster.host.train("alone", step_s=0.02)
     crowd = cluster.add_host()
@@ -97,7 +97,7 @@ def test_the_server_is_away_for_ten_minutes(cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_envelopes_are_repeated_reordered_delayed_and_cut(cluster: Cluster) -> None:
-    """Every fault of a network, on two streams at once; then what it had held back arrives, newest first, and old ones again."""
+    """All network faults on two streams; then held-back envelopes, newest first, and old ones again."""
     cluster.server.start()
     with Proxy(
         cluster.server.port, cluster.dice, repeat=0.2, delay=0.15, cut=0.15, drop=0.1, hold=0.15

@@ -30,7 +30,7 @@ def test_one_training_through_many_faults(cluster: Cluster) -> None:
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize("fault", processes.ALL, ids=lambda fault: fault.__name__)
 def test_a_fault(cluster: Cluster, fault: Fault, number: int) -> None:
-    """Each fault alone, at several moments, with workers that stay and workers that come anew with each epoch."""
+    """Each fault alone, at several moments, with persistent workers and with new workers in each epoch."""
     if fault is processes.kill_own_server:
         cluster.add_host(own_server=True)
     else:

@@ -21,7 +21,7 @@ RANKS = 64
 
 @pytest.mark.long
 def test_a_run_comes_again_under_its_name(cluster: Cluster) -> None:
-    """Three ranks crash; two go on under the same name, with a new streamer. Everything once, and the page shows two."""
+    """Three ranks crash, and two go on under the same name. Everything is stored once; the page shows two."""
     cluster.server.start()
     host = cluster.host
     start_light(host, ranks=[0, 1, 2], world_size=3, seconds=2.0, finish=False)
@@ -43,7 +43,7 @@ def test_a_run_comes_again_under_its_name(cluster: Cluster) -> None:
 
 @pytest.mark.long
 def test_torchrun_restarts_its_ranks(cluster: Cluster) -> None:
-    """``torchrun --max-restarts``: one of two ranks is killed, and both come again; more often if gloo does not find its peers at once."""
+    """``torchrun --max-restarts``: one of two ranks is killed, both restart; again if gloo fails at first."""
     cluster.server.start()
     host = cluster.host
     books = host.books / RUN
@@ -123,7 +123,11 @@ def test_several_runs_share_a_server(cluster: Cluster) -> None:
         start_light(host, f"run-{number}", ranks=[0, 1], world_size=2)
     start_light(other, "run-3", ranks=[0, 1], world_size=2)
     for number in range(4):
-        wait_for(lambda run=f"run-{number}": states_of_ranks(cluster, run) == ["live", "live"])  # type: ignore[misc]
+        wait_for(
+            lambda run=f"run-{number}": (  # type: ignore[misc]
+                states_of_ranks(cluster, run) == ["live", "live"]
+            )
+        )
     cluster.settle()
     assert {run["run_id"]: run["state"] for run in cluster.server.get("/runs")} == {
         f"run-{number}": "finished" for number in range(4)

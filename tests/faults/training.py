@@ -1,8 +1,8 @@
 """A training that keeps its own books: what it did goes into plain files, by other means than loaderwatch's.
 
-Run as a script, once per rank, with a plan (JSON) as its argument. Each process appends to a file of its own, a line per
-event and a system call per line: after SIGKILL at most what was in flight is undecided. ``tests/faults/ledger.py`` reads
-the files.
+Run as a script, once per rank, with a plan (JSON) as its argument. Each process appends to a file of its own,
+one line and one system call per event. So SIGKILL leaves at most the event in flight undecided.
+``tests/faults/ledger.py`` reads the files.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Samples(Dataset[Tensor]):
 
 
 class Collate:
-    """Joins a batch and counts it. The batch says who fetched it: pid, and the how-manieth of that process."""
+    """Joins a batch and counts it. The batch says who fetched it: pid, and its number within that process."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -145,7 +145,7 @@ class End:
         self.ranks = ranks
 
     def has_come(self) -> bool:
-        """Whether any rank has been told."""
+        """Whether any rank has to stop."""
         told = self.file.exists() or time.monotonic() > self.deadline
         if self.ranks == 1:
             return told

@@ -1,4 +1,4 @@
-"""``python -m tests.frameworks.environments``: the environments of the trainings, and what is installed in them."""
+"""``python -m tests.frameworks.environments``: the environments of the trainings and their packages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs trainings bare and watched, each way in a fresh process, and asks a real server what it knows of them."""
+"""Runs trainings bare and watched, each in a fresh process, and asks a real server what it knows of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ SETTLE_S: Final = 60.0
 _LOSS: Final = re.compile(r"\bloss [\d\[]")
 _OURS: Final = re.compile(r"(?m)^loaderwatch: .*\n")
 _DURATION: Final = re.compile(
-    r"\d+(\.\d+)?(±\d+(\.\d+)?)?( ?(m?s/it|s|ms|h|hours|[KM]?it/s|ba/s|[KMG]?B/s|GB|G)\b)|\d+:\d\d(:\d\d)?(\.\d+)?"
+    r"\d+(\.\d+)?(±\d+(\.\d+)?)?( ?(m?s/it|s|ms|h|hours|[KM]?it/s|ba/s|[KMG]?B/s|GB|G)\b)"
+    r"|\d+:\d\d(:\d\d)?(\.\d+)?"
     r"|(?<=runtime': )'?\d+(\.\d+)?|(?<=per_second': )'?\d+(\.\d+)?"
 )
 """What frameworks print of time and speed."""
@@ -94,7 +95,7 @@ class Laboratory:
         return self._seen[training.id, way]
 
     def compare(self, training: Training, way: str) -> Seen:
-        """Fail unless its losses, output and end are those of the bare run; returns what is known of it."""
+        """Fail if losses, output or end differ from the bare run; return what the server knows of the run."""
         bare, watched = (self.seen(training, each) for each in (BARE, way))
         for one in (bare, watched):
             assert not one.outcome.late, f"did not end in time:\n{one.outcome.stdout}\n{one.outcome.stderr}"
@@ -161,7 +162,7 @@ class Laboratory:
 
 
 def command_of(training: Training, way: str, directory: Path) -> list[str]:
-    """What is typed to run it; what it needs is put beside its working directory."""
+    """The command line of a training; its files are put beside its working directory."""
     script = HERE / "scripts" / f"{training.script}.py"
     args = list(training.args)
     attached: list[str] = []
@@ -199,7 +200,7 @@ def _plain(text: str, directory: Path) -> str:
 
 
 def main(names: Sequence[str]) -> None:
-    """Run trainings and print what is seen of them, for a person: ``python -m tests.frameworks.laboratory run trainer``."""
+    """Run trainings and print results for a person: ``python -m tests.frameworks.laboratory NAME ...``."""
     from tests.frameworks.trainings import TRAININGS
 
     way, *chosen = names
@@ -212,10 +213,12 @@ def main(names: Sequence[str]) -> None:
                 roles = [seen.loaders(rank) for rank in range(training.ranks)] if seen.summary else None
                 names_ = [one["name"] for one in seen.summary.get("loaders", ())]
                 print(
-                    f"== {training.id} {way}: exit {seen.outcome.exit_code}, {len(seen.losses)} losses, told {seen.told}"
+                    f"== {training.id} {way}: exit {seen.outcome.exit_code}, {len(seen.losses)} losses,"
+                    f" told {seen.told}"
                 )
                 print(
-                    f"   steps {seen.summary.get('steps')}, loaders {roles}, names {names_}, phases {sorted(seen.phases)}"
+                    f"   steps {seen.summary.get('steps')}, loaders {roles}, names {names_},"
+                    f" phases {sorted(seen.phases)}"
                 )
                 print(f"   verdict {seen.summary.get('verdict', {}).get('title')!r}, faults {seen.faults}")
                 print(f"   findings {[(f['scenario'], f['severity'], f['title']) for f in seen.findings]}")

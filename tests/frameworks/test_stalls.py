@@ -1,4 +1,4 @@
-"""Three real stalls inside Lightning, Hugging Face's Trainer and timm: named right, live, and again by ``analyze``; and an idle notebook."""
+"""Three real stalls in Lightning, Trainer and timm, named right live and by ``analyze``; an idle notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other people's training code, each bare and watched: the same losses, output and end, and what is told of it is right."""
+"""Other people's trainings, bare and watched: equal losses, output and end, and a right report."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The trainings, as users of each framework write them, and what loaderwatch must know of each: the one list.
+"""The trainings, as users of each framework write them, and what loaderwatch must know of each.
 
-Epochs, steps and batches are what the framework itself says (its settings, its progress, its log), never what we counted.
+Epochs, steps and batches are what the framework itself says (settings, progress, log), never our counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ RUN: Final = "run"
 ATTACH: Final = "attach"
 """``loaderwatch.attach()`` before the script, or the line that it needs (``Training.line``)."""
 CALLBACK: Final = "callback"
-"""The callback of ``loaderwatch.frameworks``, put into the script as its documentation says (``Training.callback``)."""
+"""The callback of ``loaderwatch.frameworks``, added to the script as documented (``Training.callback``)."""
 
 Changes = tuple[tuple[str, str], ...]
 """Words that stand once in a script, and what is written in their place."""
@@ -28,7 +28,7 @@ STEP: Final = ("forward", "backward", "optimizer")
 
 @dataclass(frozen=True)
 class Loader:
-    """A loader as it must be told: its role, and the batches of each of its epochs, in their order."""
+    """A loader as it must be reported: its role, and the batches of each of its epochs, in their order."""
 
     role: str
     epochs: tuple[int, ...]
@@ -121,7 +121,7 @@ TRAININGS: Final[tuple[Training, ...]] = (
         progress=(("framework", "Lightning"), ("max_epochs", 3), ("global_step", 30)),
         quick=True,
     ),
-    # an epoch; four batches of the next; its other six, out of a loader that is made anew
+    # an epoch; four batches of the next; its other six, out of a recreated loader
     Training("stateful", 20, 20, (Loader(TRAIN, (10, 4, 6)),), packages=("torchdata",)),
     Training(
         "nodes",

@@ -1,4 +1,4 @@
-"""The two devices that a training of the tests computes on: a virtual GPU, and a real one with kernels of known length."""
+"""The two devices of the test trainings: a virtual GPU, and a real one with kernels of known length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CALIBRATED_CYCLES: Final = 50_000_000
 
 
 class Device(Protocol):
-    """What a training does with its device, and how long that was idle. Times are seconds of ``time.monotonic``."""
+    """What a training uses of its device, and how long it was idle. Times: seconds of ``time.monotonic``."""
 
     name: str
     backend: str  # of the process group whose collectives it takes part in
@@ -26,7 +26,7 @@ class Device(Protocol):
         """How often anybody waited for it."""
 
     def launch(self, seconds: float) -> None:
-        """Queue a kernel that takes so long."""
+        """Queue a kernel of that duration."""
 
     def synchronize(self) -> None:
         """Wait until everything that is queued has run."""
@@ -45,7 +45,7 @@ class Device(Protocol):
 
 
 class OnDevice(Tensor):
-    """A tensor of the virtual GPU: whoever looks at its value waits for that, as with CUDA's."""
+    """A tensor of the virtual GPU: reading its value waits for that, as with CUDA's."""
 
     gpu: ClassVar[VirtualGpu]
 
@@ -82,7 +82,7 @@ class VirtualDevice:
         return self._gpu.synchronized
 
     def launch(self, seconds: float) -> None:
-        """Queue a kernel that takes so long."""
+        """Queue a kernel of that duration."""
         self._gpu.launch(seconds)
 
     def synchronize(self) -> None:
@@ -144,7 +144,7 @@ class RealDevice:
         self._real(device)
 
     def launch(self, seconds: float) -> None:
-        """Queue a kernel that takes so long, between two events."""
+        """Queue a kernel of that duration, between two events."""
         begin, end = self._event(), self._event()
         begin.record()
         self._cuda._sleep(int(seconds * self._cycles_per_s))

@@ -29,9 +29,9 @@ LIMITS: Final = Limits()
 
 @dataclass(frozen=True)
 class Run:
-    """One training, and what must be said of it: nothing, or a scenario, of which the title gives the reason (a pattern).
+    """One training and its expected verdict: none, or a scenario whose title matches ``because`` (a pattern).
 
-    ``part`` is where the device idles: "data" for the loader's rows. ``without`` are the arguments with the cause removed.
+    ``part`` is where the device idles: "data" in the loader's rows. ``without``: arguments without the cause.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Run:
     because: str = ""
     without: tuple[str, ...] = ()
     ranks: int = 1
-    silent: bool = False  # a look-alike: nobody may be told
+    silent: bool = False  # a look-alike: no alert may fire
     limits: tuple[tuple[float, Severity], ...] = (
         (LIMITS.input_warning_ratio, "warning"),
         (LIMITS.input_critical_ratio, "critical"),
-    )  # from which share of the time on somebody is told, and how gravely
+    )  # from which share of the time on an alert fires, and its severity
     gpu: Mapping[str, Any] = field(default_factory=dict)  # of the simulated GPU
     seconds: float = SECONDS
     step_ms: float = STEP_MS
@@ -69,7 +69,7 @@ class Ran:
 
     @property
     def told(self) -> list[dict[str, Any]]:
-        """Findings that somebody is told of."""
+        """Findings that alert somebody."""
         return [finding for finding in self.findings if finding["severity"] != "info"]
 
     @property
@@ -93,7 +93,7 @@ class Ran:
 
     @property
     def idle(self) -> float:
-        """The share of the time that the device was idle in the part that the run is about, on the rank where it was most."""
+        """The device's idle share in the run's part, on the rank where it is largest."""
         if self.run.part == "data":
             return self.starved
         return max(float(truth["idle"].get(self.run.part, 0.0)) for truth in self.truths)
@@ -117,7 +117,7 @@ class Ran:
 
     @property
     def named(self) -> bool:
-        """Whether what was told first is the run's scenario, for its reason, and nothing else was told."""
+        """Whether the first alert is the run's scenario, for its reason, and the only one."""
         return bool(self.told) and all(
             one["scenario"] == self.run.scenario and re.search(self.run.because, one["title"]) is not None
             for one in self.told

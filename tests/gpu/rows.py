@@ -13,7 +13,7 @@ TOO_FEW_WORKERS: Final = "S02"
 
 
 def loader_runs() -> Iterator[Run]:
-    """A batch every 60, 95 or 200 ms, for a step of 90: with and without waiting for the device, pinned or not, one or two ranks."""
+    """A batch every 60, 95 or 200 ms for steps of 90: synchronous or not, pinned or not, one or two ranks."""
     for load_ms, item_every, pageable, ranks in itertools.product(
         (60, 95, 200), (0, 1, 10), (False, True), (1, 2)
     ):
@@ -154,7 +154,7 @@ LOOK_ALIKES: Final = (
 def matrix(real_devices: int = 0) -> list[Run]:
     """All trainings; on real devices those for which there are enough of them, and NCCL on one and on two.
 
-    The virtual GPU's driver shows states that a real one cannot be told to show.
+    The virtual GPU's driver shows states that a real one cannot be made to show.
     """
     runs = [*loader_runs(), *OTHER_STREAM, *CAUSES, *LOOK_ALIKES]
     if not real_devices:

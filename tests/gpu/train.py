@@ -1,8 +1,8 @@
-"""A training on a virtual GPU or a real one: ``python -m tests.gpu.train --load-ms 95 --step-ms 90 --seconds 15``.
+"""A training on a virtual or real GPU: ``python -m tests.gpu.train --load-ms 95 --step-ms 90 --seconds 15``.
 
-A worker delivers a batch every ``load-ms``, and a step takes the device ``step-ms``. What else the loop does is told by the
-other arguments. In one JSON line it prints how long the device was idle, which it knows exactly, and in which part of the loop:
-``idle`` has the shares of the time since the first batch was there, by part.
+A worker delivers a batch every ``load-ms``, and a step takes the device ``step-ms``. The other arguments say
+what else the loop does. Prints one JSON line with the exact idle time of the device. Its ``idle`` has the
+share of each part of the loop in the time since the first batch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ READS: Final[Mapping[str, Callable[[Tensor], object]]] = {
 
 
 class Slow(Dataset[Tensor]):
-    """Samples that take as long as they are told to, and no CPU."""
+    """Samples that take a given time, and no CPU."""
 
     def __init__(self, load_s: float, length: int) -> None:
         self.load_s = load_s
@@ -246,7 +246,7 @@ class Training:
                     pass
 
     def is_over(self) -> bool:
-        """Whether the time is up, by the ranks' common word: all of them leave the loop after the same step."""
+        """Whether the time is up on all ranks, which then leave the loop after the same step."""
         over: bool = time.monotonic() - self.first_at >= (self.options.leave_after or self.options.seconds)
         if not self.options.collective:
             return over
@@ -262,7 +262,7 @@ class Training:
         self.device.synchronize()
 
     def _before_reducing(self) -> None:
-        """What lies before the exchange of gradients, at the end of a backward pass: gloo reads them from the host's memory."""
+        """Work before the exchange of gradients at the end of backward. Gloo reads them from host memory."""
         if not self.options.ddp:
             return
         if dist.get_rank() == 1:

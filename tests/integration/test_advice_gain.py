@@ -1,4 +1,4 @@
-"""The advice of a finding, done to the script that it was given for: time comes back, and no more than was promised."""
+"""A script that follows the advice of its finding: it gets faster, and not by more than was promised."""
 
 from __future__ import annotations
 

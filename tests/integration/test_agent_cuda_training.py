@@ -1,4 +1,4 @@
-"""CUDA events in a real loop over an attached DataLoader, compiled and in Python; only ``torch.cuda`` itself is played."""
+"""CUDA events in a real loop over an attached DataLoader, compiled and in Python; ``torch.cuda`` is fake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The script closes our descriptors and gets their numbers for files of its own: nothing of ours is written there, and nothing closed."""
+"""The script closes our descriptors and reuses their numbers: we neither write to nor close its files."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ CASES = [
 
 @pytest.mark.parametrize(("where", "way"), CASES)
 def test_a_reused_number_is_left_alone(where: str, way: str, tmp_path: Path) -> None:
-    """The next files that are opened, a whole range, files that are mapped, and exactly the numbers that were ours."""
+    """The next opened files, a whole range, mapped files, and exactly the numbers that were ours."""
     if hot.guard_stacks is None and way in ("same", "socket"):
         pytest.skip("not compiled, the number is out of reach only")
     reopens = hot.guard_stacks is not None and (3, 11) <= sys.version_info < (3, 13)

@@ -1,4 +1,4 @@
-"""The end of a script: what a process does from then on is told by its open span, since that very moment."""
+"""The end of a script: its open span says from that moment on what the process does."""
 
 from __future__ import annotations
 

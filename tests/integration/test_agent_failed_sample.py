@@ -1,4 +1,4 @@
-"""A training that dies of an error in its dataset: which sample, which worker, which line; the error stays as it is."""
+"""A training dies of an error in its dataset: sample, worker and line are named; the error is unchanged."""
 
 from __future__ import annotations
 
@@ -328,7 +328,8 @@ def test_an_error_that_replaces_the_samples_is_told_with_it(
     assert failed_of(rings).indices == [13]
     last = done.stderr.splitlines()[-1]
     assert re.search(
-        r"failed while reading sample 13, at .*: OSError: truncated; then ValueError: loss became NaN \(train",
+        r"failed while reading sample 13, at .*: OSError: truncated; then ValueError:"
+        r" loss became NaN \(train",
         last,
     )
 
@@ -369,7 +370,7 @@ def test_an_interrupt_of_a_fetch_blames_no_sample(tmp_path: Path, rings: RingFol
 
 
 def test_an_error_that_never_reaches_the_training_process(tmp_path: Path) -> None:
-    """PyTorch's worker cannot pickle it, so the training waits for ever: the line on stderr says why."""
+    """PyTorch's worker cannot pickle it, so the training waits forever: the line on stderr says why."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     environment = {**os.environ, "KIND": "local", "WORKERS": "1", "WATCH": "1"}

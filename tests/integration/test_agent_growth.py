@@ -1,4 +1,4 @@
-"""A watched loop keeps nothing: after hundreds of thousands of batches there are as many objects as after ten thousand."""
+"""A watched loop keeps nothing: hundreds of thousands of batches leave no more objects than ten thousand."""
 
 from __future__ import annotations
 

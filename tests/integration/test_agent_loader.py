@@ -19,8 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-# Else the worker imports it; garbage of earlier tests that is collected meanwhile imports, too, which Python < 3.12 does
-# not survive (a KeyError in the import lock).
+# Else the worker imports it, while collected garbage of earlier tests imports, too. Python < 3.12 does not
+# survive that (a KeyError in the import lock).
 import numpy.random  # noqa: F401 - for the reason above
 import pytest
 import torch
@@ -204,7 +204,7 @@ def test_errors_are_the_users_own(make: Callable[[], DataLoader[Any]], rings: Ri
                 seen += 1
         except (ValueError, KeyError, RuntimeError) as error:
             told = type(error), str(error), seen
-            # PyTorch's raise makes a cycle: until it is collected, the iterator and its workers stay, five seconds each.
+            # PyTorch's raise makes a cycle; ending its iterator's workers at a collection takes 5 s each.
             traceback.clear_frames(error.__traceback__)
             return told
         raise AssertionError("no error")
@@ -246,7 +246,7 @@ class Deadly(Dataset[int]):
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_a_pass_says_that_a_worker_of_it_died(rings: RingFolder, leaves: bool) -> None:
-    """PyTorch raises wherever the script is: in ``next``, or in a step, after which the script drops the iterator."""
+    """PyTorch raises wherever the script is: in ``next``, or in a step, after which it drops the iterator."""
     deadly = Deadly()
     iterator = iter(loaderwatch.attach(DataLoader(deadly, batch_size=4, num_workers=1)))
     training = threading.get_ident()
@@ -667,7 +667,7 @@ def test_unwritable_directory_is_said_once(
 
 
 def test_an_iterator_in_two_threads_of_which_one_waits() -> None:
-    """The training thread takes the hot path meanwhile; the other thread's call, begun before, is no fault of ours."""
+    """The training thread uses the hot path meanwhile; the other thread's earlier call counts as no fault."""
     waiting, go_on = threading.Event(), threading.Event()
 
     class Slow(Dataset[int]):
@@ -701,7 +701,7 @@ class Interrupt(BaseException):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("raised", [Interrupt, TimeoutError])
 def test_interrupts_anywhere_leave_the_watching_whole(raised: type[BaseException], rings: RingFolder) -> None:
-    """In a notebook people stop a loop and start it again; an alarm may fall into the middle of our own lines."""
+    """People stop and restart loops in a notebook; an alarm may interrupt our own lines."""
     numbers: Any = list(range(200))
     outer = loaderwatch.attach(DataLoader(numbers, batch_size=4))
     inner = loaderwatch.attach(DataLoader(numbers[:8], batch_size=4), name="inner")

@@ -1,4 +1,4 @@
-"""A loader that is made anew is one loader: its epochs count on, and there is a gap between them."""
+"""A recreated loader counts as one loader: its epochs count on, with a gap between them."""
 
 from __future__ import annotations
 

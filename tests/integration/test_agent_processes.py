@@ -73,7 +73,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def end_session(process: subprocess.Popen[str]) -> None:
-    """SIGTERM first: multiprocessing's resource tracker ignores it and removes the semaphores of those who do not."""
+    """SIGTERM first: multiprocessing's resource tracker ignores it and removes leaked semaphores."""
     deadline = time.monotonic() + 5
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
@@ -138,7 +138,10 @@ def test_stuck_worker_is_named_with_its_stack(method: str, start: Start, rings: 
     wait_for(waits_for_it, "main process that waits for worker 0")
     for ring in (worker, main):
         os.kill(ring.pid, ring.status.stack_signal)
-        wait_for(lambda ring=ring: "_bootstrap" in stack(ring) or "<module>" in stack(ring), "stack")  # type: ignore[misc]
+        wait_for(
+            lambda ring=ring: "_bootstrap" in stack(ring) or "<module>" in stack(ring),  # type: ignore[misc]
+            "stack",
+        )
     worker_stack, main_stack = stack(worker), stack(main)
     line = DATASET[: DATASET.index("time.sleep(300)")].count("\n") + 1
     assert f"line {line} in __getitem__" in worker_stack

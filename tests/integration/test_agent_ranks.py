@@ -53,7 +53,7 @@ dist.destroy_process_group()
 
 @pytest.mark.parametrize("buffers", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_wait_for_the_slow_rank_is_measured(buffers: bool, tmp_path: Path, rings: RingFolder) -> None:
-    """Without buffers it lies at the end of backward; with them rank 0 sends, so rank 1 makes it wait in backward too."""
+    """Without buffers the wait is last in backward; with them rank 0 sends, so it waits for rank 1, too."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d"]

@@ -1,4 +1,4 @@
-"""Loaders that nobody attached by hand: which of them train, and which evaluate."""
+"""Loaders that were not attached by hand: training and evaluation are distinguished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled hot path under the compiler's sanitizers: no memory that is not ours, no undefined arithmetic."""
+"""The compiled hot path under sanitizers: no foreign memory access, no undefined arithmetic."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_gan(rings: RingFolder) -> None:
 @WAYS
 @pytest.mark.parametrize("frozen", [False, True], ids=["trained", "frozen"])
 def test_a_module_whose_parts_are_called(everywhere: bool, frozen: bool, rings: RingFolder) -> None:
-    """The outermost that are called are timed, a frozen backbone too, and what has no parameters is no model."""
+    """The outermost called modules are timed, also a frozen backbone, but not without parameters."""
     model = Parts(frozen)
     optimizer = torch.optim.SGD([one for one in model.parameters() if one.requires_grad], lr=0.1)
     for (x,) in attached(everywhere):
@@ -250,7 +250,7 @@ def test_a_model_inside_a_compiled_function(rings: RingFolder) -> None:
 
 
 def test_a_compiled_module(rings: RingFolder) -> None:
-    """It warns, and compiles anew, for global hooks on modules."""
+    """It warns, and recompiles, for global hooks on modules."""
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
     made: Any = torch.compile(model, backend="eager")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -1,4 +1,4 @@
-"""Generated subclasses of DataLoader behave watched as they do bare: batches, errors, random numbers, whose methods are called."""
+"""Generated subclasses of DataLoader: watched, they give the same batches, errors, numbers and calls."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Noisy(Dataset[torch.Tensor]):
 
 
 class Repeating:
-    """Begins its sampler anew for ever."""
+    """Restarts its sampler forever."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler

@@ -1,4 +1,4 @@
-"""Subclasses of DataLoader that keep an iterator of their own: timm's, YOLOv5's, and what else people write."""
+"""Subclasses of DataLoader that keep their own iterator: timm's, YOLOv5's, and others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAYS = ("attach", "everything", "run")
 
 
 class Repeating:
-    """Begins its sampler anew for ever."""
+    """Restarts its sampler forever."""
 
     def __init__(self, sampler: Any) -> None:
         self.sampler = sampler

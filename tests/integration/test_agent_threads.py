@@ -1,4 +1,4 @@
-"""A loader that a thread reads for the loop: real threads, queues and futures; what the rings hold afterwards."""
+"""A loader that a thread reads for the loop: what the rings hold, with real threads, queues and futures."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_a_thread_that_is_ahead_costs_nothing(rings: RingFolder, way: Way) -> No
 
 
 def test_steps_that_sleep_while_no_batch_comes_are_no_waits(rings: RingFolder) -> None:
-    """The loop has a cushion, and the thread is in a slow sample: one equal sleep after the other, and no batch between them.
+    """The loop uses its queue while the thread reads a slow sample: equal sleeps without a batch between.
 
     For the first slow sample the loop does wait, and from then on its waits are known.
     """
@@ -294,7 +294,7 @@ def test_the_thread_that_trains_reads_for_itself(rings: RingFolder) -> None:
 
 
 def test_a_loader_with_a_thread_of_its_own(rings: RingFolder) -> None:
-    """Its own iterator is what the loop waits for; what its thread reads is not told twice."""
+    """Its own iterator is what the loop waits for; what its thread reads is not reported twice."""
 
     class Threaded(DataLoader[Tensor]):
         def __iter__(self) -> Any:

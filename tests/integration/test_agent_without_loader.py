@@ -1,4 +1,4 @@
-"""Trainings without a loader: what lies between two steps of the optimizer, as the ring holds it afterwards."""
+"""Trainings without a loader: what the ring holds of the time between two optimizer steps."""
 
 from __future__ import annotations
 
@@ -206,7 +206,9 @@ def test_where_no_module_is_called_nothing_is_taken_for_a_wait(rings: RingFolder
     loaderwatch.attach()
     for _ in range(STEPS):
         with whole():
-            functional.linear(one.batch(), one.model.weight, one.model.bias).sum().backward()  # type: ignore[no-untyped-call]
+            functional.linear(  # type: ignore[no-untyped-call]
+                one.batch(), one.model.weight, one.model.bias
+            ).sum().backward()
             one.step()
     steps = steps_of(rings)
     assert total(steps, "wait_ns") == 0

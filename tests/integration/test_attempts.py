@@ -1,4 +1,4 @@
-"""A run's name used again after a crash: a new attempt, by which the run is judged; the one before can be looked at."""
+"""A run's name is reused after a crash: the new attempt is judged, and the earlier one can be viewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``attach(loader, autotune=True)`` with real DataLoaders: it moves between epochs, and every batch is as in a run with those settings."""
+"""``attach(loader, autotune=True)`` with real DataLoaders: settings change between epochs, batches do not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EPOCHS = 4
 
 
 class Latency(Dataset[Tensor]):
-    """Samples that wait, as for storage, and are augmented at random: their index, and two numbers of each generator in use."""
+    """Samples that wait, as for storage, and are augmented: index, and two numbers of each generator."""
 
     def __init__(self, sleep_s: float = 0.01) -> None:
         self.sleep_s = sleep_s

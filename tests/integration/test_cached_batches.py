@@ -1,4 +1,4 @@
-"""``loaderwatch run --cached-batches N``: real scripts that train with the first N batches again and again."""
+"""``loaderwatch run --cached-batches N``: real scripts that train on the first N batches repeatedly."""
 
 from __future__ import annotations
 

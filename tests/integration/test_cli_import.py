@@ -1,4 +1,4 @@
-"""``loaderwatch import``: into a server with either store, or into the data directory, and what it says when it cannot."""
+"""``loaderwatch import`` into a server with either store, or into the data directory; and its errors."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def test_runs_are_brought_in_once(place: Path, files: Path, run: Run) -> None:
     code, out, err = run("import", files, "--data-dir", place)
     assert (code, err) == (0, "")
     assert out.splitlines() == [
-        f"[{number}/3] train.py (run-{letter}): imported, 30 s of training" for number, letter in ((1, "a"), (2, "b"), (3, "c"))
+        f"[{number}/3] train.py (run-{letter}): imported, 30 s of training"
+        for number, letter in ((1, "a"), (2, "b"), (3, "c"))
     ]  # fmt: skip
     listed = run("runs", "--data-dir", place, "--json")[1]
     assert {row["run_id"]: row["state"] for row in msgspec.json.decode(listed)} == {
@@ -129,7 +130,8 @@ def test_a_data_directorys_own_files_lie_there_already(files: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("args", "said"),
-    [(("nowhere.lwrec",), "there is no file or folder nowhere.lwrec"), (("no*.lwrec",), "there are no .duckdb or .lwrec files")],
+    [(("nowhere.lwrec",), "there is no file or folder nowhere.lwrec"),
+     (("no*.lwrec",), "there are no .duckdb or .lwrec files")],
 )  # fmt: skip
 def test_a_file_that_is_not_there(args: tuple[str, ...], said: str, tmp_path: Path, run: Run) -> None:
     code, _, err = run("import", *args, "--data-dir", tmp_path)
@@ -293,7 +295,8 @@ def _page(access: Access, run_id: str) -> dict[str, Any]:
     """What the page asks for, as far as it does not say when it was asked."""
     asked: dict[str, Any] = {
         f"{part}{query}": access.get(f"/runs/{run_id}/{part}{query}")
-        for part in ("summary", "findings", "stacks", "workers", "gpus", "marks", "epochs", "boundaries", "audit", "what-if", "ranks")
+        for part in ("summary", "findings", "stacks", "workers", "gpus", "marks", "epochs", "boundaries",
+                     "audit", "what-if", "ranks")
         for query in ("",)
     }  # fmt: skip
     for metric in METRICS:
@@ -306,7 +309,7 @@ def _page(access: Access, run_id: str) -> dict[str, Any]:
 
 @needs_clickhouse
 def test_the_page_shows_the_same_run(tmp_path: Path, run: Run) -> None:
-    """A run that was judged live, with an alert acknowledged and a note, goes by a recording to a server with ClickHouse."""
+    """A run that was judged live, with an acknowledged alert and a note, is imported into ClickHouse."""
     recorded = next(iter(SCENARIOS.glob("s37_killed.lwrec")))
     with ServeProcess(tmp_path / "one", "--port", "0") as server:
         first = server.start()

@@ -1,4 +1,4 @@
-"""What the commands print: nothing from another machine moves a cursor or turns the direction of text, in any command."""
+"""In no command's output does text from another machine move a cursor or change the text direction."""
 
 from __future__ import annotations
 
@@ -54,10 +54,12 @@ def test_no_command_prints_what_moves_a_cursor(
     data = ["--data-dir", str(tmp_path / "data")]
     names = 0
     for argv in (
-        ["analyze", one], ["analyze", one, "--json"], ["doctor", one], ["compare", one, two], ["import", one, two, *data],
+        ["analyze", one], ["analyze", one, "--json"], ["doctor", one], ["compare", one, two],
+        ["import", one, two, *data],
         ["runs", *data], ["analyze", "run-1", *data], ["doctor", "run-1", *data], ["stacks", "run-1"],
         ["export", "run-1", str(tmp_path / "out.lwrec"), *data],
-        ["analyze", f"no{TYPED}"], ["import", f"no{TYPED}.lwrec"], ["doctor", f"no{TYPED}"], ["run", f"no{TYPED}"],
+        ["analyze", f"no{TYPED}"], ["import", f"no{TYPED}.lwrec"], ["doctor", f"no{TYPED}"],
+        ["run", f"no{TYPED}"],
         ["stop", "--data-dir", f"no{TYPED}"],
     ):  # fmt: skip
         main(argv)

@@ -88,8 +88,8 @@ def test_a_sitecustomize_of_the_environment_still_runs(script: Path, rings: Ring
 
 
 UNWATCHED = (
-    "loaderwatch: {} iterated no DataLoader and stepped no optimizer of PyTorch's, so nothing was measured; if it reads data some other"
-    " way, wrap that iterable:"
+    "loaderwatch: {} iterated no DataLoader and stepped no optimizer of PyTorch's, so nothing was measured;"
+    " if it reads data some other way, wrap that iterable:"
     " loader = loaderwatch.attach(loader)\n"
 )
 
@@ -136,7 +136,7 @@ def test_a_script_that_failed_or_was_watched_is_told_nothing(tmp_path: Path, end
 
 
 def test_a_command_is_not_told(tmp_path: Path) -> None:
-    """What it starts, and where, is its own affair: a launcher's ranks may read their data on other machines."""
+    """What a command starts is its own matter: a launcher's ranks may read their data elsewhere."""
     (tmp_path / "plain.py").write_text("print('done')")
     done = loaderwatch_run("--", sys.executable, "plain.py", cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("done\n", "")
@@ -265,8 +265,8 @@ def test_what_a_rank_attaches_with_comes_too_late_and_is_told(tmp_path: Path, ri
     assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
     assert done.stderr == (
         "loaderwatch: this rank is recorded as 'mine' since it began, not as 'other'; use --name other\n"
-        "loaderwatch: this rank has sent to the server of this machine since it began, not to http://elsewhere:1;"
-        " set LOADERWATCH_SERVER=http://elsewhere:1\n"
+        "loaderwatch: this rank has sent to the server of this machine since it began,"
+        " not to http://elsewhere:1; set LOADERWATCH_SERVER=http://elsewhere:1\n"
     )
     (process,) = rings.processes()
     assert (process.rank, len(process.loaders)) == (1, 1)

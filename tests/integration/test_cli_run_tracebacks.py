@@ -49,7 +49,8 @@ SCRIPTS = {
     """,
     "syntax": "print('never')\nfor in range(3):\n    pass\n",
     "syntax of a module": "import odd\n",
-    "group": "raise ExceptionGroup('all of these', [ValueError(1), ExceptionGroup('and', [KeyError('x')])])\n",
+    "group": "raise ExceptionGroup('all of these',"
+    " [ValueError(1), ExceptionGroup('and', [KeyError('x')])])\n",
     "recursion": "def deeper(n):\n    return deeper(n + 1)\ndeeper(0)\n",
     "interrupted": "import signal\nsignal.raise_signal(signal.SIGINT)\n",
     "system exit": "import sys\nsys.exit('nothing to learn from')\n",
@@ -136,7 +137,7 @@ def end(*command: str, cwd: Path) -> tuple[int, str, str]:
 
 
 def compare(tmp_path: Path, text: str, *, as_module: bool) -> tuple[int, str, str]:
-    """How the script ends, both ways. It is the same, but for our last line, which says what ended a watched training."""
+    """How the script ends, both ways. Only our last line, about the end of the training, may differ."""
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "__init__.py").touch()
     (tmp_path / "package" / "train.py").write_text(dedent(text))

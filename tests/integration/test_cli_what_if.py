@@ -1,4 +1,4 @@
-"""``loaderwatch analyze --what-if``: a recorded run's other settings, the same from its recording, its file and a server."""
+"""``loaderwatch analyze --what-if`` gives the same for a recorded run from its recording, file and server."""
 
 from __future__ import annotations
 

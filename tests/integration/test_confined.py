@@ -1,6 +1,6 @@
-"""Server and trainer as docker-compose.yml confines them: a read-only file system, no capabilities, another user.
+"""Server and trainer, confined as in docker-compose.yml: read-only files, no capabilities, another user.
 
-No container engine is needed: a mount namespace has the same file system, and ``setpriv`` takes the same rights away.
+No container engine is needed: a mount namespace gives the file system, ``setpriv`` removes the rights.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def services() -> dict[str, Any]:
 def confined(
     service: dict[str, Any], *command: str, all_end: bool = False, **environ: str
 ) -> subprocess.Popen[str]:
-    """Start a command as the service is confined. With ``all_end`` whatever it starts ends with it, as in a container."""
+    """Start a command confined like the service. With ``all_end`` its children end with it."""
     own_pids = ("--pid", "--fork", "--kill-child", "--mount-proc") if all_end else ()
     places = [mount.partition(":")[0] for mount in service["tmpfs"]]
     if "shm_size" in service:

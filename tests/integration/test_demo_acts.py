@@ -145,7 +145,7 @@ def test_the_slow_sample_is_named(demo: Demo) -> None:
 
 
 def test_each_act_is_told_on_the_page(demo: Demo) -> None:
-    """As it was told while the demo ran: the finished run, opened by another server in a browser."""
+    """As it was shown while the demo ran: the finished run, opened by another server in a browser."""
     chromium = find_chromium()
     if chromium is None:
         pytest.skip("no Chromium on this machine: apt install chromium")

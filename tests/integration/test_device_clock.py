@@ -1,4 +1,4 @@
-"""What a wait costs is what the GPU lacked: real trainings on a virtual GPU, which knows how long it was idle."""
+"""A wait costs what the GPU lacked: real trainings on a virtual GPU, which knows how long it was idle."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ RUNS: Final = {
 LOGGING: Final = Run(
     "logging", ("--load-ms", "20", "--item-every", "1", "--own-ms", "800"), "own", seconds=30, step_ms=800
 )
-"""Half of each step the loop does something else, after it has waited for the GPU: no batch is ever missing."""
+"""In half of each step the loop does other work, after it has waited for the GPU. No batch is missing."""
 OTHER_STREAM: Final = Run("other-stream", ("--load-ms", "95", "--stream"), seconds=30)
 """Its events lie on a stream that is idle: by them the GPU starves for nearly all of the time."""
 CLOSE: Final = 0.06
-"""On a quiet machine they are within 0.015 of each other. But a loop that gets no CPU between a batch and its kernels leaves the
-GPU idle, too, and that is no lack of data."""
+"""On a quiet machine they differ by 0.015 at most. If a loop gets no CPU between a batch and its kernels, the
+GPU is idle as well, which is no lack of data."""
 AT_ONCE: Final = 3
 LIMITS: Final = Limits()
 
@@ -159,7 +159,7 @@ def test_a_gpu_that_swings_while_data_is_there_is_told_as_that(ran: dict[str, Ra
 def test_a_gpu_that_works_on_another_stream_does_not_starve(ran: dict[str, Ran]) -> None:
     one = ran["other-stream"]
     assert one.starved < LIMITS.input_warning_ratio
-    # By its events it would starve for nearly all of the time. What a busy machine held up for half a minute may be told.
+    # By its events it starves nearly all the time. A busy machine's delay of half a minute may be reported.
     assert all(finding["gain_ceiling_ratio"] < one.starved + 2 * CLOSE for finding in one.told), one.told
     assert one.summary["clock"] == one.summary["ranks"][0]["clock"] == "nvml"
     assert one.summary["data_wait_ratio"] == pytest.approx(one.starved, abs=CLOSE)

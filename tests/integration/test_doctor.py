@@ -458,7 +458,7 @@ def test_a_timeout_shorter_than_a_batch(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_threads_that_do_not_compute(tmp_path: Path) -> None:
-    """A client's event loop in the worker, and the thread that serves descriptors of pickled tensors, are no fight."""
+    """A client's event loop in the worker and the thread that serves tensor descriptors do not contend."""
     source = """
         import threading
         class Remote(Numbers):

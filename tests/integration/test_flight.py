@@ -25,7 +25,7 @@ from tests.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(900)
 
-# PyTorch writes the file itself when a NCCL collective times out; with gloo the same bytes are had by asking for them.
+# PyTorch writes the file itself when a NCCL collective times out. With gloo a test must ask for its bytes.
 SCRIPT = """
 import os, sys
 from pathlib import Path

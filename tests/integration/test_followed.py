@@ -1,4 +1,4 @@
-"""A finding whose advice was followed in a later run says so: in the API, and on the command line with a server and without."""
+"""A finding says that a later run followed its advice: in the API and on the command line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def printed(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 
 def judged(store: DuckDBStore, name: str) -> str:
-    """Store a recorded run as one that is over, with the alerts that the detectors raise in it; returns its id."""
+    """Store a recorded run as one that is over, with the alerts that the detectors raise; returns its id."""
     recorded = recording.load(RECORDINGS / f"{name}{recording.SUFFIX}")
     *before, last = recorded.decoded()
     over = [msgspec.structs.replace(process, state="finished") for process in last.processes or ()]
@@ -41,7 +41,7 @@ def judged(store: DuckDBStore, name: str) -> str:
 
 
 def test_two_real_runs_of_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first has no workers and is told to have one, with little to win; the second has four."""
+    """The first has no workers and is advised to use one, with little to win; the second has four."""
     store = DuckDBStore(tmp_path / "runs")
     first, second = judged(store, "repro_a"), judged(store, "repro_b")
     store.close()

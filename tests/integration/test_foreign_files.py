@@ -1,4 +1,4 @@
-"""What another user left where we look is not believed: a data directory, and every file in it that we read or run."""
+"""We do not trust another user's data directory, nor any file in it that we would read or run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def give_away(path: Path) -> Path:
 
 
 def trap(folder: Path) -> Path:
-    """A data directory as another user prepares it: tokens he knows, and a module where helper processes start."""
+    """A data directory that another user prepared: with known tokens, and a module where helpers start."""
     (folder / "logs" / "loaderwatch").mkdir(parents=True)
     (folder / "logs" / "loaderwatch" / "__init__.py").write_text(
         f"open({str(folder / 'run')!r}, 'w').close()"

@@ -1,4 +1,4 @@
-"""The callbacks inside the real packages: what they tell, and what is a phase. Ultralytics' by its events alone."""
+"""The callbacks in the real packages: what they report, and what is a phase. Ultralytics: only its events."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ def test_ranks_that_share_a_gpu_have_a_row_each(tmp_path: Path) -> None:
 
 
 def test_a_slice_of_a_gpu_has_memory_and_no_utilization(tmp_path: Path) -> None:
-    """Nor is the driver asked for it ten times a second, but once for each of the three that there are. The GPU as a whole lists
-    the processes of its slices, too."""
+    """Utilization is asked for once per device (three), not ten times a second. A GPU lists its slices'
+    processes, too."""
     cut = SimulatedGpu(
         "GPU-a",
         util_percent=80,
@@ -155,7 +155,7 @@ def test_a_driver_that_does_not_tell_of_processes(tmp_path: Path) -> None:
 
 
 def test_a_process_that_stops_computing_has_no_utilization(tmp_path: Path) -> None:
-    """Its last sample does not stand for ever."""
+    """Its last sample does not stay forever."""
     busy = SimulatedGpu("GPU-a", processes=[SimulatedProcess(ME, GIB, 40)])
     with Sampling(tmp_path, [busy], {0: (ME, None)}) as it:
         it.until(lambda: it.rows and it.rows[-1]["process_sm_ratio"] == 0.4)

@@ -1,4 +1,4 @@
-"""A recording comes from a stranger: whatever it holds, ``analyze`` and ``import`` refuse it or work, in bounded memory."""
+"""A stranger's recording: ``analyze`` and ``import`` either refuse it or work, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/http-api.md beside the server: every route, every key of what a live run is told as, every status of an error."""
+"""docs/http-api.md against the server: every route, every key of a live run, every error status."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     about: dict[str, Any] = {"code": "hung", "scenario": "S36", "began_ns": began_ns}
     detector.findings = [
         Finding(
-            key="k", severity="critical", confidence=0.9, texts=Texts("t", "c", "a"), evidence=evidence, rank=0,
+            key="k", severity="critical", confidence=0.9, texts=Texts("t", "c", "a"), evidence=evidence,
+            rank=0,
             stacks=[StackDump(rank=0, worker=0, pid=5, taken_ns=began_ns + SECOND, text="Thread 0x1")],
             folded=[Folded(key="f", severity="info", texts=Texts("t"), evidence=evidence, **about)], **about,
         )
@@ -72,7 +73,7 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
 
 
 def keys_of(answer: Any) -> Iterator[str]:
-    """All names, however deep, but for the parameters of messages, which each message has for itself."""
+    """All names at any depth, except the parameters of messages, which differ by message."""
     if isinstance(answer, dict):
         yield from answer
         answer = [part for name, part in answer.items() if name != "params"]

@@ -1,4 +1,4 @@
-"""Recorded runs are brought in whole or not at all, into either store, and say there what they said before."""
+"""Recorded runs are imported completely or not at all, into either store, and keep what they said."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ RUN = "run-1"
 SCENARIOS = Path(__file__).parents[1] / "scenarios" / "recordings"
 needs_clickhouse = pytest.mark.skipif(clickhouse.missing() is not None, reason=str(clickhouse.missing()))
 ALERT = StoredAlert(
-    id=f"{RUN}.1", finding='{"say": "caf\\u00e9"}', state="acknowledged", opened_ns=T0, updated_ns=T0 + 1, closed_ns=T0 + 2
+    id=f"{RUN}.1", finding='{"say": "caf\\u00e9"}', state="acknowledged", opened_ns=T0, updated_ns=T0 + 1,
+    closed_ns=T0 + 2
 )  # fmt: skip
 SAID = Labels(name="mine", tags=["a", "b"], note="two\nlines", pinned=True)
 
@@ -59,7 +60,8 @@ def _ended(seed: int = 1) -> list[Envelope]:
                     stream=host,
                     host=host.replace("host-", "gpu0"),
                     made_ns=again + seq * SECOND // 10,
-                    processes=[process(r, RANKS, pid=2000 + r, started_ns=again, state=state, steps=3) for r in ranks],
+                    processes=[process(r, RANKS, pid=2000 + r, started_ns=again, state=state, steps=3)
+                               for r in ranks],
                     tables={"steps": steps(ranks[0], [again + seq], [SECOND], [SECOND])},
                     final=state != "live",
                 )
@@ -97,7 +99,7 @@ Open = Callable[[], Store]
 
 @pytest.fixture(params=["duckdb", pytest.param("clickhouse", marks=needs_clickhouse)])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
-    """What opens a store that is empty at first; each time it is opened anew, as by a server that was started again."""
+    """A function that opens a store, empty at first; each call opens it again, as a restarted server does."""
     opened: list[Store] = []
     url = ""
     if request.param == "clickhouse":
@@ -169,7 +171,8 @@ def _answers(store: Store) -> dict[str, Any]:
         recall = store.recall(RUN, 60 * SECOND, attempt)
         counts = {table: len(columns[TIME_COLUMN[table]]) for table, columns in recall.tables.items()}
         known[f"recall {attempt}"] = [
-            msgspec.structs.replace(recall.run, bytes=0), recall.totals, recall.path, recall.sequences, recall.events, counts,
+            msgspec.structs.replace(recall.run, bytes=0), recall.totals, recall.path, recall.sequences,
+            recall.events, counts,
         ]  # fmt: skip
     return known
 

@@ -1,4 +1,4 @@
-"""A large run is looked at in part: what is looked at is all there, each row once, and what is not is known by its sums."""
+"""A large run is analyzed in part: chosen ranks completely, each row once; the others by their sums."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def store(tmp_path: Path) -> Iterator[DuckDBStore]:
 
 
 def second(seq: int, *, late: bool, dead: bool = False) -> list[Envelope]:
-    """What all hosts send in a second: ten steps of each rank; one is ``late`` with its data, one is ``dead``."""
+    """What all hosts send in a second: ten steps per rank. One rank may be ``late``, one ``dead``."""
     made = []
     for number in range(HOSTS):
         ranks = range(number * PER_HOST, (number + 1) * PER_HOST)
@@ -45,8 +45,8 @@ def second(seq: int, *, late: bool, dead: bool = False) -> list[Envelope]:
         batch = (seq - 1) * 10 + np.arange(10)
         rows = [
             steps(
-                rank, times, wait * MS, (100 - wait) * MS, batch=batch, step=batch, optimizer_steps=1, nested_ns=0, ready=0,
-                backward_ns=(90 - wait) * MS,
+                rank, times, wait * MS, (100 - wait) * MS, batch=batch, step=batch, optimizer_steps=1,
+                nested_ns=0, ready=0, backward_ns=(90 - wait) * MS,
             )
             for rank in ranks
             for wait in [70 if late and rank == LATE else 2]
@@ -56,9 +56,13 @@ def second(seq: int, *, late: bool, dead: bool = False) -> list[Envelope]:
                 seq,
                 stream=f"stream{number}",
                 host=f"host{number}",
-                processes=[process(rank, WORLD, **({"state": "crashed", "exit": "uncaught ValueError: bad batch"} if dead and rank == DEAD else {})) for rank in ranks],
-                gpus=[GpuInfo(gpu=rank % PER_HOST, uuid=f"GPU-{rank}", name="a GPU", rank=rank) for rank in ranks],
-                spans=[span(rank, T0 + seq * SECOND - 50 * MS, epoch=0, batch=10 * seq, steps=10 * seq) for rank in ranks if not (dead and rank == DEAD)],
+                processes=[process(rank, WORLD, **(
+                    {"state": "crashed", "exit": "uncaught ValueError: bad batch"}
+                    if dead and rank == DEAD else {})) for rank in ranks],
+                gpus=[GpuInfo(gpu=rank % PER_HOST, uuid=f"GPU-{rank}", name="a GPU", rank=rank)
+                      for rank in ranks],
+                spans=[span(rank, T0 + seq * SECOND - 50 * MS, epoch=0, batch=10 * seq, steps=10 * seq)
+                       for rank in ranks if not (dead and rank == DEAD)],
                 tables={
                     "steps": joined(rows),
                     "hosts": table("hosts", t_ns=[T0 + seq * SECOND], cpu_ratio=0.5, usable_cpus=8.0),
@@ -69,7 +73,7 @@ def second(seq: int, *, late: bool, dead: bool = False) -> list[Envelope]:
 
 
 class Played:
-    """A builder in part beside one of everything. The store is a second ahead of both, as while a look is under way."""
+    """A partial builder beside a complete one. The store is a second ahead of both, as during a look."""
 
     def __init__(self, store: DuckDBStore) -> None:
         self.store = store
@@ -228,7 +232,8 @@ def test_a_run_that_starts_again_smaller_is_looked_at_whole(store: DuckDBStore) 
             envelope(
                 seq, stream="stream0", host="host0", made_ns=later + seq * SECOND,
                 processes=[process(rank, 2, pid=9000 + rank, started_ns=later) for rank in range(2)],
-                tables={"steps": joined([steps(rank, [later + seq * SECOND - MS], [MS], [MS]) for rank in range(2)])},
+                tables={"steps": joined([steps(rank, [later + seq * SECOND - MS], [MS], [MS])
+                                         for rank in range(2)])},
             )
         ]  # fmt: skip
         window = played.go_on(made)

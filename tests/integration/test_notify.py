@@ -1,4 +1,4 @@
-"""Somebody is told without a server that was prepared: real trainings, whose server starts by itself, and real webhooks."""
+"""Alerts reach real webhooks from real trainings, whose server starts by itself without preparation."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class Jobs:
         self.script.write_text(TRAINING)
 
     def train(
-        self, run: str, *, slow_at: int = -1, sleep_s: int = 0, steps: int = 0, crash_at: int = 0, notify: str = "",
-        held: bool = False, launcher: tuple[str, ...] = (), **env: str,
+        self, run: str, *, slow_at: int = -1, sleep_s: int = 0, steps: int = 0, crash_at: int = 0,
+        notify: str = "", held: bool = False, launcher: tuple[str, ...] = (), **env: str,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
         """Start a training; one that is held goes on beyond its steps until it is released."""
         if held:
@@ -116,7 +116,7 @@ class Jobs:
         return 0 if where is None else where.pid
 
     def closings(self) -> list[Closing]:
-        """What the server has to say at the end of its runs, as their training processes would read it now."""
+        """What the server says at the end of its runs, as their training processes would read it now."""
         paths = load_settings().rings_dir.rglob(CLOSING_NAME)
         return [msgspec.json.decode(path.read_bytes(), type=Closing) for path in paths]
 
@@ -165,7 +165,7 @@ def titles(hook: Webhook) -> list[str]:
 
 
 def test_a_run_that_hangs_tells_the_address_of_attach(jobs: Jobs) -> None:
-    """No server was prepared, and no trace of the address is left where others, or the page, could find it."""
+    """No server was prepared, and the address leaves no trace where others or the page could find it."""
     with secret_hook() as (hook, address):
         job = jobs.train("hanging", slow_at=100, sleep_s=600, notify=address)
         (message,) = hook.wait_for(1, 120)

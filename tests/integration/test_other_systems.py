@@ -1,6 +1,6 @@
-"""A real training, its streamer and its server on systems that lack what Linux has, and on a PyTorch with other private names.
+"""Real trainings on systems that lack features of Linux, and on a PyTorch with other private names.
 
-What a system does not have is taken away in every process of these tests (``tests/fakes/other_system``).
+Missing features are removed from every process of these tests (``tests/fakes/other_system``).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _train(it: Streaming, script: Path, workers: int, read_s: float) -> subproce
 
 
 def _waited(steps: list[tuple[float, float, float]], until: float) -> float | None:
-    """Which share of the ``RECENT_S`` before a time the loop waited, of what it waited and worked; None if it did neither."""
+    """The share of waiting in waiting and work, in the ``RECENT_S`` before ``until``; None without either."""
 
     def within(begin: float, end: float) -> float:
         return max(0.0, min(end, until) - max(begin, until - RECENT_S))
@@ -127,7 +127,7 @@ def _means(access: Access, metric: str) -> list[float | None]:
 def test_a_training_is_watched(
     data_dir: Path, tmp_path: Path, system: str, workers: int, plain: bool
 ) -> None:
-    """Output as without us, the address on stderr, the right waits on the page, and what nobody can know is not there."""
+    """The output is as without us, stderr has the address, and the page the right waits, nothing made up."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     root = FAKE.parents[2]
@@ -137,7 +137,7 @@ def test_a_training_is_watched(
     with Streaming(data_dir, None, **more) as it:
         del it.environ["LOADERWATCH_TOKEN"]
         it.environ["LOADERWATCH_DISABLE"] = "1"
-        # With spawned workers and a busy machine Python says by itself, with or without us, that semaphores leaked.
+        # With spawned workers on a busy machine Python warns, with or without us, that semaphores leaked.
         it.environ["PYTHONWARNINGS"] = "ignore::UserWarning:multiprocessing.resource_tracker"
         alone = _train(it, script, 0, 0.0)
         assert alone.returncode == 0, alone.stderr

@@ -52,7 +52,7 @@ print(page.__file__)
 print(page.find_web())
 """
     needed = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-    # -S: no .pth file is read, and so no editable install; -I: neither PYTHONPATH nor the working directory count.
+    # -S reads no .pth file, so no editable install; -I ignores PYTHONPATH and the working directory.
     asked = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(installed), *needed],
         cwd=tmp_path,

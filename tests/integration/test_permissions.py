@@ -84,7 +84,7 @@ def folder_open_to_others(data_dir: Path) -> Path:
 
 @pytest.mark.parametrize("umask", UMASKS)
 def test_nobody_else_reads_a_run(data_dir: Path, tmp_path: Path, umask: int) -> None:
-    """A training with workers, its streamer and the server that it starts: while it trains, and once all have ended."""
+    """A training with workers, its streamer and the server that it starts: during training and afterwards."""
     folder_open_to_others(data_dir)
     ready = tmp_path / "ready"
     script = tmp_path / "train.py"
@@ -148,7 +148,7 @@ def test_nobody_else_reads_what_a_server_keeps(data_dir: Path, umask: int) -> No
 @pytest.mark.timeout(DEMO_LIMIT_S + 60)
 @pytest.mark.parametrize("umask", UMASKS)
 def test_nobody_else_reads_the_demo(data_dir: Path, umask: int) -> None:
-    """Its log had the owner's token and was open to everybody, as one of an earlier version that lies there still is."""
+    """Its log had the owner's token and was open to everybody; a log of an earlier version still is."""
     folder = folder_open_to_others(data_dir) / "demo"
     log = folder / "logs" / "demo-server.log"
     log.parent.mkdir(parents=True)
@@ -173,7 +173,7 @@ def test_nobody_else_reads_the_demo(data_dir: Path, umask: int) -> None:
             assert open_to_others(place) == []
         assert telling_files(data_dir, folder) == ["server.json", "token.json"]
         assert telling_files(rings, folder) == []
-        demo.send_signal(signal.SIGINT)  # how it plays to its end is told elsewhere
+        demo.send_signal(signal.SIGINT)  # how it plays to its end is tested elsewhere
         said = demo.communicate(timeout=DEMO_LIMIT_S)[0]
     finally:
         if demo.poll() is None:
@@ -191,7 +191,7 @@ def test_nobody_else_reads_the_demo(data_dir: Path, umask: int) -> None:
 def test_a_folder_that_somebody_prepared_in_shared_memory_is_not_used(
     data_dir: Path, tmp_path: Path, trap: str
 ) -> None:
-    """Its name can be guessed. The training goes on unwatched and says why; nothing is written through the link."""
+    """Its name can be guessed. The training goes on unwatched and says why; the link is not followed."""
     script = tmp_path / "train.py"
     script.write_text(
         SCRIPT.format(ready=str(tmp_path / "ready")).replace("time.sleep(60)", "print('trained')")
@@ -226,7 +226,7 @@ def test_a_folder_that_somebody_prepared_in_shared_memory_is_not_used(
 @pytest.mark.long
 @pytest.mark.skipif(not shutil.which("setpriv") or os.geteuid() != 0, reason="needs root and setpriv")
 def test_a_folder_that_another_user_prepared_is_named(data_dir: Path, tmp_path: Path) -> None:
-    """As user 65534, who may read everything so that it finds Python wherever that is; the folder is root's."""
+    """As user 65534, which may read everything, so that it finds Python anywhere; the folder is root's."""
     script = tmp_path / "train.py"
     script.write_text(
         "import os; from pathlib import Path; from loaderwatch.core.config import load_settings\n"

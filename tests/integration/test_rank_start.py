@@ -1,4 +1,4 @@
-"""Under ``loaderwatch run`` a job that hangs before any of its ranks has a loader is told, with the rank that never comes."""
+"""``loaderwatch run`` reports a job that hangs before any rank has a loader, with the missing rank."""
 
 from __future__ import annotations
 

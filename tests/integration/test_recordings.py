@@ -1,6 +1,6 @@
-"""Recorded scenario runs, replayed: the detectors of today must still name what was built into them, and wake nobody else.
+"""Replayed recordings of scenarios: today's detectors must still name the built-in stall and nothing else.
 
-``python -m benchmarks.diagnosis --record tests/scenarios/recordings [ID ...]`` makes them anew.
+``python -m benchmarks.diagnosis --record tests/scenarios/recordings [ID ...]`` records them again.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def store(tmp_path: Path) -> Iterator[DuckDBStore]:
 
 
 def _run() -> list[Envelope]:
-    """Two hosts, a rank each, an envelope a second with what ended in it; an epoch, a 30 s wait, a worker that dies."""
+    """Two hosts with a rank each and an envelope a second: an epoch, a wait of 30 s, a worker that dies."""
     made = []
     for seq in range(1, SECONDS + 1):
         now = T0 + seq * SECOND
@@ -172,7 +172,7 @@ def test_a_restarted_server_goes_on_where_the_last_one_stopped(store: DuckDBStor
 def test_what_is_stored_while_a_server_takes_a_run_up_again_counts_once(
     store: DuckDBStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A streamer that comes back with what it held, at the very moment at which the restarted server reads the run."""
+    """A streamer returns with held-back envelopes at the moment when the restarted server reads the run."""
     envelopes = _run()
     store.append(envelopes[:60])
     came = threading.Thread(target=store.append, args=[envelopes[60:100]])  # with the losses in them

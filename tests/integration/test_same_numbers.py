@@ -27,7 +27,7 @@ CLOSE = 0.01
 
 
 class Made:
-    """A run whose ranks wait and work equally long in each iteration; of the device's clock all is known, or nothing."""
+    """A run whose ranks wait and work equally long in each iteration, with all device events or none."""
 
     def __init__(self, seed: int) -> None:
         chance = random.Random(seed)
@@ -53,7 +53,7 @@ class Made:
         return min(self.sent) * self.iteration_ns / SECOND
 
     def envelope(self, rank: int, now_ns: int) -> Envelope:
-        """What a rank did since its last one, up to ``now_ns``: the same moment for all, as ranks in step are in one iteration."""
+        """A rank's rows since its last envelope, up to ``now_ns``. Ranks in step share that moment."""
         done = (now_ns - self.began_ns) // self.iteration_ns
         steps, waits = [], []
         for number in range(self.sent[rank], done):
@@ -69,9 +69,9 @@ class Made:
                 pack_row(
                     "steps",
                     {
-                        **at, "step": number + 1, "wait_ns": self.wait_ns[rank], "wait_cpu_ns": 0, "ready": 0, "cached": 0,
-                        "awaited_worker": 0, "step_ns": self.iteration_ns - self.wait_ns[rank], "nested_ns": 0, "off_main_thread": 0,
-                        "optimizer_steps": 1,
+                        **at, "step": number + 1, "wait_ns": self.wait_ns[rank], "wait_cpu_ns": 0, "ready": 0,
+                        "cached": 0, "awaited_worker": 0, "step_ns": self.iteration_ns - self.wait_ns[rank],
+                        "nested_ns": 0, "off_main_thread": 0, "optimizer_steps": 1,
                     },
                 )
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One truth: tiles, verdict, bars and the shares that detectors look at agree on runs that are made up at random."""
+"""One truth: tiles, verdict, bars and the detectors' shares agree on randomly generated runs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Made:
 
 @st.composite
 def runs(draw: st.DrawFn) -> Made:
-    """One to four ranks: varying waits and steps, late in turns or one rank always, evaluation, and what goes on at the end."""
+    """One to four ranks: varying waits and steps, one late rank or in turns, evaluation, and an open span."""
     world = draw(st.sampled_from((1, 2, 4)))
     chance = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     device, turns, evaluates = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
@@ -174,7 +174,8 @@ def followed(window: RunWindow) -> WindowBuilder:
         spans = [rank.span] if rank.span is not None else []
         builder.add(
             envelope(
-                1, stream=str(number), host=f"h{number}", made_ns=rank.made_ns, processes=processes, tables=tables, spans=spans
+                1, stream=str(number), host=f"h{number}", made_ns=rank.made_ns, processes=processes,
+                tables=tables, spans=spans
             )
         )  # fmt: skip
     return builder
@@ -183,7 +184,7 @@ def followed(window: RunWindow) -> WindowBuilder:
 @settings(max_examples=30, deadline=None)
 @given(made=runs())
 def test_the_time_lost_is_what_was_lost_along_the_critical_path(made: Made) -> None:
-    """Whoever was late: also where ranks are late in turns, by either clock, with an open wait."""
+    """Whichever rank was late: also where ranks are late in turns, by either clock, with an open wait."""
     builder = followed(made.window)
     found = summary_of(RunEvidence(builder.window()), builder.totals(), state="live")
     assert found.lost_s == pytest.approx(made.lost_s, rel=0.15, abs=0.1), made.about

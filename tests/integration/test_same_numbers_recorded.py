@@ -1,4 +1,4 @@
-"""One truth, on recorded runs: a person's SQL over the run's file, the page's summary and its charts say the same."""
+"""One truth: for recorded runs SQL over the run's file, the page's summary and its charts agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``attach(loader, sample_timeout=…)`` with real DataLoaders: what is interrupted, what is ended, and what still comes."""
+"""``attach(loader, sample_timeout=…)`` with real DataLoaders: interrupted samples and ended workers."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ if __name__ == "__main__":
 def train(
     folder: Path, late: Sequence[str], limits: dict[str, Any] | None, **options: Any
 ) -> tuple[list[dict[str, Any]], str]:
-    """What each epoch delivered, and what the job's stderr says. Samples 1, 3, 5 and so on do what ``late`` says."""
+    """What each epoch delivered, and the job's stderr. Samples with odd numbers do what ``late`` says."""
     script = folder / "train.py"
     script.write_text(SCRIPT)
     plain = {"LOADERWATCH_PLAIN": os.environ.get("LOADERWATCH_PLAIN", "")}

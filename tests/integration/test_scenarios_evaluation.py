@@ -1,6 +1,6 @@
-"""Evaluation inside training steps, in a loop of one's own, in Lightning and in a transformers Trainer: real runs.
+"""Real runs with evaluation inside training steps, in an own loop, in Lightning and in a Trainer.
 
-Its waiting is told as that of the evaluation, and a training step is as long as the model makes it.
+Its waiting is reported as that of the evaluation. A training step lasts as long as the model makes it.
 """
 
 from __future__ import annotations

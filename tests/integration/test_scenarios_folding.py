@@ -13,9 +13,7 @@ from tests.scenarios.play import play_one, serve
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 
-AFTER_S = (
-    12.0  # from the warning until what it warns of has come, and a while to see whether anything else is told
-)
+AFTER_S = 12.0  # from the warning until what it warns of has come, and a while to see whether anything else is reported
 BY_ID = {case.id: case for case in CASES}
 
 

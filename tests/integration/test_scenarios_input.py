@@ -1,4 +1,4 @@
-"""Input-bound training, for real: each script has one cause built in, and that cause is what must be found."""
+"""Real input-bound trainings: each script has one cause built in, which must be found."""
 
 from __future__ import annotations
 

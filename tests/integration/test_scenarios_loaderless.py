@@ -1,4 +1,4 @@
-"""Trainings without a loader, for real: what they do between two steps is named, and where they stand for ever."""
+"""Real trainings without a loader: their work between two steps is named, and where they hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Input-bound because of the machine, the storage or the batch itself, for real: the particular cause must be named."""
+"""Real trainings, input-bound by the machine, the storage or the batch: the exact cause must be named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = tuple(case for case in in_group("machine") if NO_GROUP.get(case.script) 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    """All scripts, played; threads that fight are played alone, since others on their CPU push them off at once."""
+    """All scripts, played. Contending threads play alone, since others on their CPU would preempt them."""
     alone = [case for case in CASES if case.script == "s06_threads"]
     together = [case for case in CASES if case not in alone]
     make = tmp_path_factory.mktemp

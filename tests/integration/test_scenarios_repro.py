@@ -1,4 +1,4 @@
-"""The repro of "training stalls every few steps": its settings played, C asked of the doctor, and what differs between them."""
+"""The repro of "training stalls every few steps": its settings played and compared, C given to doctor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs out, before it does and after, for real: memory, /dev/shm, descriptors; and workers that cannot start."""
+"""Real shortages, before and after: memory, /dev/shm, descriptors; and workers that cannot start."""
 
 from __future__ import annotations
 

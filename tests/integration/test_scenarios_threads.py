@@ -1,4 +1,4 @@
-"""A loader that a thread reads ahead for the loop, for real: what it waits for is named as where the loop reads itself."""
+"""Real trainings whose loader a thread reads ahead: the cause is named as in a loop that reads itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``loaderwatch serve --store clickhouse://…``: what it says when it cannot, and what it answers while the database is away."""
+"""``loaderwatch serve --store clickhouse://…``: its errors, and its answers while the database is away."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ def test_a_store_that_cannot_be_used_is_one_line_and_no_server(
 ) -> None:
     address = engine.url("x", password="wrong-password") if address == "wrong" else address
     ended = subprocess.run(
-        [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", tmp_path / "data", "--port", "0", "--store", address],
+        [sys.executable, "-m", "loaderwatch", "serve", "--data-dir", tmp_path / "data", "--port", "0",
+         "--store", address],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,

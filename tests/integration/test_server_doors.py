@@ -157,7 +157,7 @@ def test_of_the_page_only_the_files_are_open(http: httpx.Client, path: str) -> N
 
 @pytest.mark.parametrize("door", WHO)
 def test_a_rebound_name_is_no_way_in(access: Access, http: httpx.Client, door: str) -> None:
-    """DNS rebinding: the page of evil.example has its name point to 127.0.0.1, and is then of one origin with us."""
+    """DNS rebinding: evil.example resolves to 127.0.0.1, so its page has the same origin as our server."""
     token = access.agent if WHO[door] == SENDS else access.owner
     for host in (
         "evil.example",
@@ -204,12 +204,18 @@ def test_other_methods_do_nothing(access: Access, method: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/js/..%2f..%2f..%2fpyproject.toml", "//etc/passwd",
-        "/%00", "/js/main.js%00.css", "/C:%5Cwindows", "/..%5c..%5cetc", "/.git/config", "/js/.hidden", "/" + "a" * 8000,
-        "/api/v1/runs/..%2f..%2ftoken.json/summary", "/api/v1/runs/%2e%2e/summary", "/api/v1/runs/x%00/stacks",
-        "/api/v1/runs/" + "a" * 10_000 + "/summary", "/api/v1/runs/CON/summary", "/api/v1/runs/%F0%9F%92%A9/summary",
-        "/api/v1/runs/%ff%fe/recording", "/api/v1/runs/a%0d%0aset-cookie:%20x=1/recording", "/api/v1/runs/run-1.wal/summary",
-        "/api/v1/runs/Run-1/summary", "/api/v1/runs/run-1%20/summary", "/api/v1/runs/%2fetc%2fpasswd/findings",
+        "/..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/js/..%2f..%2f..%2fpyproject.toml",
+        "//etc/passwd",
+        "/%00", "/js/main.js%00.css", "/C:%5Cwindows", "/..%5c..%5cetc", "/.git/config", "/js/.hidden",
+        "/" + "a" * 8000,
+        "/api/v1/runs/..%2f..%2ftoken.json/summary", "/api/v1/runs/%2e%2e/summary",
+        "/api/v1/runs/x%00/stacks",
+        "/api/v1/runs/" + "a" * 10_000 + "/summary", "/api/v1/runs/CON/summary",
+        "/api/v1/runs/%F0%9F%92%A9/summary",
+        "/api/v1/runs/%ff%fe/recording", "/api/v1/runs/a%0d%0aset-cookie:%20x=1/recording",
+        "/api/v1/runs/run-1.wal/summary",
+        "/api/v1/runs/Run-1/summary", "/api/v1/runs/run-1%20/summary",
+        "/api/v1/runs/%2fetc%2fpasswd/findings",
     ],
 )  # fmt: skip
 def test_no_path_leads_out_or_is_echoed_as_html(access: Access, path: str) -> None:
@@ -278,7 +284,10 @@ def test_rows_of_ranks_that_nobody_is_are_refused_and_counted(access: Access) ->
 
 def test_one_address_follows_so_many_runs_and_no_more(access: Access) -> None:
     host, _, port = access.url.partition("://")[2].partition(":")
-    ask = f"GET /api/v1/runs/run-1/events HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {access.viewer}\r\n\r\n"
+    ask = (
+        f"GET /api/v1/runs/run-1/events HTTP/1.1\r\nHost: {host}:{port}\r\n"
+        f"Authorization: Bearer {access.viewer}\r\n\r\n"
+    )
 
     def follow() -> tuple[bytes, socket.socket]:
         connection = socket.create_connection((host, int(port)), timeout=20)
@@ -305,8 +314,8 @@ def test_one_address_follows_so_many_runs_and_no_more(access: Access) -> None:
 
 def hung() -> Finding:
     return Finding(
-        key="hung:0", code="hung", scenario="S36", severity="critical", confidence=0.9, began_ns=time.time_ns(),
-        texts=Texts(title="Rank 0 hangs.", cause="c", advice="a"), rank=0,
+        key="hung:0", code="hung", scenario="S36", severity="critical", confidence=0.9,
+        began_ns=time.time_ns(), texts=Texts(title="Rank 0 hangs.", cause="c", advice="a"), rank=0,
     )  # fmt: skip
 
 
@@ -319,12 +328,12 @@ CLAIMS: dict[str, dict[str, Any]] = {
     "rank 0, the same pid": {"started_ns": time.time_ns()},
     "rank 0, crashed": {"pid": 9, "state": "crashed"},
 }
-"""What process another sender names to be told something of a run."""
+"""The process that another sender names to learn something of a run."""
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_receipt_tells_nothing_of_what_others_sent(tmp_path: Path, claim: str) -> None:
-    """The agent's token sends, and reads nothing: no verdict, no alert, no request for stacks, of no run and no host."""
+    """The agent's token only sends: it reads no verdict, alert or request for stacks of any run or host."""
     detector = ScriptedDetector()
     with serving(tmp_path, detector=detector) as access:
         job, other = Feed(), Feed()
@@ -343,7 +352,7 @@ def test_a_receipt_tells_nothing_of_what_others_sent(tmp_path: Path, claim: str)
             seen = len(detector.windows)
             intrude()
             wait_until("a look at it", lambda seen=seen: len(detector.windows) > seen)  # type: ignore[misc]
-        if claim.startswith("its host"):  # else two streams claim the rank, and neither is told anything
+        if claim.startswith("its host"):  # else two streams claim the rank, and neither learns anything
             receipts: list[dict[str, Any]] = []
 
             def told_all() -> bool:

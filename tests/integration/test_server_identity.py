@@ -1,4 +1,4 @@
-"""Whoever listens where our server was gets nothing: no token, no stack, no path."""
+"""A process that listens in place of our server gets nothing: no token, no stack, no path."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ for batch in DataLoader(TensorDataset(torch.arange(4e6)), batch_size=4):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 def test_who_takes_the_servers_port_cannot_have_a_job_restarted(data_dir: Path, tmp_path: Path) -> None:
-    """The supervisor asks once a second for the whole job, and the server may be another process each time."""
+    """The supervisor asks once a second for the whole job, and each time another process may answer."""
     (tmp_path / "train.py").write_text(HEALTHY)
     environ = {name: value for name, value in os.environ.items() if not name.startswith("LOADERWATCH_")}
     command = [sys.executable, "-m", "loaderwatch", "run", "--restart-on-hang", "3", "--after", "1s"]
@@ -297,7 +297,7 @@ def test_a_watch_believes_no_server_that_cannot_prove_itself(
     capfd: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """Without a token there is no proof, and whoever listens there could have a healthy job ended."""
+    """Without a token there is no proof, and any process on its port could end a healthy job."""
     seen: list[str] = []
     said: list[str] = []
     with Impostor(tmp_path / "impostor", free_port) as impostor:
@@ -336,7 +336,7 @@ def call(what: str, client: Client) -> object:
 def test_a_client_that_was_found_before_sends_nothing_to_who_took_the_port(
     data_dir: Path, tmp_path: Path, relayed: bool
 ) -> None:
-    """Also where the next server runs already, and would answer the challenge if the impostor passes it on."""
+    """Also if the next server runs already and would answer the challenge that the impostor passes on."""
     with ServeProcess(data_dir, "--port", "0") as server, ServeProcess(data_dir, "--port", "0") as next_one:
         access = server.start()
         access.send(Feed().envelope())
@@ -376,7 +376,7 @@ def test_a_client_that_was_found_before_sends_nothing_to_who_took_the_port(
 def test_no_command_sends_a_token_to_who_took_the_port(
     data_dir: Path, tmp_path: Path, command: list[str]
 ) -> None:
-    """The port is taken after the command has found the server: its first connection leads to the real one, all others do not."""
+    """The port is taken after the command has found the server: only its first connection is real."""
     with serving(data_dir) as access:
         access.send(Feed().envelope())
         (data_dir / "token.json").write_text(
@@ -391,7 +391,7 @@ def test_no_command_sends_a_token_to_who_took_the_port(
 
 
 def test_the_pages_address_is_given_only_where_our_server_answers(data_dir: Path) -> None:
-    """It carries the owner's token, which a browser would send to whoever listens there."""
+    """It carries the owner's token, which a browser would send to any process on that port."""
     data_dir.mkdir()
     with serving(data_dir) as access, Eavesdropper() as eavesdropper:
         (data_dir / "token.json").write_text(json.dumps({"agent": "a", "owner": access.owner}))

@@ -1,4 +1,4 @@
-"""How long a server stays: it leaves when nobody needs it, ends when it is told to, and is back when it is needed."""
+"""How long a server stays: it leaves when nobody needs it, ends on request, and returns when needed."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_one_that_a_person_started_stays(data_dir: Path, monkeypatch: pytest.Mon
 
 
 def test_a_run_that_starts_as_the_server_leaves_gets_another(data_dir: Path) -> None:
-    """The lock of the old one is held until it is gone; the new one waits for that, and nobody is told of a failure."""
+    """The new server waits until the old one has ended and released its lock. Nobody sees a failure."""
     with Streaming(data_dir, None) as it:
         del it.environ["LOADERWATCH_TOKEN"]
         data_dir.mkdir()
@@ -153,8 +153,8 @@ def test_stop_ends_it_and_a_run_that_goes_on_starts_another(data_dir: Path) -> N
         assert done.returncode == 0, done.stderr
         first, second = done.stdout.splitlines()
         assert (
-            first
-            == f"The server at {access.url} (pid {server.process.pid}) has ended. Its runs stay in {data_dir}."
+            first == f"The server at {access.url} (pid {server.process.pid}) has ended."
+            f" Its runs stay in {data_dir}."
         )
         assert second == "train.py was reporting and starts another server within a minute."
         output = server.process.communicate(timeout=20)[0]

@@ -59,7 +59,7 @@ def test_it_ends_quickly_with_streams_open(server: ServeProcess, sig: int) -> No
     with EventReader(access, "run-1") as first, EventReader(access, "run-1") as second:
         first.wait("a snapshot", lambda e: e["event"] == "snapshot")
         second.wait("a snapshot", lambda e: e["event"] == "snapshot")
-        code, output, _ = server.stop(sig)  # streams are endless: who waits for them waits for ever
+        code, output, _ = server.stop(sig)  # streams are endless: waiting for them never ends
         assert code == 0, output
         assert first.ended.wait(PATIENCE_S)
     assert "Traceback" not in output
@@ -204,7 +204,7 @@ def test_the_browser_flow(server: ServeProcess) -> None:
         assert "immutable" in plotly.headers["cache-control"]
         again = browser.get("/", headers={**html, "if-none-match": page.headers["etag"]})
         assert (again.status_code, page.headers["cache-control"]) == (304, "no-cache")
-        # A browser puts these headers in place of those that it kept with the page.
+        # These headers replace those that the browser kept with the page.
         assert again.headers["content-security-policy"] == page.headers["content-security-policy"]
         assert browser.get("/api/v1/runs").status_code == 401
         session = sign_in(browser, access.owner)

@@ -1,4 +1,4 @@
-"""Requests made from the server's own OpenAPI description, and ones that break it: none is a fault of the server."""
+"""Requests from the server's own OpenAPI description, valid and invalid: none makes the server fail."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
 
 
 def try_all(access: Access, token: str, examples: int) -> dict[str, set[int]]:
-    """Every operation with ``examples`` requests, half of them for the run that is there; the statuses of each."""
+    """Send ``examples`` requests to every operation, half of them for the existing run; their statuses."""
     with access.client() as client:
         schema = schemathesis.openapi.from_dict(client.get("/api/v1/openapi.json").json())
     headers = {"authorization": f"Bearer {token}"} if token else {}
@@ -160,7 +160,9 @@ def test_times_at_the_end_of_time(access: Access, path: str) -> None:
             assert answer.status_code in (200, 400), f"rank={rank}: {answer.text}"
 
 
-@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{", b'{"seconds": NaN}', b'{"seconds": 1e400}', b'{"seconds": "1"}', b'{"seconds": true}', b"[" * 4000, b"\xff\xfe", b'{"seconds": 99999999999999999999}', b'{"seconds": -1}'])  # fmt: skip
+@pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{", b'{"seconds": NaN}', b'{"seconds": 1e400}',
+                                  b'{"seconds": "1"}', b'{"seconds": true}', b"[" * 4000, b"\xff\xfe",
+                                  b'{"seconds": 99999999999999999999}', b'{"seconds": -1}'])  # fmt: skip
 def test_no_body_of_a_silence_is_a_fault(access: Access, body: bytes) -> None:
     with access.client() as client:
         assert client.post("/api/v1/alerts/run-1.x/silence", content=body).status_code == 400

@@ -56,7 +56,7 @@ def head(access: Access, line: str, *headers: str, token: str = "") -> bytes:
 
 
 def trickle(connection: socket.socket, bytes_: bytes) -> None:
-    """Send a byte every 50 ms until hung up; whoever goes by the last byte never hangs up."""
+    """Send a byte every 50 ms until hung up; a server that counts from the last byte never hangs up."""
     connection.settimeout(0.05)
     for number in range(int(PATIENCE_S / 0.05)):
         try:
@@ -166,11 +166,15 @@ def test_headers_have_a_limit(access: Access) -> None:
     [
         b"GET / HTTP/1.1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: evil.example\r\n\r\n",
-        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\ntoken",
+        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        b"Content-Length: 5\r\nContent-Length: 6\r\n\r\ntoken",
         b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: -1\r\n\r\n",
-        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
-        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
-        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"POST /api/v1/alerts/x/ack HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n X: folded\r\nA\x00: b\r\n\r\n",
         b"GET /\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc",
@@ -178,7 +182,7 @@ def test_headers_have_a_limit(access: Access) -> None:
     ],
 )
 def test_ambiguous_requests_end_the_connection(access: Access, request_: bytes) -> None:
-    """Request smuggling lives from two readers of one message who disagree: we read none that can be read twice."""
+    """Request smuggling needs two readers that disagree on a message. We refuse ambiguous messages."""
     with closing(connect(access)) as connection:
         connection.sendall(request_)
         answer = until_closed(connection)
@@ -317,7 +321,7 @@ def test_who_reads_a_big_answer_byte_by_byte_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_no_connection_is_open_after_the_end() -> None:
-    """Not even one that is accepted in the moment in which the server is told to end."""
+    """Not even one that is accepted in the moment in which the server has to end."""
     app = Starlette()
 
     async def run(listener: socket.socket, clients: list[socket.socket]) -> None:

@@ -61,7 +61,7 @@ def names(access: Access, pki: Path) -> list[str]:
 def test_a_job_of_this_machine_knows_its_server_by_the_certificate(
     server: tuple[ServeProcess, Access], pki: Path
 ) -> None:
-    """The certificate is for another name than 127.0.0.1, and no CA is named: server.json says which one it is."""
+    """The certificate is not for 127.0.0.1, and no CA is configured; server.json names the certificate."""
     process, access = server
     assert access.url.startswith("https://127.0.0.1:")
     with Streaming(process.data_dir, None, run_id="here") as it:

@@ -1,4 +1,4 @@
-"""Several servers on one ClickHouse: whichever one asks, the server that owns the run answers, and another takes over when it dies."""
+"""Several servers on one ClickHouse: the owner of a run answers for all; another takes over if it dies."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _live_runs(access: Access) -> set[str]:
 
 
 class Sender(threading.Thread):
-    """A host's outbox: an envelope comes every so often, and each is sent, in order, until some server has taken it."""
+    """A host's outbox: an envelope every ``every_s``, each sent, in order, until a server accepts it."""
 
     def __init__(self, pair: Pair, feed: Feed, every_s: float = 0.4) -> None:
         super().__init__(daemon=True)
@@ -128,8 +128,8 @@ class Sender(threading.Thread):
             return self.feed.envelope()
         at = self.feed.steps
         stuck = SpanInfo(
-            rank=0, worker=-1, pid=4000, phase="wait", since_ns=self.stuck_since_ns, loader=0, epoch=0, batch=at, step=at,
-            batches=at, steps=at,
+            rank=0, worker=-1, pid=4000, phase="wait", since_ns=self.stuck_since_ns, loader=0, epoch=0,
+            batch=at, step=at, batches=at, steps=at,
         )  # fmt: skip
         return self.feed.envelope(steps=0, spans=[stuck])
 
@@ -211,7 +211,7 @@ def _see_all_steps(access: Access, feeds: list[Feed]) -> None:
 
 
 def _alike(one: Access, other: Access, path: str, **query: Any) -> None:
-    """Both answer the same, but where a look at the live run, which has ages in it, comes between the two requests."""
+    """Both answer alike, unless a look at the live run, whose ages change, comes between the requests."""
     wait_until(f"{path} alike through both", lambda: one.get(path, **query) == other.get(path, **query))
 
 
@@ -244,7 +244,7 @@ def test_every_server_takes_every_envelope_and_answers_every_page(pair: Pair) ->
 
 
 def test_hosts_of_one_run_send_to_servers_that_do_not_own_it(pair: Pair) -> None:
-    """Their envelopes go to the owner in bundles; each host gets its own receipt, and who sends nonsense is told so alone."""
+    """The owner gets their envelopes in bundles. Each host has its own receipt, and only its own errors."""
     run_id = pair.feeds(1)[0].run_id
     hosts = [Feed(run_id, host=f"gpu{rank:03d}", rank=rank, world_size=24) for rank in range(24)]
     access = pair.access[1]
@@ -436,7 +436,7 @@ def _check_books(pair: Pair, feed: Feed) -> None:
 def test_an_incident_goes_on_when_its_judge_is_lost(
     engine: clickhouse.Server, tmp_path: Path, fault: signal.Signals
 ) -> None:
-    """The judge is killed, or stopped until after it was given up; nothing is lost, counted twice or told twice."""
+    """The judge is killed, or stopped until it is replaced; nothing is lost, counted or reported twice."""
     with Webhook() as webhook:
         pair = Pair(tmp_path, engine.url("runs"), "--hang-after", "2", "--notify", webhook.url)
         try:
@@ -462,7 +462,7 @@ def test_an_incident_goes_on_when_its_judge_is_lost(
                 time.sleep(2.0)
                 os.kill(pair.pid(0), signal.SIGCONT)
                 wait_until("it has its run again", lambda: pair.judge_of(feed.run_id) == 0)
-            time.sleep(3.0)  # in which whoever believes that it has to might tell again
+            time.sleep(3.0)  # in which a server might report again
             hang = wait_until("the hang goes on", lambda: _hang(other, feed.run_id))
             assert (hang["id"], hang["state"]) == (before["id"], "firing")
             sender.stuck_since_ns = None

@@ -1,4 +1,4 @@
-"""Hangs in which nothing happens any more for half an hour: one alert each, open all the time, also through a server restart.
+"""Hangs without any event for half an hour: one alert each, always open, also after a server restart.
 
 `make silence` runs it, on its own; SILENCE_S is how long it looks.
 """
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(int(SILENCE_S) + 900)]
 
 @contextmanager
 def playing(script: str, folder: Path, access: Access) -> Iterator[None]:
-    """A scenario's script, in a group and with a data directory of its own, under the product's own limits."""
+    """Play a scenario's script in its own group and data directory, under the product's limits."""
     streaming = Streaming(folder, access.url)
     environ = {
         **streaming.environ,
@@ -78,7 +78,7 @@ def free_port() -> int:
 
 
 def alerts_of(client: httpx.Client) -> dict[str, list[dict[str, Any]]]:
-    """By the name of each run, the hangs that people were told of, over or not."""
+    """By the name of each run, the reported hangs, over or not."""
     found = {}
     for run in client.get("/api/v1/runs").json():
         findings = client.get(f"/api/v1/runs/{run['run_id']}/findings").json()

@@ -1,4 +1,4 @@
-"""One meaning of ``steps``: real trainings with evaluations in them, and every place that says a number of steps says the same."""
+"""One meaning of ``steps``: for real trainings with evaluations all places show the same number."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def trainings(folder: Path, access: Access, how: str) -> Iterator[list[subproces
 
 
 def said_by_the_server(access: Access) -> dict[str, Any]:
-    """The steps of rank 0 and 1, or of the run (that of the rank which is furthest), by where they are said."""
+    """The steps of rank 0 and 1, or of the run (those of its furthest rank), by where they are shown."""
     summary = access.get("/runs/counted/summary")
     (row,) = access.get("/runs")
     return {

@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[DuckDBStore]:
 
 
 class Truth:
-    """Random steps of three ranks, one of which waits 47 s at one point; and what charts of them must show."""
+    """Random steps of three ranks with a wait of 47 s, and what their charts must show."""
 
     def __init__(self, seed: int) -> None:
         random = np.random.default_rng(seed)
@@ -130,7 +130,7 @@ Filled = Callable[[str, bool], DuckDBStore]
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory, truth: Truth) -> Iterator[Filled]:
-    """Stores that hold the truth, each made once: by the order in which envelopes came, and whether all is summed."""
+    """Stores that hold the truth, each made once per order of envelopes and of whether all is summed."""
     made: dict[tuple[str, bool], DuckDBStore] = {}
 
     def get(order: str, rolled: bool) -> DuckDBStore:

@@ -1,4 +1,4 @@
-"""The ClickHouse store when inserts fail, answers get lost and the engine is killed: every envelope counts once, whole."""
+"""The ClickHouse store if inserts fail, answers get lost or the engine dies: each envelope counts once."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_when_the_answer_to_the_last_block_is_lost_the_store_looks(
 
 
 def test_a_marker_that_comes_late_counts_for_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was on its way while its sender was told that the store is away, and its envelopes came again."""
+    """It was on its way while its sender heard that the store is away, and its envelopes came again."""
     store = _open(url)
     store.append([envelope(1, tables=_both(1))])
     insert = store._database.insert
@@ -212,7 +212,7 @@ def test_who_claims_a_run_last_is_the_one_that_writes_to_it(url: str) -> None:
 def test_a_commit_of_who_was_given_up_counts_once_or_never(
     url: str, monkeypatch: pytest.MonkeyPatch, late: str
 ) -> None:
-    """A server is stopped in the middle of a commit. Another takes over, and its sender sends again, to that one."""
+    """A server is stopped during a commit. Another takes over, and the sender sends again, to that one."""
     first, second = _open(url), _open(url)
     first.append([envelope(1, tables=_both(1))])
     insert = first._database.insert
@@ -233,7 +233,7 @@ def test_a_commit_of_who_was_given_up_counts_once_or_never(
             insert(table, *args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(first._database, "insert", stopped)
-    with pytest.raises(Fenced):  # its sender is not told that the envelope is stored
+    with pytest.raises(Fenced):  # its sender gets no receipt for the envelope
         first.append([envelope(2, tables=_both(2))])
     monkeypatch.undo()
     third = _open(url)
@@ -248,7 +248,7 @@ def test_a_commit_of_who_was_given_up_counts_once_or_never(
 def test_a_late_commit_of_one_claim_does_not_hide_what_followed_that_of_another(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three servers: the second is stopped in a commit, the first's came in, and the third goes on from there."""
+    """Three servers: the second is stopped in a commit, the first's commit arrives, and the third goes on."""
     first, second, third = _open(url), _open(url), _open(url)
     first.append([envelope(1, tables=_both(1))])
     for store in (second, third):
@@ -309,7 +309,7 @@ def test_servers_that_claim_a_run_at_the_same_moment_do_not_both_have_it(url: st
     with ThreadPoolExecutor(4) as threads:
         taken = sorted([1, *(seq for found in threads.map(write, range(4)) for seq in found)])
     found, gpus, _ = _books(_open(url))
-    assert set(taken) <= set(found)  # what a sender was told is there
+    assert set(taken) <= set(found)  # what a sender has a receipt for
     assert len(found) == len(set(found)) == gpus
     for store in stores:
         store.close()
@@ -370,7 +370,7 @@ def test_a_host_with_other_tables_is_no_replica(
 
 
 def test_in_a_replicated_database_all_tables_are_replicated(engine: clickhouse.Server, url: str) -> None:
-    """The engine of the tests has no Keeper, so it cannot make them; what it can do is read the statements."""
+    """The engine of the tests has no Keeper and cannot create the tables; the test reads the statements."""
     store = _open(url)
     asked = store._database
     assert not asked.replicated
@@ -395,7 +395,8 @@ def test_runs_of_before_there_were_digests_are_read_from_their_rows(url: str) ->
         assert store._database.rows(f"SELECT count() AS kept FROM {store._database.name}.{name}") > [(0,)]
         store._database.command(f"DROP TABLE {store._database.name}.{name}")
     store._database.command(
-        f"ALTER TABLE {store._database.name}.dirty UPDATE clean = 1 WHERE clean = 2 SETTINGS mutations_sync = 2"
+        f"ALTER TABLE {store._database.name}.dirty UPDATE clean = 1 WHERE clean = 2"
+        " SETTINGS mutations_sync = 2"
     )
     store.close()
     for more in (False, True):  # as it lies there, and as it is summed up again and goes on

@@ -142,10 +142,11 @@ def test_runs_and_streams_are_kept_apart(store: Store) -> None:
 
 def test_a_run_that_nobody_knows_is_said_to_be_unknown(store: Store) -> None:
     for question in (
-        lambda run: store.run(run), lambda run: store.alerts(run), lambda run: store.bounds(run), lambda run: store.delete(run),
-        lambda run: store.label(run, Labels()), lambda run: store.totals(run), lambda run: store.recall(run, 1),
-        lambda run: store.scan(run, "steps", 0, 1), lambda run: list(store.events(run, 0, 1)), lambda run: list(store.facts(run, 1)),
-        lambda run: store.save_alerts(run, [_alert("a")]),
+        lambda run: store.run(run), lambda run: store.alerts(run), lambda run: store.bounds(run),
+        lambda run: store.delete(run), lambda run: store.label(run, Labels()), lambda run: store.totals(run),
+        lambda run: store.recall(run, 1),
+        lambda run: store.scan(run, "steps", 0, 1), lambda run: list(store.events(run, 0, 1)),
+        lambda run: list(store.facts(run, 1)), lambda run: store.save_alerts(run, [_alert("a")]),
     ):  # fmt: skip
         for name in ("run-9", "no' OR '1'='1", "../etc"):
             with pytest.raises(UnknownRun):
@@ -236,7 +237,8 @@ def test_a_run_that_comes_again_is_another_attempt(open_store: Open) -> None:
 
 def _alert(name: str, **more: Any) -> StoredAlert:
     facts: dict[str, Any] = {
-        "id": name, "finding": '{"say": "caf\\u00e9 \'quoted\' \\\\"}', "state": "firing", "opened_ns": T0, "updated_ns": T0,
+        "id": name, "finding": '{"say": "caf\\u00e9 \'quoted\' \\\\"}', "state": "firing", "opened_ns": T0,
+        "updated_ns": T0,
     }  # fmt: skip
     return StoredAlert(**(facts | more))
 
@@ -351,7 +353,7 @@ def test_slow_samples_and_paths_are_those_of_all_rows_whatever_is_summed(open_st
 
 
 def test_a_run_that_comes_again_with_fewer_ranks_is_summed_as_before(store: Store) -> None:
-    """Those ranks that are left are all the ranks there are now, and were not when the iterations were made."""
+    """The remaining ranks are all ranks of the run now, but were not when the iterations were made."""
     at = np.arange(50) * 2 * SECOND
     both = [steps(rank, T0 + rank * 70 * SECOND + at, np.full(50, SECOND), np.ones(50)) for rank in (0, 1)]
     ended = [process(rank, 2, state="finished") for rank in (0, 1)]
@@ -378,7 +380,7 @@ RUNS = ("run-1", "in-step")
 
 @pytest.fixture(scope="module", params=["rows", "rolled"])
 def both(request: pytest.FixtureRequest, places: Places) -> Iterator[tuple[Store, Store]]:
-    """DuckDB and ClickHouse with the same envelopes, read from their rows or as far as may be from rollups."""
+    """DuckDB and ClickHouse with the same envelopes, read from rows or, as far as possible, from rollups."""
     if reason := clickhouse.missing():
         pytest.skip(reason)
     stores = places.opener("duckdb")(), places.opener("clickhouse")()
@@ -400,7 +402,8 @@ def both(request: pytest.FixtureRequest, places: Places) -> Iterator[tuple[Store
 def test_charts_are_thesame(both: tuple[Store, Store], metric: str) -> None:
     drawn = 0
     asked: list[tuple[int | None, int, int, int]] = [
-        (None, T0, END, 300), (None, T0 + 1, END - 1, 20), (0, T0 + 20 * SECOND, END + 10**12, 40), (9, T0, END, 20),
+        (None, T0, END, 300), (None, T0 + 1, END - 1, 20), (0, T0 + 20 * SECOND, END + 10**12, 40),
+        (9, T0, END, 20),
     ]  # fmt: skip
     for run_id in RUNS:
         for one in asked:

@@ -1,4 +1,4 @@
-"""What a rank's process uses of its GPU, from the store: charts of new files, and of those that never had it."""
+"""A rank's use of its GPU, from the store: charts of new files and of files without these columns."""
 
 from __future__ import annotations
 
@@ -135,7 +135,8 @@ def test_the_data_wait_of_a_rank_is_by_its_devices_clock_where_it_is_known(
     newest = store.series("run-1", "data_wait_ratio", 0, end_ns - 20 * SECOND, end_ns, 20)
     late = newest.mean[newest.t_ns >= end_ns - 8 * SECOND]
     assert late == pytest.approx(np.full(late.size, 0.1)), (
-        "a rank has one clock in the whole range: of batches without an event it loses as much as of the others"
+        "a rank has one clock in the whole range: of batches without an event it loses as much as of the"
+        " others"
     )
     assert newest.t_ns.max() <= end_ns - 5 * SECOND, "its newest events may still come"
     totals = store.totals("run-1")
@@ -155,7 +156,8 @@ def test_the_documents_sql_says_what_the_summary_says(tmp_path: Path) -> None:
     times = T0 + np.arange(100) * SECOND // 5
     ms = SECOND // 1000
     waits = table(
-        "gpu_waits", rank=0, loader=0, epoch=0, batch=np.arange(100), request_ns=times, starved_ns=20 * ms, gpu_step_ns=180 * ms
+        "gpu_waits", rank=0, loader=0, epoch=0, batch=np.arange(100), request_ns=times, starved_ns=20 * ms,
+        gpu_step_ns=180 * ms
     )  # fmt: skip
     tables = {"steps": steps(0, times, 100 * ms, 100 * ms), "gpu_waits": waits}
     store.append([envelope(20, processes=[process(0)], tables=tables)])

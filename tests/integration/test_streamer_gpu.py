@@ -75,10 +75,12 @@ def test_ten_samples_a_second_and_the_rank_by_its_pid(data_dir: Path, tmp_path: 
         assert 4 < len(within) / (len(seconds) - 1) < 20
         # GPU 1 falls off the bus; later it comes back.
         write_script(script, [gpus[0], SimulatedGpu("GPU-mine", errors=[("*", "NVML_ERROR_GPU_IS_LOST")])])
-        for _ in range(2):  # what was sampled before has arrived with what has been since
+        for _ in range(2):  # earlier samples have arrived together with later ones
             count = len(floats(receiver, "utilization_ratio", 1))
             other = len(floats(receiver, "utilization_ratio", 0))
-            receiver.wait_for(lambda: len(floats(receiver, "utilization_ratio", 0)) >= other + 12)  # noqa: B023
+            receiver.wait_for(
+                lambda: len(floats(receiver, "utilization_ratio", 0)) >= other + 12  # noqa: B023
+            )
         assert len(floats(receiver, "utilization_ratio", 1)) == count
         write_script(script, gpus)
         receiver.wait_for(lambda: len(floats(receiver, "utilization_ratio", 1)) > count + 10)

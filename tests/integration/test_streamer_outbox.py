@@ -121,7 +121,7 @@ def test_a_full_outbox_drops_the_oldest_and_says_how_many(data_dir: Path, free_p
 
 
 def test_broken_files_are_set_aside(data_dir: Path, free_port: int) -> None:
-    """A ring that is none, an envelope that was cut short, a state that is not JSON: named, kept, passed over."""
+    """An invalid ring, a truncated envelope and a broken state file are named, kept and skipped."""
     with Streaming(data_dir, f"http://127.0.0.1:{free_port}") as it:
         trainee = it.write(period_s=0.01)
         (it.folder / "main-1.ring").write_bytes(b"not a ring at all")
@@ -249,7 +249,7 @@ def test_a_page_that_cannot_be_started_is_said(data_dir: Path) -> None:
 
 
 def test_what_the_last_envelopes_pushed_out_is_counted_too(data_dir: Path, free_port: int) -> None:
-    """The run ends while the server is away and the outbox is full: nothing comes after that could tell of it."""
+    """The run ends while the server is away and the outbox is full: no later envelope could report it."""
     with Streaming(data_dir, f"http://127.0.0.1:{free_port}", LOADERWATCH_OUTBOX_BYTES="1") as it:
         trainee = it.write(steps=400, period_s=0.005, finish=True)
         streamer = it.stream()

@@ -20,7 +20,7 @@ pytestmark = [
 
 
 def test_records_arrive_exactly_once_over_three_deaths(data_dir: Path) -> None:
-    """SIGKILL of whoever is active, under load, again and again."""
+    """SIGKILL of the active streamer, under load, again and again."""
     with Receiver() as receiver, Streaming(data_dir, receiver.url) as it:
         trainee = it.write(period_s=0.001, workers=1)
         it.stream()
@@ -33,7 +33,10 @@ def test_records_arrive_exactly_once_over_three_deaths(data_dir: Path) -> None:
             active = _active(it)
             time.sleep(0.13 * round_number)  # at different points of the tick
             os.kill(active, signal.SIGKILL)
-            receiver.wait_for(lambda count=count: len(receiver.envelopes) > count + 2, 30)  # type: ignore[misc]
+            receiver.wait_for(
+                lambda count=count: len(receiver.envelopes) > count + 2,  # type: ignore[misc]
+                30,
+            )
             if round_number < 2:
                 it.stream()
         os.kill(trainee.pid, signal.SIGKILL)

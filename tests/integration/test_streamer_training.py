@@ -1,4 +1,4 @@
-"""The whole way: a real training script with ``loaderwatch.attach``, its own streamer, and the server it starts."""
+"""The whole path: a real script with ``loaderwatch.attach``, its streamer, and the server it starts."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def test_a_worker_killed_while_it_hands_over_a_batch_is_named(data_dir: Path, tm
 
 
 def test_without_a_server_one_is_started_and_stays(data_dir: Path, tmp_path: Path) -> None:
-    """Two epochs of a script, nothing configured: its stderr names a page, and the page still knows the run after it."""
+    """Two epochs, nothing configured: stderr names a page, and the page still knows the run afterwards."""
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     with Streaming(data_dir, None) as it:

@@ -1,4 +1,4 @@
-"""``loaderwatch run`` with a parent beside the job: exit codes, signals, restarts and commands, all with real processes."""
+"""``loaderwatch run`` as a parent of the job: exit codes, signals, restarts, commands; real processes."""
 
 from __future__ import annotations
 
@@ -227,7 +227,10 @@ def test_a_signal_reaches_the_job_once(tmp_path: Path, script: Path, number: sig
     for send in (os.kill, os.killpg):
         pid_file, counted = tmp_path / f"pid-{send.__name__}", tmp_path / f"counted-{send.__name__}"
         process = started(tmp_path / "data", "--on-alert", "true", str(script), str(pid_file), str(counted))
-        wait_until("the job runs", lambda file=pid_file: file.exists() and file.read_text())  # type: ignore[misc]
+        wait_until(
+            "the job runs",
+            lambda file=pid_file: file.exists() and file.read_text(),  # type: ignore[misc]
+        )
         send(process.pid, number)
         output, told = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == 7, (output, told)
@@ -350,16 +353,16 @@ def test_torchrun_hangs_is_started_again_and_finishes(tmp_path: Path, served: Ac
     assert "Rank 0 waits in `all_reduce` at " in analyzed.stdout
     alerts = [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()]
     hangs = [(alert["event"], alert["run"]) for alert in alerts if alert["code"] == "hung"]
-    # Ranks that come up one long after the other may be told as well, and are over then.
+    # Ranks that start long after each other may be reported as well, and are over then.
     assert hangs == [("fires", row["run_id"]), ("resolved", row["run_id"])] * (len(hangs) // 2)
     assert hangs
 
 
 def test_ranks_that_torchrun_starts_again_by_itself_are_left_to_it(tmp_path: Path, served: Access) -> None:
-    """A hang that they ended with is over, although the job and its command go on: it counts no more against them.
+    """A hang that ended with the ranks is over, although the job and its command go on. It no longer counts.
 
-    torchrun keeps its store over restarts, so a rank may meet the addresses of those before, with and without loaderwatch
-    (torch 2.13, dynamic_rendezvous.py); it is told to make a store for each.
+    torchrun keeps its store over restarts, so a rank may find addresses of earlier ranks, with and without
+    loaderwatch (torch 2.13, dynamic_rendezvous.py). An option makes it create a store for each restart.
     """
     (tmp_path / "train.py").write_text(FAILS_ONCE)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -66,7 +66,7 @@ def tune(folder: Path, source: str, *options: str) -> tuple[int, str, str]:
 
 
 def left_over(folder: Path) -> list[str]:
-    """The processes that still work in the script's folder, after a moment for those that are being killed."""
+    """Processes that still run in the script's folder, after a moment for those being killed."""
     deadline = time.monotonic() + PATIENCE_S / 10
     while True:
         found = []

@@ -14,7 +14,7 @@ CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def commands(text: str) -> list[str]:
-    """The blocks of code without their comments and without spaces: where lines break depends on the comments."""
+    """The blocks of code without comments and spaces, since line breaks depend on the comments."""
     return [re.sub(r"\s", "", re.sub(r"#.*", "", block)) for block in CODE.findall(text)]
 
 

@@ -1,4 +1,4 @@
-"""The page's messages: the same in both languages, each said somewhere, with the parameters that it needs, and no other sentence."""
+"""The page's messages: equal in both languages, all used, with the parameters they need, and no others."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def params_of(message: str, language: str) -> set[str]:
 
 
 def shown_by(message: str, language: str) -> set[str]:
-    """Those of them that are read, and do not only choose, as between singular and plural."""
+    """The parameters that are shown, without those that only select a variant, such as the plural."""
     own = references(language)[message]
     return own.shown.union(*(shown_by(each, language) for each in own.messages))
 

@@ -77,7 +77,7 @@ def latency(changes: Changes) -> Timed:
 
 
 def keep_fresh(worker: int) -> None:
-    """What a worker does beside reading, as a client of a store that keeps its index fresh: 5 ms of CPU five times a second."""
+    """Use 5 ms of CPU five times a second beside reading, as a storage client that refreshes its index."""
 
     def refresh() -> None:
         while True:
@@ -88,7 +88,7 @@ def keep_fresh(worker: int) -> None:
 
 
 def oversubscribed(changes: Changes) -> Timed:
-    """S03: eight workers compute on one CPU, and what each of them costs by being there is paid eight times."""
+    """S03: eight workers compute on one CPU, and the overhead of a worker is paid eight times."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
     loader = DataLoader(
         SlowDataset(LENGTH, lambda index: burn(0.004)),

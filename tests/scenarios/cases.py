@@ -1,4 +1,4 @@
-"""Every scenario script and the verdict that is expected of it: the one list, for the tests and for the bench.
+"""Every scenario script with its expected verdict: one list for the tests and the benchmark.
 
 A script may appear several times under different names, with other arguments.
 """
@@ -16,11 +16,11 @@ NOT_HERE: Final = 77
 
 @dataclass(frozen=True)
 class Case:
-    """A script, and what is to be found in it.
+    """A script and the expected finding.
 
-    An alert with one of ``scenarios`` ends it early. Without any it is a healthy run or a look-alike: it runs to its own end
-    and must raise no alert. ``rank``, ``worker`` and ``samples`` are the culprit; title, cause or advice must hold the words of
-    ``says``. What is None or empty is not checked.
+    An alert with one of ``scenarios`` ends the run early. Without ``scenarios`` the run is healthy or a
+    look-alike: it must end by itself without an alert. ``rank``, ``worker`` and ``samples`` are the culprit.
+    Title, cause or advice must contain the words of ``says``. A field that is None or empty is not checked.
     """
 
     script: str
@@ -53,7 +53,7 @@ class Case:
 
 
 SMALLER: Final = ("--samples", "316", "--batch", "2", "--cpus", "2")
-"""Batches that take half a second at most, and three slow samples an epoch; two CPUs, whatever the machine has."""
+"""Batches of half a second at most, three slow samples per epoch, and two CPUs on any machine."""
 FEW_FILES: Final = ("prlimit", "--nofile=300")
 SMALL_SHM: Final = (
     "unshare",
@@ -812,9 +812,9 @@ CASES: Final[tuple[Case, ...]] = (
 
 
 def counts(case: Case, finding: Mapping[str, Any]) -> bool:
-    """Whether somebody is told of it, or it is the remark that the case is about.
+    """Whether the finding alerts somebody, or is the remark that the case expects.
 
-    That other programs hold the CPUs is true wherever the suite runs beside something else, and no case is about it.
+    A finding about other programs on the CPUs does not count: it is true whenever the machine is busy.
     """
     if finding["scenario"] in case.scenarios:
         return case.remark or finding["severity"] != "info"

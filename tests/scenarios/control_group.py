@@ -70,7 +70,7 @@ def _limit_file(folder: Path, controller: str) -> Path:
 
 
 def _join(folder: Path) -> None:
-    # Outside the group and our process group, and without our environment: it outlives whatever kills us by one of them.
+    # Outside the group and our process group, and without our environment: it must survive us being killed.
     subprocess.Popen(
         [sys.executable, "-m", "tests.scenarios.control_group", str(folder)],
         cwd=Path(__file__).resolve().parents[2],

@@ -1,6 +1,6 @@
-"""Plays a scenario as it is, takes the advice of its finding, plays it again: the gain beside the promised ceiling.
+"""Plays a scenario, follows its finding's advice, plays it again, and compares the gain with the ceiling.
 
-In turns, as it is and with the advice, more than once: what else the machine does then falls on both alike.
+The two runs alternate several times, so that other load on the machine affects both.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _gain(scenario: str, access: Access, data_dir: Path, seconds: float, turns: 
 
 
 def _promises_much(alert: Finding, before: Finding | None) -> bool:
-    """Whether an alert says that there is as much to win as before, or half of it: a busy machine leaves some."""
+    """Whether an alert promises at least half of the gain as before. A busy machine leaves a smaller one."""
     ceiling, was = alert["gain_ceiling_ratio"], (before or {}).get("gain_ceiling_ratio")
     return ceiling is None or was is None or ceiling >= MEANINGFUL * was
 

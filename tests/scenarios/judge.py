@@ -1,4 +1,4 @@
-"""What was found against what was built in, and how soon."""
+"""Compares the findings with the built-in stall: is the right one found, and how soon."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ PAUSES: Final = frozenset(("S17", "S25", "S26", "S27", "S48"))
 
 @dataclass(frozen=True)
 class Judgement:
-    """``got`` are the scenarios that people were told of, the one that was expected first."""
+    """``got`` are the reported scenarios, the one that was expected first."""
 
     case: Case
     got: tuple[str, ...]
     culprit: bool | None  # None: nobody was found, or no culprit is asked for
     wrong: tuple[str, ...]  # what of the culprit or the words was wrong
-    alerts: int  # over the whole run, resolved ones too: a cause is told once
+    alerts: int  # over the whole run, resolved ones too: a cause is reported once
 
     @property
     def right(self) -> bool:
@@ -45,7 +45,7 @@ class Judgement:
 
 
 def judge(case: Case, findings: Sequence[dict[str, Any]]) -> Judgement:
-    """Judge the findings of a run, as the API gives them; remarks do not count, but for the one that is awaited."""
+    """Judge the findings of a run, as the API gives them. A remark counts only if the case expects it."""
     alerts = [finding for finding in findings if counts(case, finding)]
     alerts.sort(key=lambda finding: finding["scenario"] not in case.scenarios)
     got = tuple(dict.fromkeys(finding["scenario"] for finding in alerts))
@@ -78,16 +78,17 @@ GROWS = ("script-work-grows", "model-pass-grows", "steps-grow", "optimizer-slowe
 def waited_s(
     scenario: str, finding: dict[str, Any], fired_at: float, payloads: Sequence[bytes], hang_after_s: float
 ) -> float | None:
-    """Seconds from the stall's second repetition until the finding fired; for a hang, from its own limit; for a crash, from that. None: not known.
+    """Seconds from the stall's second repetition until the finding fired, or None if unknown.
 
-    The second repetition is when the second long wait (pause, epoch boundary) ended; long is half of the second longest.
+    For a hang they count from its limit, for a crash from the crash. The second repetition is the end of the
+    second long wait (pause, epoch boundary). A wait is long from half of the second longest.
     """
     if finding["code"] in ("crashed", "caught-error"):
         return fired_at - float(finding["began_at"])
     if scenario in FORECASTS or finding.get("rule") in GROWS:
         return None  # it has no second repetition
     if finding["code"] == "hung":
-        # On a busy machine long waits are learned; a first batch or a first gap between epochs may take longer from the start.
+        # Long waits are learned on a busy machine; a first batch or epoch gap may have a longer limit.
         learned = [
             float(e["value"])
             for e in finding.get("evidence", ())

@@ -1,4 +1,4 @@
-"""N10: after some epochs a framework makes the workers anew, once, and changes the dataset (close_mosaic)."""
+"""N10: after some epochs a framework recreates the workers, once, and changes the dataset (close_mosaic)."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""N12: everything of the job is paused for longer than the hang limit, as by docker pause or a suspended laptop."""
+"""N12: the whole job is paused for longer than the hang limit, as by docker pause or a suspended laptop."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""N13: the scheduler takes the job away; its handler saves a checkpoint for a while and leaves with an exit code."""
+"""N13: the scheduler ends the job; the signal handler saves a checkpoint and leaves with an exit code."""
 
 import os
 import signal

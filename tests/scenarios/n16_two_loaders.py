@@ -1,4 +1,4 @@
-"""N16: a loop over two loaders in turn (zip), one of which is much slower per batch than the other, but fast enough."""
+"""N16: a loop over two loaders (zip). One is much slower per batch than the other, but fast enough."""
 
 import time
 

@@ -1,6 +1,6 @@
-"""N17: the server is out of reach for twice the hang limit, or the streamer stands still; the training goes on.
+"""N17: the server is unreachable for twice the hang limit, or the streamer stops; the training goes on.
 
-The line to the server goes through a process of this script's, which refuses everybody or falls silent.
+A process of this script forwards to the server, and then refuses connections or stops answering.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""N24: after each epoch an evaluation in a loop of its own computes for longer than the hang limit of the test."""
+"""N24: after each epoch the script's own evaluation loop computes for longer than the hang limit."""
 
 from torch.utils.data import DataLoader
 

@@ -1,4 +1,4 @@
-"""N26 (two ranks): after the last epoch one rank evaluates for longer than the hang limit, and the other waits for it."""
+"""N26 (two ranks): after the last epoch one rank evaluates past the hang limit while the other waits."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""N27: a checkpoint every few seconds, of which the newest two stay, on a disk that holds seven."""
+"""N27: a checkpoint every few seconds; the newest two are kept, on a disk with room for seven."""
 
 from pathlib import Path
 

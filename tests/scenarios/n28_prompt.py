@@ -1,4 +1,4 @@
-"""N28: between two epochs the script asks a person at a terminal whether to go on, and the person is at lunch."""
+"""N28: between two epochs the script asks at a terminal whether to go on, and nobody answers for long."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""N30 (two ranks, ``loaderwatch run``): rank 0 unpacks the data set with another program first; the others wait for it in a barrier."""
+"""N30 (two ranks, ``loaderwatch run``): rank 0 unpacks the data with another program; others wait."""
 
 import subprocess
 import sys
@@ -10,7 +10,10 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from tests.scenarios.training import SlowDataset, vary
 
-PROGRAM = "import time; until = time.monotonic() + 40\nwhile time.monotonic() < until: sum(range(10**5)); time.sleep(0.05)"
+PROGRAM = (
+    "import time; until = time.monotonic() + 40\n"
+    "while time.monotonic() < until: sum(range(10**5)); time.sleep(0.05)"
+)
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 if dist.get_rank() == vary(0, 1):

@@ -1,4 +1,4 @@
-"""N31: the script is over; a thread of it serves what was trained, and nobody asks."""
+"""N31: the script is over; one of its threads serves the trained model and waits for requests."""
 
 import socket
 import threading

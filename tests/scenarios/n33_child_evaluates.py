@@ -1,4 +1,4 @@
-"""N33: the script is over; a child process of it still evaluates what was trained, and multiprocessing waits for it."""
+"""N33: the script is over; multiprocessing waits for a child process that still evaluates the model."""
 
 import multiprocessing
 import time

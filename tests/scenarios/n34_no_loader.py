@@ -1,4 +1,4 @@
-"""N34: no loader: all data lies in memory and is indexed, now and then the loss is estimated by hand; at the end a model is served."""
+"""N34: no loader: data is indexed in memory, the loss is sometimes estimated, then a model is served."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""N36: no loader; a control loop at a fixed rate, which sleeps until the next tick wherever its steps are done sooner."""
+"""N36: no loader: a control loop at a fixed rate, which sleeps until the next tick if it is early."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""N37: gradients of sixteen batches, which the loop takes all at once before it computes; the loss lies outside of the model."""
+"""N37: the loop takes all sixteen batches of a step before it computes; the loss is outside the model."""
 
 import time
 from itertools import islice

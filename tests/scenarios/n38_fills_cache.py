@@ -1,4 +1,4 @@
-"""N38: features that are computed in the first epoch and kept in files, from which all later ones read them."""
+"""N38: features are computed in the first epoch and kept in files, which all later epochs read."""
 
 import tempfile
 import time

@@ -49,7 +49,10 @@ while time.monotonic() < deadline:
     places, moves, rewards = play()
     for _ in range(PASSES):
         for rows in torch.randperm(len(moves)).split(8):  # type: ignore[no-untyped-call]
-            loss = -(Categorical(logits=net(places[rows])).log_prob(moves[rows]) * rewards[rows]).mean()  # type: ignore[no-untyped-call]
+            loss = -(
+                Categorical(logits=net(places[rows])).log_prob(moves[rows])  # type: ignore[no-untyped-call]
+                * rewards[rows]
+            ).mean()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -1,4 +1,4 @@
-"""N42: no loader: a model is fitted anew whenever its time has come, and the loop sleeps until then."""
+"""N42: no loader: a model is fitted again at fixed times, and the loop sleeps until then."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""N43: a model follows a machine whose measurements come at their own pace, and trains on them as they come."""
+"""N43: a model trains on the measurements of a machine, which arrive at their own pace."""
 
 import multiprocessing
 import socket
@@ -18,7 +18,7 @@ RATE_HZ, VALUES = vary(100, 60), 256
 
 
 def measure(listener: socket.socket) -> None:
-    """Send what is measured, RATE_HZ times a second, to whoever listens."""
+    """Send measurements RATE_HZ times a second to all listeners."""
     connection, _ = listener.accept()
     random, began, number = np.random.default_rng(0), time.monotonic(), 0
     while True:

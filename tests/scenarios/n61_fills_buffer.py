@@ -1,4 +1,4 @@
-"""N61: workers whose memory grows while the run trains, until a shuffle buffer (or with ``--cache`` a bounded cache) is full."""
+"""N61: the workers' memory grows until a shuffle buffer is full (``--cache``: until a bounded cache is)."""
 
 import random
 import sys

@@ -1,4 +1,4 @@
-"""N63: steps of many seconds, whose activations take more and more memory until the backward pass frees all of it."""
+"""N63: steps of many seconds; their activations take more and more memory until backward frees it all."""
 
 import time
 

@@ -33,7 +33,7 @@ HANG_AFTER_S = 6.0  # stacks are taken when a span is five seconds old
 AT_ONCE = 4
 SLEEPERS_AT_ONCE = 8
 SLEEPING_GROUPS = frozenset({"collectives", "epochs", "hung", "ranks", "start_end", "stuck", "threads"})
-"""Of the cases in which nothing computes for long: they wait, as what they show does, so more of them fit beside each other."""
+"""Groups whose cases mostly wait and hardly compute, so more of them can run at the same time."""
 BUILT_IN = "built in: "  # as training.py prints it; this module need not import torch
 START_S = 30.0  # for Python, torch and ranks to come up
 
@@ -55,7 +55,7 @@ class Outcome:
 
     @property
     def alerts(self) -> list[dict[str, Any]]:
-        """Findings that a person is told of; and the remark that is awaited, if one is."""
+        """Findings that alert a person, and the expected remark, if any."""
         return [finding for finding in self.findings if counts(self.case, finding)]
 
     @property
@@ -108,9 +108,9 @@ def serve(data_dir: Path, hang_after_s: float = HANG_AFTER_S) -> Iterator[Access
 
 
 def play_one(case: Case, access: Access, data_dir: Path, *, settle_s: float = 0.0, seed: int = 0) -> Outcome:
-    """Play one. ``settle_s`` is how long to watch on after what was awaited came: what else is found?
+    """Play one case. ``settle_s``: how long to keep watching for other findings after the expected one.
 
-    ``seed`` other than 0 changes the settings that must not matter; ``Outcome.case`` then names the culprit under them.
+    ``seed`` other than 0 changes the settings that must not matter; ``Outcome.case`` names their culprit.
     """
     data_dir.mkdir(parents=True)
     run_id = case.id.replace("_", "-")
@@ -219,7 +219,7 @@ def _watch(
 
 
 def _is_awaited(case: Case, finding: dict[str, Any]) -> bool:
-    # Its words grow with what is known: the stack that is read in this pass of the detectors is told of in the next.
+    # The words grow with what is known: a stack read in this pass of the detectors appears in the next.
     text = " ".join((finding["title"], finding["cause"], finding["advice"]))
     told = len(finding["stacks"]) >= case.stacks and all(words in text for words in case.says)
     return finding["scenario"] in case.scenarios and told

@@ -1,4 +1,4 @@
-"""A played run as a recording that may be shown to anybody: without the names and paths of the machine it ran on."""
+"""Makes a recording of a played run that can be published: without names and paths of its machine."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """The script that circulates for "training stalls every few steps", with its four settings.
 
-Samples are random 3×256×256 float arrays, scaled to bytes and back: 20 to 40 ms of CPU each. One in a hundred also
-sleeps 0.15 s. Two convolutions, batches of 64, a warm-up epoch and two more.
+Samples are random 3×256×256 float arrays, scaled to bytes and back: 20 to 40 ms of CPU each. One in a
+hundred also sleeps 0.15 s. Two convolutions, batches of 64, a warm-up epoch and two more.
 
-    python -m tests.scenarios.repro_every_few_steps A|B|C|D [--samples 5000] [--epochs 2] [--batch 64] [--threads N] [--cpus N]
-
-A: num_workers=0. B: 4 workers, prefetch_factor=4, persistent_workers. C: persistent_workers with num_workers=0, which
-PyTorch refuses. D: 8 workers, each with as many torch and BLAS threads as the machine has CPUs, or four; the others
-have one, as with OMP_NUM_THREADS=1.
+    python -m tests.scenarios.repro_every_few_steps A|B|C|D
+        [--samples 5000] [--epochs 2] [--batch 64] [--threads N] [--cpus N]
+A: num_workers=0. B: 4 workers, prefetch_factor=4, persistent_workers. C: persistent_workers with
+num_workers=0, which PyTorch refuses. D: 8 workers, each with one torch and BLAS thread per CPU of the
+machine, or four (all others: one, as with OMP_NUM_THREADS=1).
 """
 
 from __future__ import annotations

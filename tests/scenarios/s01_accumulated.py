@@ -1,4 +1,4 @@
-"""S01: files are read between the micro-batches whose gradients are accumulated; a generator of the script's own gives them."""
+"""S01: the script's own generator reads files between the micro-batches of accumulated gradients."""
 
 import tempfile
 import time

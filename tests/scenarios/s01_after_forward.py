@@ -1,4 +1,4 @@
-"""S01: no loader; the next batch is made between forward and backward, as nanoGPT does to work while the GPU does."""
+"""S01: no loader; the next batch is made between forward and backward, as nanoGPT does to overlap."""
 
 import time
 

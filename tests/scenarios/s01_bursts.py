@@ -1,4 +1,4 @@
-"""S01: a generator, without workers, that reads a row group at a time: every so many batches the loop waits long."""
+"""S01: a generator without workers reads a row group at a time, so the loop waits long now and then."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""S01: no loader at all: each batch is cut out of a long sequence and encoded by hand, and the model waits for it."""
+"""S01: no loader: each batch is cut from a long sequence and encoded by hand while the model waits."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""S01's sibling: a DataLoader without workers over a stream that unpacks a row group at a time: bursts of CPU, then quick batches."""
+"""S01's sibling: no workers; the stream unpacks a row group at a time: a burst of CPU, then quick batches."""
 
 import zlib
 from collections.abc import Iterator

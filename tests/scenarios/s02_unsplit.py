@@ -1,4 +1,4 @@
-"""S02 over a stream that nothing splits: more workers would deliver every row once per worker, so the advice says what comes first."""
+"""S02 over a stream that is not split: more workers would repeat every row, so splitting comes first."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""S08: a feature service answers each look-up at once; from some moment on it takes far longer, for all workers."""
+"""S08: a feature service answers each look-up at once, then suddenly takes far longer for all workers."""
 
 import multiprocessing
 import socket

@@ -1,4 +1,4 @@
-"""S08's sibling: every worker asks a server that takes its time, over a connection of its own, and now and then pauses to retry."""
+"""S08's sibling: each worker asks a slow server over its own connection and sometimes pauses to retry."""
 
 import socket
 import socketserver

@@ -1,4 +1,4 @@
-"""S08's sibling: each worker asks a service for its samples and looks every few milliseconds whether the answer has come."""
+"""S08's sibling: each worker asks a service and checks every few milliseconds whether it has answered."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""S09: the dataset is larger than the memory that is left for the page cache, so that every epoch reads it anew."""
+"""S09: the dataset is larger than the free memory for the page cache, so every epoch reads it again."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""S14: a daemon thread keeps percentiles of what was seen in lists, in pure Python, and holds the interpreter beside the training."""
+"""S14: a daemon thread computes percentiles in pure Python and holds the interpreter during training."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""S14: a background thread of the training process computes in Python all the time and holds the interpreter's lock."""
+"""S14: a background thread computes in Python all the time and holds the interpreter's lock."""
 
 import threading
 
@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 import loaderwatch
 from tests.scenarios.training import SlowDataset, train, vary
 
-# Every tensor takes a dozen turns at the lock, each of which costs 5 ms (sys.getswitchinterval): 0.1 s on a quiet machine.
+# Each tensor takes the lock a dozen times, for 5 ms each (sys.getswitchinterval): 0.1 s on a quiet machine.
 TENSORS = vary(4, 6)
 
 

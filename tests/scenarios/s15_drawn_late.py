@@ -1,4 +1,4 @@
-"""S15: no workers, and epochs that take a few of the millions of samples that a weighted sampler draws for each."""
+"""S15: no workers; a weighted sampler draws millions of samples per epoch, and the epoch uses a few."""
 
 import time
 

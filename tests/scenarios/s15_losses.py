@@ -1,4 +1,4 @@
-"""S15: workers read, and a batch sampler walks over every loss so far before each batch, in the training process."""
+"""S15: workers read, and a batch sampler in the training process goes over all losses for each batch."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""S15: a batch sampler mines hard negatives anew before every batch, in the training process."""
+"""S15: a batch sampler mines hard negatives again before every batch, in the training process."""
 
 import time
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""S16 (simulated GPU): batches of many small tensors, and the one thread that unpacks and pins them cannot keep up.
+"""S16 (simulated GPU): batches of many small tensors; the one thread that pins them cannot keep up.
 
-PyTorch starts that thread only where it sees an accelerator; here one is claimed, and the thread is PyTorch's own. Pinning is
-simulated: each tensor is copied into other memory, which nothing locks.
+PyTorch starts its pin thread only if it sees an accelerator, so one is simulated.
+Pinning is simulated, too: each tensor is copied into other memory, which nothing locks.
 """
 
 from __future__ import annotations

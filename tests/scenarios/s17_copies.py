@@ -1,8 +1,8 @@
 """S17 (simulated GPU): every batch goes to the GPU from pageable memory, by a copy that blocks.
 
-PyTorch's meta device stands for the GPU: the batches, the loader and the hooks are real; the copy is one within the host's
-memory and a sleep for the rest of its time, and NVML is the stand-in. With ``--waits`` the time is the same, but the GPU
-computes throughout: such a copy only waits for the kernels of the step before (N06).
+PyTorch's meta device and a fake NVML stand for the GPU; batches, loader and hooks are real.
+A copy is made in host memory and then sleeps for the rest of its time. With ``--waits`` a copy takes as
+long but the GPU computes throughout: such a copy only waits for kernels of the step before (N06).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""S18 (two ranks): rank 0 reads for all and sends each rank its batch, as Accelerate's dispatch_batches does."""
+"""S18 (two ranks): rank 0 reads for all and sends each rank its batch, as Accelerate dispatches batches."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""S19: torchdata's StatefulDataLoader ships the state of a dataset that keeps its shuffle buffer in it, with every batch."""
+"""S19: StatefulDataLoader sends the dataset's state, with its shuffle buffer, along with every batch."""
 
 import warnings
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""S20's sibling: a handful of long documents among short ones, spread over an epoch; others lie ready behind each of them."""
+"""S20's sibling: a few long documents among short ones. Other batches lie ready behind each of them."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""S20: one sample of a random_split is slow in every epoch; it is named by its place in the split, as the loader asks for it."""
+"""S20: one sample of a random_split is always slow; it is named by its index in the split."""
 
 import time
 

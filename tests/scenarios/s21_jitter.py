@@ -1,4 +1,4 @@
-"""S21: now and then a read takes more than a second, always another one; two batches per worker are read ahead."""
+"""S21: now and then a read takes over a second, never the same one; workers read two batches ahead."""
 
 import time
 

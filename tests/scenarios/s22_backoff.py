@@ -1,4 +1,4 @@
-"""S22's sibling: a loader function that tries a truncated record again after a short pause, in a stream read by spawned workers."""
+"""S22's sibling: spawned workers read a stream whose loader function retries a truncated record."""
 
 import io
 import time

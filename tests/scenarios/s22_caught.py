@@ -1,4 +1,4 @@
-"""S22's sibling: a file that cannot be read raises, and a loop around next() begins the pass again, as if it had been the network."""
+"""S22's sibling: an unreadable file raises; a loop around next() starts the pass again, as for a network."""
 
 import time
 

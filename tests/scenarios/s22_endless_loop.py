@@ -1,4 +1,4 @@
-"""S22: a pattern that backtracks for ever on sample 333."""
+"""S22: a pattern that backtracks forever on sample 333."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""S22's sibling: a file that cannot be read is tried again after pauses that grow, as clients of object stores do, and never given up."""
+"""S22's sibling: an unreadable file is retried without end, with growing pauses, as storage clients do."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""S22: one of three servers no longer answers for some records; each request runs into its time limit before another is asked."""
+"""S22: one of three servers never answers for some records; each request times out, then another is asked."""
 
 import multiprocessing
 import socket

@@ -1,4 +1,4 @@
-"""S25 in the workers: a dataset that holds many Python objects and collects garbage in every batch, against a leak."""
+"""S25 in the workers: a dataset with many Python objects collects garbage in every batch, against a leak."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""S26: torch.compile waits for a pool of compilers in which every process waits for a lock; nobody computes."""
+"""S26: torch.compile waits for a pool of compiler processes that all wait for a lock; nobody computes."""
 
 import multiprocessing
 import time

@@ -1,4 +1,4 @@
-"""S26: after some epochs over all rows only a few rows of a table are trained; the averages of the others fade into denormals."""
+"""S26: a table trains on all rows, then only on a few; the averages of the others become denormals."""
 
 import time
 

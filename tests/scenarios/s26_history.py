@@ -1,4 +1,4 @@
-"""S26: no model is watched; the loss is summed up with its graph, and each step goes back through all losses so far."""
+"""S26: no model is watched; the loss is summed with its graph, so backward goes through all past steps."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""S26: LBFGS in a step whose loss becomes NaN: no test of it ends the iterations, which are not bounded."""
+"""S26: LBFGS in a step whose loss becomes NaN: no stop criterion holds, so its iterations never end."""
 
 import itertools
 import time

@@ -1,4 +1,4 @@
-"""S26: every few steps the loop looks for a file that another process writes, and sleeps between two looks."""
+"""S26: every few steps the loop polls for a file of another process and sleeps between two checks."""
 
 import multiprocessing
 import os

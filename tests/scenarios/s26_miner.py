@@ -1,4 +1,4 @@
-"""S26: hard examples come through a pipe from a process that dies; its end of the pipe is open here, too, so that recv() waits for ever."""
+"""S26: a process that sends hard examples dies; its pipe end is open here too, so recv() never returns."""
 
 import multiprocessing
 import sys

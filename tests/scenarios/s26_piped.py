@@ -1,4 +1,4 @@
-"""S26: every step hands its pictures to a viewer through a pipe, which a reader empties more slowly than the loop fills it."""
+"""S26: every step sends its pictures through a pipe to a viewer that reads slower than the loop writes."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""S26: a reward is computed in a multiprocessing pool; a worker is killed, its task is lost, and map() waits for it for ever."""
+"""S26: a worker of a multiprocessing pool is killed, its task is lost, and map() waits forever."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""S26: each step's metrics are posted to a board in another region, whose answer takes longer than the step."""
+"""S26: each step posts its metrics to a server in another region, which takes longer than the step."""
 
 import json
 import multiprocessing

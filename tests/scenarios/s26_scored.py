@@ -1,4 +1,4 @@
-"""S26: after each step the texts that were predicted are compared with the right ones, pair by pair, in Python."""
+"""S26: after each step predicted and right texts are compared, pair by pair, in Python."""
 
 import time
 from collections import Counter
@@ -39,7 +39,9 @@ while time.monotonic() < deadline:
     for (letters,) in loader:
         optimizer.zero_grad()
         guessed = model(letters)
-        nn.functional.cross_entropy(guessed.flatten(0, 1), letters.flatten()).backward()  # type: ignore[no-untyped-call]
+        nn.functional.cross_entropy(  # type: ignore[no-untyped-call]
+            guessed.flatten(0, 1), letters.flatten()
+        ).backward()
         optimizer.step()
         pairs = zip(guessed.argmax(2).tolist(), letters.tolist(), strict=True)
         best = max(best, sum(overlap(*pair) for pair in pairs) / len(letters))

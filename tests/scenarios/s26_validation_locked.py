@@ -1,4 +1,4 @@
-"""S26: a metric within the validation loop waits for a lock that is held; the loop's loader is watched, too."""
+"""S26: a metric in the validation loop waits for a held lock; the validation loader is watched, too."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""S26: every twentieth step computes and writes a summary of everything, synchronously, for about as long as the steps between."""
+"""S26: every twentieth step writes a summary synchronously, which takes as long as the steps between."""
 
 import json
 import os

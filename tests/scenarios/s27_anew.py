@@ -1,4 +1,4 @@
-"""S27: the compiled loss closes over a number that changes in each step, so that each step compiles it anew."""
+"""S27: the compiled loss closes over a number that changes in each step, so each step recompiles it."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""S27: a compiled model that sees a new batch size now and then, and compiles anew."""
+"""S27: a compiled model that sees a new batch size now and then, and recompiles."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""S28: short epochs, workers spawned anew for each. With ``--rebuilt`` the loader, too, is built anew."""
+"""S28: short epochs, with new workers spawned for each. ``--rebuilt``: a new loader, too."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""S33: a stream fills its whole shuffle buffer at once, each time that it is empty; the loop waits for two seconds then."""
+"""S33: a stream refills its whole shuffle buffer whenever it is empty, so the loop waits two seconds."""
 
 import random
 import time

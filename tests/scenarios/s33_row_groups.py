@@ -1,4 +1,4 @@
-"""S33's sibling: a map-style dataset reads the row group that a sample lies in and keeps it; samples come in order."""
+"""S33's sibling: a map-style dataset reads and keeps the row group of a sample; samples come in order."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""S34 and N11: a resume reads and throws away what it has seen before it trains on. With an argument: that many seconds."""
+"""S34 and N11: a resumed run reads and discards what it has already seen. Argument: for how many seconds."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""S35: a thread of the training process holds a lock while workers are forked; in them nobody will release it."""
+"""S35: a thread holds a lock while workers are forked; in the workers nobody will release it."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""S36: the very first batch never comes: a worker's first sample waits for a storage service that never answers."""
+"""S36: the first batch never comes: a worker's first sample waits for storage that never answers."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""S36: reading one sample waits for an answer that never comes. With ``--slow-first`` two others took long before."""
+"""S36: a sample waits for an answer that never comes. ``--slow-first``: two others took long before."""
 
 import os
 import sys

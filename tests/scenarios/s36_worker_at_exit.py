@@ -1,4 +1,4 @@
-"""S36: the script is over, and Python waits at exit for a worker that handles SIGTERM and never comes back from a read."""
+"""S36: Python waits at exit for a worker that handles SIGTERM and never returns from a read."""
 
 import signal
 import socket

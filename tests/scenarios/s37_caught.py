@@ -1,4 +1,4 @@
-"""S37: a sample kills its worker, the script catches the error and makes the loader anew at the same place, for ever."""
+"""S37: a sample kills its worker; the script catches the error and restarts at the same place forever."""
 
 import os
 import signal

@@ -1,7 +1,7 @@
-"""S37: a worker is killed in the middle of handing over a batch, and nobody hears of it.
+"""S37: a worker is killed while it sends a batch, and PyTorch does not notice.
 
-PyTorch notices a killed worker by SIGCHLD; here, as in programs that reap children themselves, that is ignored. The
-training process has read half a message and waits for the rest.
+PyTorch learns of a killed worker by SIGCHLD, which is ignored here, as in programs that reap children.
+The training process has read half a message and waits for the rest.
 """
 
 import os

@@ -1,6 +1,6 @@
 """S39: large batches, read ahead by many workers, on a /dev/shm that is too small for them.
 
-Training is fast enough to take each batch at once, so it goes well until a step takes long. With ``--full`` one does.
+The loop takes each batch at once, so all is well until a step takes long. With ``--full`` one does.
 """
 
 import sys

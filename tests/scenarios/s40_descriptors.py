@@ -1,4 +1,4 @@
-"""S40: every batch is kept in a list, and each keeps a file descriptor open. Run under a low ``ulimit -n``."""
+"""S40: a list keeps every batch, each with an open file descriptor. Run under a low ``ulimit -n``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""S40's sibling: each worker keeps a handle for every file that it has met in a dictionary. Run under a low ``ulimit -n``."""
+"""S40's sibling: each worker keeps a handle for every file it has read. Run under a low ``ulimit -n``."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""S40: the dataset opens a file for each sample and closes none, in the workers. Run under a low ``ulimit -n``."""
+"""S40: the workers open a file for each sample and close none. Run under a low ``ulimit -n``."""
 
 import tempfile
 from typing import BinaryIO

@@ -1,4 +1,4 @@
-"""S41: a thread plays and hands on what it saw; it ends with an error, and the learner waits for it for ever. There is no loader."""
+"""S41: no loader; a thread that plays ends with an error, and the learner waits for its data forever."""
 
 import queue
 import random

@@ -1,4 +1,4 @@
-"""S41: a batch that cannot be pickled is lost in the worker's feeder thread; all workers are idle, nothing comes."""
+"""S41: a batch that cannot be pickled is lost in the worker's feeder thread; all workers are then idle."""
 
 import os
 from typing import Any

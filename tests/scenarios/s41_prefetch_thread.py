@@ -1,4 +1,4 @@
-"""S41: a background prefetcher's thread ends with an error; the loop waits on its queue for ever."""
+"""S41: a background prefetcher's thread ends with an error; the loop waits on its queue forever."""
 
 import queue
 import threading

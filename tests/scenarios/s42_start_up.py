@@ -1,4 +1,4 @@
-"""S42: workers that cannot start: ``pickle`` (a local function), ``guard`` (no ``if __name__``) or ``daemon`` (a pool's worker)."""
+"""S42: workers cannot start: ``pickle`` (local function), ``guard`` (no main guard), ``daemon`` (in pool)."""
 
 import multiprocessing
 import sys

@@ -1,4 +1,4 @@
-"""S45 (two ranks): one rank comes to a collective alone, in one of several places that the first argument names."""
+"""S45 (two ranks): one rank enters a collective alone, at one of several places (first argument)."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""S45: each rank stops early by its own validation loss; one is done and reports, the other begins the next epoch."""
+"""S45: each rank stops early by its own validation loss; one reports, the other begins the next epoch."""
 
 import os
 import tempfile

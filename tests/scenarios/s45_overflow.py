@@ -1,4 +1,4 @@
-"""S45 (two ranks): a rank whose loss overflows tells the others by an all_reduce, while they average their gradients by another."""
+"""S45 (two ranks): a rank reports an overflow by an all_reduce while the others all_reduce gradients."""
 
 import itertools
 import os

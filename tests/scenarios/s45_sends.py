@@ -1,4 +1,4 @@
-"""S45 (two ranks): ranks of a ring send to their neighbour before they receive, with tensors too large to be on their way alone."""
+"""S45 (two ranks): each rank of a ring sends before it receives, tensors too large to be buffered."""
 
 import itertools
 import os

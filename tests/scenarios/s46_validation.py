@@ -1,7 +1,7 @@
 """S46 (two ranks): validation through the wrapped model with unequal batches; the next epoch never begins.
 
-With ``--advised`` it does what the finding advises: validation goes through the model inside the wrapper, without gradients.
-With ``--no-buffer-sync`` it does the other thing that is named: the wrapper copies no buffers.
+``--advised`` follows the advice: validation uses the model inside the wrapper, without gradients.
+``--no-buffer-sync`` follows the alternative: the wrapper copies no buffers.
 """
 
 import inspect

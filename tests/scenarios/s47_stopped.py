@@ -1,4 +1,4 @@
-"""S47's sibling: in the middle of the epoch something stops one rank (SIGSTOP), and the others wait for it in the gradient exchange."""
+"""S47's sibling: SIGSTOP stops one rank within an epoch; the others wait in the gradient exchange."""
 
 import os
 import signal

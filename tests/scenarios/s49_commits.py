@@ -1,4 +1,4 @@
-"""S49: each worker keeps its write transaction open for many samples; the others give up after a moment and go on without."""
+"""S49: each worker keeps a write transaction open for many samples; the others give up and go on."""
 
 import sqlite3
 import tempfile

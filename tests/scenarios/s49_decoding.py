@@ -1,4 +1,4 @@
-"""S49's sibling: workers decode with one handle that a lock guards, so the one that has it computes and the others wait."""
+"""S49's sibling: workers share a decoder guarded by a lock, so one computes while the others wait."""
 
 import multiprocessing
 

@@ -1,4 +1,4 @@
-"""S49's sibling: samples are unpacked into a shared folder under a lock of ``filelock``, which tries again every 50 ms."""
+"""S49's sibling: samples are unpacked into a shared folder under a ``filelock`` that retries every 50 ms."""
 
 import tempfile
 import time

@@ -1,4 +1,4 @@
-"""S49: workers fetch what they lack into a dictionary that a manager holds for all, and keep its lock meanwhile."""
+"""S49: workers fetch missing values into a manager's dictionary and hold its lock meanwhile."""
 
 import multiprocessing
 import time

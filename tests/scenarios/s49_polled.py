@@ -1,4 +1,4 @@
-"""S49's sibling: workers try for a lock of their own making, asleep between two tries; the kernel knows of no lock."""
+"""S49's sibling: workers poll for a self-made lock, with a sleep between two tries; no kernel lock."""
 
 import multiprocessing
 import time

@@ -1,4 +1,4 @@
-"""S49's sibling: each worker writes what it has decoded into one SQLite file; the writer works, the others poll for its lock."""
+"""S49's sibling: workers write decoded samples into one SQLite file: one writes, the others poll its lock."""
 
 import sqlite3
 import tempfile

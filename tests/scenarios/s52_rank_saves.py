@@ -1,4 +1,4 @@
-"""S52 (two ranks): after the epoch one rank saves to a full pipe that nobody reads on; the other waits at a barrier."""
+"""S52 (two ranks): one rank saves to a full pipe without a reader; the other waits at a barrier."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""S52: a checkpoint goes to a named pipe that nobody reads. ``--between``: after the epoch, else in the middle of it."""
+"""S52: a checkpoint goes to a named pipe that nobody reads, within the epoch (``--between``: after it)."""
 
 import os
 import sys

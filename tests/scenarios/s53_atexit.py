@@ -1,4 +1,4 @@
-"""S53: the script is over, and a function registered with atexit waits for a file lock that another process holds."""
+"""S53: the script is over; an atexit function waits for a file lock that another process holds."""
 
 import atexit
 import fcntl

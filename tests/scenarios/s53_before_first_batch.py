@@ -1,4 +1,4 @@
-"""S53 (two ranks, ``loaderwatch run``): after joining, one rank asks a service that never answers; the other waits for it in a broadcast."""
+"""S53 (two ranks, ``loaderwatch run``): one rank asks a silent service; the other waits in a broadcast."""
 
 import socket
 import time

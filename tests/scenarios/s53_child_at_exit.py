@@ -1,4 +1,4 @@
-"""S53: the script is over, and multiprocessing waits at exit for a child that writes into a pipe nobody reads."""
+"""S53: the script is over; multiprocessing waits for a child that writes into a pipe nobody reads."""
 
 import multiprocessing
 import time

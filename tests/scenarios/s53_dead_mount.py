@@ -1,4 +1,4 @@
-"""S53: between two epochs the process reads from storage that does not answer, in state D. ``--in-loop``: in the middle of one (S26)."""
+"""S53: between two epochs a read of dead storage blocks in state D. ``--in-loop``: within an epoch (S26)."""
 
 import sys
 import time

@@ -1,6 +1,6 @@
-"""S53 (two ranks): after the last epoch one rank waits for a file lock; the other's script is over, with an exchange between them under way.
+"""S53 (two ranks): after the last epoch one rank waits for a file lock; the other is at its exit.
 
-What holds the process group (the model, the exchange) goes when Python takes its modules down, and the group waits for its exchange.
+Python's shutdown releases the process group, which waits for an all_reduce that the two have under way.
 """
 
 import fcntl

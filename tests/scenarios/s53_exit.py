@@ -1,4 +1,4 @@
-"""S53 (two ranks): after the last epoch one rank sends its results to a service that never answers; the other is at the barrier."""
+"""S53 (two ranks): at the end one rank sends results to a silent service; the other is in a barrier."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""S53: the script is over, and Python waits at exit for a thread that uploads to a service that never answers."""
+"""S53: the script is over; Python waits for a thread that uploads to a service that never answers."""
 
 import socket
 import threading

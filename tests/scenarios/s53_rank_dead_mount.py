@@ -1,4 +1,4 @@
-"""S53 (two ranks): after the epoch one rank reads from storage that does not answer, in state D; the other begins the next epoch.
+"""S53 (two ranks): between epochs one rank reads dead storage, in state D; the other begins the next epoch.
 
 ``--save``: it reads in a save, and the other waits at a barrier (S52).
 """

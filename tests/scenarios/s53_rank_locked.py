@@ -1,4 +1,4 @@
-"""S53 (two ranks): between two epochs one rank waits for a lock that is held; the other has begun the next epoch."""
+"""S53 (two ranks): between epochs one rank waits for a held lock; the other has begun the next epoch."""
 
 import os
 import threading

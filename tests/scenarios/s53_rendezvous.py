@@ -1,4 +1,4 @@
-"""S53 (two ranks, ``loaderwatch run``): one rank waits for a file lock before it joins the process group; no loader is there yet."""
+"""S53 (two ranks, ``loaderwatch run``): a rank waits for a file lock before it joins; no loader exists."""
 
 import fcntl
 import os

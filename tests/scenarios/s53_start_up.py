@@ -1,4 +1,4 @@
-"""S53 (two ranks): one rank waits for a file lock before it joins the process group; the other waits there for it."""
+"""S53 (two ranks): one rank waits for a file lock before it joins the process group that the other is in."""
 
 import fcntl
 import os

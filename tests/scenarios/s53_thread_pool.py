@@ -1,4 +1,4 @@
-"""S53: the script is over, and its thread pool waits at exit for an upload to a service that never answers."""
+"""S53: the script is over; its thread pool waits for an upload to a service that never answers."""
 
 import socket
 import time

@@ -13,7 +13,7 @@ batch = vary(8, 5)
 
 
 class Trainer:
-    """Epochs until told to stop."""
+    """Epochs until it has to stop."""
 
     def __init__(self) -> None:
         self.loader = DataLoader(

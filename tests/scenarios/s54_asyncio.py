@@ -1,4 +1,4 @@
-"""S54's sibling: a coroutine trains, and awaits batches that a thread reads while it works; no workers, every sample is computed."""
+"""S54's sibling: a coroutine trains on batches that a thread reads; no workers, each sample is computed."""
 
 import asyncio
 import time

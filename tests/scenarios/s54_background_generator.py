@@ -1,4 +1,4 @@
-"""S54's sibling: a DataLoader whose own ``__iter__`` hands its batches to a thread (BackgroundGenerator), with too few workers."""
+"""S54's sibling: a DataLoader with a BackgroundGenerator thread in its ``__iter__`` and too few workers."""
 
 import queue
 import threading

@@ -1,4 +1,4 @@
-"""S54: the thread that reads the loader ahead dies of a bad sample; the loop waits on its queue for ever."""
+"""S54: the thread that reads the loader ahead dies of a bad sample; the loop waits on its queue forever."""
 
 import queue
 import threading

@@ -1,4 +1,4 @@
-"""S54: an executor's thread reads the next batch while the loop works; no workers, and every sample is computed."""
+"""S54: an executor's thread reads the next batch meanwhile; no workers, every sample is computed."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""S54's sibling: the thread behind a generator dies of an error in its own work, in the second epoch; the loop waits for ever."""
+"""S54's sibling: in the second epoch the thread behind a generator dies of its own error; the loop waits."""
 
 import threading
 import time

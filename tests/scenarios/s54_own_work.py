@@ -1,4 +1,4 @@
-"""S54: the loader keeps up; the thread that reads it ahead prepares each batch itself, slower than the loop takes them."""
+"""S54: the loader keeps up, but the read-ahead thread prepares batches more slowly than the loop."""
 
 import queue
 import threading

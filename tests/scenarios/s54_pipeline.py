@@ -1,4 +1,4 @@
-"""S54's sibling: a thread reads the loader and makes views of each batch, for a loop that takes futures in order."""
+"""S54's sibling: a thread reads the loader and makes views of each batch; the loop takes futures in order."""
 
 import time
 from collections import deque

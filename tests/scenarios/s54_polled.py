@@ -1,4 +1,4 @@
-"""S54's sibling: a thread fills a list, and the loop looks every few milliseconds whether there is something in it."""
+"""S54's sibling: a thread fills a list, which the loop checks every few milliseconds."""
 
 import collections
 import threading

@@ -1,4 +1,4 @@
-"""S54's sibling: the thread that fills a list dies of a bad sample, and the loop goes on looking whether something has come."""
+"""S54's sibling: the thread that fills a list dies of a bad sample; the loop keeps checking the list."""
 
 import collections
 import threading

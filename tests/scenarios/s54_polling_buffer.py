@@ -1,4 +1,4 @@
-"""S54's sibling: a buffer that asks its queue again and again for a moment (as MONAI's), over a loader without workers."""
+"""S54's sibling: a buffer polls its queue with short timeouts (as MONAI's); the loader has no workers."""
 
 import contextlib
 import threading

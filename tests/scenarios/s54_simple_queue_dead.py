@@ -1,4 +1,4 @@
-"""S54's sibling: the thread that fills a ``SimpleQueue`` dies of a bad sample; that queue waits in C, where nobody sees for what."""
+"""S54's sibling: the thread that fills a ``SimpleQueue`` dies of a bad sample. The queue waits in C."""
 
 import queue
 import threading

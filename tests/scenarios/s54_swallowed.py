@@ -1,4 +1,4 @@
-"""S54's sibling: the thread works on each batch, fails at one of them, and drops the error; nobody says that nothing will come."""
+"""S54's sibling: the thread fails at one batch and drops the error, so the loop is never informed."""
 
 import contextlib
 import queue

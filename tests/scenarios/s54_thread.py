@@ -1,4 +1,4 @@
-"""S54: a thread reads the loader ahead into a queue; its workers wait for storage, and the loop waits on the queue."""
+"""S54: a thread reads the loader into a queue; the workers wait for storage, the loop for the queue."""
 
 import queue
 import threading

@@ -1,6 +1,6 @@
 """S56: a checkpoint every few seconds, and none is ever deleted, on a disk that is too small for them.
 
-With ``--fast`` the disk is full before anybody can be told, and training dies of it.
+With ``--fast`` the disk is full before any alert, and training dies of it.
 """
 
 import sys

@@ -14,7 +14,7 @@ rank = int(os.environ["RANK"])
 loader = DataLoader(SlowDataset(100_000, sleep_read(0.002)), batch_size=4, num_workers=2)
 loaderwatch.attach(loader)
 state = [torch.rand(256, 1024).numpy() for _ in range(vary(6, 5))]
-log = Path(f"/media/rank{rank}.log").open("a", buffering=1)  # noqa: SIM115 - open as long as the process lives
+log = Path(f"/media/rank{rank}.log").open("a", buffering=1)  # noqa: SIM115 - open until the process ends
 
 
 def each_step(step: int) -> None:

@@ -1,4 +1,4 @@
-"""S58: the dataset searches a list that grows with every sample, so its fetches take longer and longer; no wait has come yet."""
+"""S58: the dataset searches a list that grows with every sample, so fetches get slower; no wait yet."""
 
 import time
 
@@ -24,7 +24,7 @@ class Growing(Dataset[Tensor]):
 
     def __getitem__(self, index: int) -> Tensor:
         self.seen += 1
-        # Each of two workers reads ten batches of eight a second: from 50 ms a batch to the loop's 100 ms in some 100 s.
+        # Two workers read ten batches of eight a second: from 50 ms a batch to the loop's 100 ms in 100 s.
         time.sleep(0.0062 * (1 + self.seen / vary(8000, 9000)))
         return torch.full((16,), float(index))
 

@@ -1,4 +1,4 @@
-"""S58 that has come to pass: each sample reads a journal that grows, and the workers that kept up at first keep up no more."""
+"""S58 with data wait: each sample reads a growing journal until the workers no longer keep up."""
 
 import time
 

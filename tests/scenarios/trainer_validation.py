@@ -1,4 +1,4 @@
-"""S55 in a transformers Trainer: it evaluates inside every 25th training step, through a loader that is slow."""
+"""S55 in a transformers Trainer: every 25th training step evaluates through a slow loader."""
 
 import os
 import time

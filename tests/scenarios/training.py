@@ -22,14 +22,14 @@ SEED: Final = os.environ.get("SCENARIO_SEED", "0")
 BUILT_IN: Final = "built in: "
 _choice: Final = random.Random(f"{SEED} {Path(sys.argv[0]).name}")
 UNTIL_FOUND_S: Final = 60.0
-"""How long a stall goes on at most. Its script is ended once it is found, which takes longer on a busy machine."""
+"""The longest duration of a stall. Its script ends when it is found, which takes longer on a busy machine."""
 GIVE_UP: Final = timedelta(seconds=float(os.environ.get("SCENARIO_GIVE_UP_S", "1800")))
 """The timeout of the collectives of scripts that are also watched for longer than PyTorch's own."""
 _T = TypeVar("_T")
 
 
 def vary(usual: _T, *others: _T) -> _T:
-    """A setting that must not matter to the verdict: ``usual``, or any of them when SCENARIO_SEED is set (and not 0).
+    """A setting that must not affect the verdict: ``usual``, or any of them if SCENARIO_SEED is not 0.
 
     All ranks of a run draw the same as long as they ask in the same order.
     """
@@ -38,7 +38,7 @@ def vary(usual: _T, *others: _T) -> _T:
 
 def built_in(**culprit: Any) -> None:
     """Say which ``rank``, ``worker``, ``samples`` and words (``says``) are right under these settings."""
-    # In one piece: with PYTHONUNBUFFERED set, print() writes the newline apart, and the ranks share this file.
+    # One write: with PYTHONUNBUFFERED, print() writes the newline apart, and the ranks share this file.
     sys.stdout.write(f"{BUILT_IN}{json.dumps(culprit)}\n")
     sys.stdout.flush()
 

@@ -1,7 +1,7 @@
-"""What today's code says of every recording, as text that a person can review: the words of each alert, in their order.
+"""The words of each alert for every recording, as text that a person can review, in order of the alerts.
 
-``python -m tests.scenarios.words`` writes ``words.txt`` and ``words.zh.txt``. Their diff in git is the review of every change
-of words. A change that only moves code leaves them as they are.
+``python -m tests.scenarios.words`` writes ``words.txt`` and ``words.zh.txt``. Their diff in git shows every
+change of words for review. A change that only moves code leaves them unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GOLDEN: Final = {"en": FOLDER / "words.txt", "zh": FOLDER / "words.zh.txt"}
 
 @lru_cache(1)
 def judged(path: Path) -> tuple[int, Judged]:
-    """Judge a recording; return when its first envelope was made, in ns of UTC, with the findings and the verdict."""
+    """Judge a recording; return the time of its first envelope (ns, UTC), the findings and the verdict."""
     recorded = recording.load(path)
     return min(envelope.made_ns for envelope in recorded.decoded()), judge_recording(recorded)
 
@@ -53,7 +53,10 @@ def _lines(finding: Finding, first_s: float) -> Iterator[str]:
     """Yield the lines of one alert; times count from the recording's first envelope."""
     began = f"{finding.began_at - first_s:+.1f} s"
     ended = "open" if finding.ended_at is None else f"{finding.ended_at - first_s:+.1f} s"
-    yield f"{finding.severity} {finding.scenario} {finding.code} [{finding.key}] {began} to {ended}, {finding.state}"
+    yield (
+        f"{finding.severity} {finding.scenario} {finding.code} [{finding.key}]"
+        f" {began} to {ended}, {finding.state}"
+    )
     who = {
         "rank": finding.rank,
         "host": finding.host,
@@ -66,7 +69,10 @@ def _lines(finding: Finding, first_s: float) -> Iterator[str]:
     yield f"    advice: {finding.advice}"
     costs = (finding.lost_s, finding.gain_ceiling_ratio)
     lost, gain = ("unknown" if cost is None else f"{cost:.4g}" for cost in costs)
-    yield f"    lost: {lost} s; gain at most: {gain} of the {finding.gain_of}; confidence {finding.confidence:.3g}"
+    yield (
+        f"    lost: {lost} s; gain at most: {gain} of the {finding.gain_of};"
+        f" confidence {finding.confidence:.3g}"
+    )
     for evidence in finding.evidence:
         yield f"    {_evidence(evidence)}"
     for folded in finding.folded:

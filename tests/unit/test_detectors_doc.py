@@ -13,7 +13,7 @@ DETECT = Path(loaderwatch.detect.__file__).parent
 
 
 def codes() -> set[str]:
-    """What the detectors put into ``Finding(code=…)``, by their source; a folded one's is another finding's."""
+    """The codes in ``Finding(code=…)`` of the detectors' source; a folded code is another finding's."""
     found: set[str] = set()
     for path in DETECT.rglob("*.py"):
         name = ".".join(path.relative_to(DETECT).with_suffix("").parts)

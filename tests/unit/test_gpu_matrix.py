@@ -96,7 +96,8 @@ def test_the_last_line_is_the_sum_of_it(capsys: pytest.CaptureFixture[str]) -> N
     ]
     assert judge(rows) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "4 rows: causes right 100% (3 of 3), largest starved error 1.5 points (two), largest ceiling error 4.5 points (three)"
+        "4 rows: causes right 100% (3 of 3), largest starved error 1.5 points (two),"
+        " largest ceiling error 4.5 points (three)"
     )
 
 

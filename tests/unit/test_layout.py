@@ -290,7 +290,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
         "integration/test_supervisor.py",
     ): "job rescue restart runs say signals stack_text supervise watch",
 }
-"""The same for several modules of a folder that one test is about. Each is named, so that a new one needs a test, too."""
+"""The same for tests of several modules of a folder. Modules are named, so that a new one needs a test."""
 
 TESTED_BY |= {
     f"{folder}/{name}.py": test for (folder, test), names in TESTED_TOGETHER.items() for name in names.split()
@@ -309,7 +309,7 @@ NAMES = {name_of(path): path for path in modules()}
 
 
 def our_imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
-    """Every import of ours, with the module that it names: those for type checkers only and inside functions, too."""
+    """Every import of ours with its module, also those for type checkers and inside functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -432,7 +432,7 @@ def imports_at_the_top(room: Callable[[str], str]) -> dict[str, set[str]]:
 
 
 def folder_of(name: str) -> str:
-    """The folder of a module, such as ``loaderwatch.server.http``; modules of a part's own folder count each for itself."""
+    """The folder of a module, such as ``loaderwatch.server.http``; a part's own modules count singly."""
     folder = name if NAMES[name].stem == "__init__" else name.rpartition(".")[0]
     return folder if folder.count(".") > 1 else name
 

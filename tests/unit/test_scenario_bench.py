@@ -1,4 +1,4 @@
-"""The bench's own bookkeeping: every script is played, and what is counted is what was found."""
+"""The benchmark's own bookkeeping: every script is played, and counts equal the findings."""
 
 from __future__ import annotations
 

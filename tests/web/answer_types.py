@@ -1,4 +1,4 @@
-"""Writes ``web/js/types.js`` from ``loaderwatch.core.answers``: ``python -m tests.web.answer_types``, or ``make types``."""
+"""Writes ``web/js/types.js`` from ``loaderwatch.core.answers``: ``make types``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""On PYTHONPATH, makes every Python one of another system, or of another PyTorch, as far as its library can tell.
+"""On PYTHONPATH, makes every Python look like another system, or like another PyTorch, to its scripts.
 
-OTHER_SYSTEM says which: "macos", "windows", or "torch" (a PyTorch whose private names are others). Names that the system
-does not have are deleted, so that using one fails as it would there; what lies in /proc and /dev/shm is nowhere. On
-"windows" files that somebody has open or mapped can neither be renamed nor removed, and locks are msvcrt's.
+OTHER_SYSTEM is "macos", "windows" or "torch" (a PyTorch with other private names). Names that the system does
+not have are deleted, so that their use fails as it would there. /proc and /dev/shm are missing. On
+"windows" open or mapped files can neither be renamed nor removed, and locks are msvcrt's.
 
 ``sys.platform`` and ``os.name`` stay: too much of Python's own library goes by them.
 """
@@ -61,7 +61,9 @@ def take_away(names: dict[str, tuple[str, ...]]) -> None:
 def start_workers_anew() -> None:
     """What multiprocessing does where it does not fork."""
     context = multiprocessing.context
-    context._default_context._default_context = context._concrete_contexts["spawn"]  # type: ignore[attr-defined]
+    context._default_context._default_context = (  # type: ignore[attr-defined]
+        context._concrete_contexts["spawn"]  # type: ignore[attr-defined]
+    )
 
 
 def uncountable_semaphores() -> None:
@@ -170,7 +172,7 @@ def _is_mapped(name: str) -> bool:
 
 
 class OtherTorch(MetaPathFinder):
-    """Takes private names out of PyTorch's DataLoader once it is loaded, and attributes out of its iterators."""
+    """Removes private names from PyTorch's DataLoader after its import, and attributes from its iterators."""
 
     NAME = "torch.utils.data.dataloader"
 

@@ -1,4 +1,4 @@
-"""accelerate: prepared objects, accumulated gradients, an evaluation loop and a saved state after each epoch."""
+"""accelerate: prepared objects, accumulated gradients, evaluation and a saved state after each epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loaders that make their iterator when they are made and keep it: in the shapes of timm's and of YOLOv5's."""
+"""Loaders that create their iterator in the constructor and keep it, as timm's and YOLOv5's do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digits, as pytorch/examples trains them: a training and a test loader, epoch after epoch, and a checkpoint at the end."""
+"""Digits as in pytorch/examples: a training and a test loader in each epoch, and a checkpoint at the end."""
 
 from __future__ import annotations
 

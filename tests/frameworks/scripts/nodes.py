@@ -1,4 +1,4 @@
-"""torchdata's nodes: sampler, threads that read, batches and prefetching, put together without any DataLoader."""
+"""torchdata's nodes: sampler, reading threads, batches and prefetching, without any DataLoader."""
 
 from __future__ import annotations
 

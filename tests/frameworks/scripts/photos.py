@@ -1,4 +1,4 @@
-"""A folder of photographs for the image frameworks: noise in two classes, as small files, made the first time."""
+"""A folder of photographs for image frameworks: noise in two classes, in small files, made on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A data set as small as it can be: pictures of 28 × 28, in two classes, made on disk the first time they are asked for."""
+"""A minimal data set on disk: pictures of 28 × 28 pixels in two classes, made on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reinforcement learning: play, remember, and learn from a DataLoader over the memory that grows meanwhile."""
+"""Reinforcement learning: play, remember, and learn from a DataLoader over the growing memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torchdata's StatefulDataLoader: stopped in the middle of an epoch, and resumed where it was by a loader made anew."""
+"""torchdata's StatefulDataLoader: stopped within an epoch and resumed there by a new loader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""webdataset: tar files that were written once, split by worker, shuffled in a buffer, read by its WebLoader."""
+"""webdataset: tar files, written once, split by worker, shuffled in a buffer, read by its WebLoader."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The three stalls that are built into each framework's training, and the data that has them.
 
-``transform``: making a sample ready costs more CPU than there is. ``file``: one file is a pipe that nobody writes to.
+``transform``: preparing a sample needs more CPU than there is. ``file``: one file is a pipe without a writer.
 ``worker``: one worker's share of a stream is heavy to decode.
 """
 
@@ -33,7 +33,7 @@ SCRATCH: Final = Path(os.environ["LOADERWATCH_DIR"], "scratch")
 
 
 def kind() -> str:
-    """Which stall is asked for; a slow transform has one CPU, which is soon full, and leaves the others alone."""
+    """The requested stall. A slow transform gets one CPU, which is soon full; the other CPUs stay free."""
     asked = sys.argv[1]
     if asked == TRANSFORM:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])

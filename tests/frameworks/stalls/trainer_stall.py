@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer with a stall: ``python -m tests.frameworks.stalls.trainer_stall transform|file|worker``."""
+"""Hugging Face's Trainer with a stall: ``python -m tests.frameworks.stalls.trainer_stall KIND``."""
 
 from __future__ import annotations
 

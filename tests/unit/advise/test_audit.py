@@ -443,9 +443,10 @@ def test_one_page_gives_one_number_of_workers(
         for check in ("timeout", "workers-none")
     ]
     told = Finding(
-        id="run-1:1", key="input-bound:rank0", code="input-bound", scenario=scenario, severity="critical", state=state, confidence=1.0,
-        rank=rank, host="box", worker=None, pid=None, sample_indices=[], began_at=0.0, ended_at=None, title="", cause="",
-        advice="", evidence=[], lost_s=None, gain_ceiling_ratio=None, stacks=[],
+        id="run-1:1", key="input-bound:rank0", code="input-bound", scenario=scenario, severity="critical",
+        state=state, confidence=1.0,
+        rank=rank, host="box", worker=None, pid=None, sample_indices=[], began_at=0.0, ended_at=None,
+        title="", cause="", advice="", evidence=[], lost_s=None, gain_ceiling_ratio=None, stacks=[],
     )  # fmt: skip
     assert [one.check for one in not_told(found, [told])] == left
 

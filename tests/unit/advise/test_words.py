@@ -1,6 +1,6 @@
-"""What the audit says, word for word: in the cases of the other tests of this folder, and in those that none of them has.
+"""What the audit says, word for word: for the cases of this folder's tests, and for some more cases.
 
-``python -m tests.unit.advise.test_words`` writes ``words.txt`` anew. Its diff in git is the review of every change of words.
+``python -m tests.unit.advise.test_words`` writes ``words.txt``. Its diff in git shows each change for review.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def estimates() -> list[Estimate]:
 
 
 def comparisons() -> Iterator[list[str]]:
-    """The words of each comparison, and of what a run gained that followed a finding."""
+    """The words of each comparison, and of the gain of a run that followed a finding."""
     for compared in [*results(test_compare, "comparison"), *more_comparisons()]:
         yield [
             compared.title,
@@ -196,7 +196,8 @@ def more_comparisons() -> Iterator[Comparison]:
 def words() -> str:
     """Every advice and every estimate once, in the order of the cases."""
     blocks = [
-        f"{each.severity} {each.check}\n    what: {each.what}\n    why: {each.why}\n    change: {each.change}\n"
+        f"{each.severity} {each.check}\n    what: {each.what}\n    why: {each.why}\n"
+        f"    change: {each.change}\n"
         for each in advice()
     ]
     blocks += [f"{each.change}\n    {each.rests_on}\n" for each in estimates()]

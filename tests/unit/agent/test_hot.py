@@ -529,7 +529,7 @@ def test_faults_in_the_phases_go_to_the_guard(module: Any, ring: RingWriter) -> 
 def test_the_seams_of_a_step_are_told_where_it_is_looked_at_closely(
     module: Any, ring: RingWriter, exchanges: bool
 ) -> None:
-    """Backward is over when this rank has computed its gradients; what DDP then waits for is no part of it."""
+    """Backward ends when this rank has computed its gradients; DDP's wait afterwards is not part of it."""
     noted: list[BaseException] = []
     clock = make_clock(module, ring, noted.append)
     clock.has_model, clock.exchanges = True, exchanges
@@ -751,9 +751,9 @@ FETCH_CALLS = st.lists(
 
 
 def _told(memory: bytearray, place: int) -> list[int]:
-    """A fetch's record; of times, and of the sample that happened to be slowest, whether they are known.
+    """A fetch's record; for times and for the slowest sample only whether they are known.
 
-    Nothing of the CPU time: its clock is read where the fetch before took long, and on a loud machine any may.
+    The CPU time is left out: it is measured after a long fetch, and on a busy machine any may be long.
     """
     slot = struct.unpack_from(f"<{SLOT_FIELDS}q", memory, 4096 + place * SLOT_FIELDS * 8)
     return [
@@ -1029,7 +1029,7 @@ def test_a_next_that_is_called_wrongly_raises(ring: RingWriter) -> None:
 
 @needs_compiled
 def test_the_compiled_clock_has_what_the_agent_asks_of_it(ring: RingWriter) -> None:
-    """Its fields are spelled out in C, so that one could be missing where no other test of this file looks."""
+    """Its fields are spelled out in C, so one could be missing where no other test here looks."""
     fields = {name for name in vars(make_clock(in_python, ring)) if not name.startswith("_")}
     agent = Path(hot.__file__).parents[1]
     trees = [ast.parse(file.read_text()) for file in agent.rglob("*.py") if file.parent.name != "hot"]

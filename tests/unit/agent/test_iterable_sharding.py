@@ -110,7 +110,7 @@ class Chances(Stream):
 
 
 class Queued(Stream):
-    """Each message comes once, to whoever takes it."""
+    """Each message comes once, to the first taker."""
 
     def __iter__(self) -> Iterator[Any]:
         while True:
@@ -166,7 +166,8 @@ def test_a_stream_of_a_library_inside_may_split_itself(
     folder = tmp_path / "site-packages" / "shardlib"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(
-        "from torch.utils.data import IterableDataset\nclass Shards(IterableDataset):\n    def __iter__(self): return iter(())\n"
+        "from torch.utils.data import IterableDataset\nclass Shards(IterableDataset):\n"
+        "    def __iter__(self): return iter(())\n"
     )
     monkeypatch.syspath_prepend(str(folder.parent))
     import shardlib  # type: ignore[import-not-found]

@@ -77,7 +77,7 @@ class Sharded(IterableDataset[int]):
 
 
 class Files(IterableDataset[int]):
-    """Lies in so many files and deals out samples, as mosaicml-streaming's: any worker reads any part of any file."""
+    """Has files and deals out samples, as mosaicml-streaming: any worker reads any part of any file."""
 
     num_shards = 6
     shards = ("a.mds",) * 6

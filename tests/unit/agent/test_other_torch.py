@@ -195,7 +195,7 @@ def run(source: list[str], *before: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_fault_while_we_are_loaded_never_reaches_training(data_dir: Path, module: str, error: str) -> None:
-    """It is said once, and training goes on unwatched; what is wrong with arguments is still raised at once."""
+    """It is reported once, and training goes on unwatched. Wrong arguments still raise at once."""
     shown = run([TRAIN, BROKEN.format(module=module, error=error), ATTACH, LOOP])
     assert (shown.returncode, shown.stdout) == (
         0,

@@ -16,7 +16,7 @@ from tests.fakes.two_runs import paced
 
 @pytest.fixture
 def runs(data_dir: Path) -> Path:
-    """A run that waits half its time, and one with more workers that does not; and a recording of that one."""
+    """A run that waits half its time, one with more workers that does not, and a recording of the latter."""
     store = DuckDBStore(data_dir / "runs")
     store.append([paced("run-a", num_workers=2)])
     store.append([paced("run-b", iteration_s=0.06, wait_ratio=0.08, start_s=0.5, num_workers=8)])

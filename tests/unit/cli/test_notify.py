@@ -25,7 +25,8 @@ def test_each_address_of_the_file_gets_one_message(
     with Webhook() as first, Webhook() as second:
         path = config(
             data_dir,
-            f'[notify]\nto = ["{first.url}", {{ address = "{second.url}", severity = "critical" }}]\nquiet_hours = "00:00-23:59"',
+            f'[notify]\nto = ["{first.url}", {{ address = "{second.url}", severity = "critical" }}]\n'
+            'quiet_hours = "00:00-23:59"',
         )
         assert main(["notify", "test"]) == 0
         for hook in (first, second):

@@ -1,4 +1,4 @@
-"""The help of the command line: each argument has a sentence in each language, and no sentence is of no argument."""
+"""The help of the command line: one sentence per argument in each language, and none without argument."""
 
 from __future__ import annotations
 

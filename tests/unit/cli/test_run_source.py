@@ -1,4 +1,4 @@
-"""What RUN means: the same run, whoever has it."""
+"""What RUN means: the same run from any source."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_recording_is_what_its_file_holds(kept: Path, tmp_path: Path) -> None:
 
 
 def test_the_server_is_asked_where_there_is_one(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the files open; one that LOADERWATCH_SERVER names, unless a directory is named on the command line."""
+    """The server has the files open. LOADERWATCH_SERVER names it, unless a directory is given."""
     with serving(data_dir / "served") as access:
         access.send(envelope(1))
         monkeypatch.setenv("LOADERWATCH_SERVER", access.url)

@@ -44,7 +44,7 @@ def test_another_server_at_the_address_is_told_apart(data_dir: Path) -> None:
 
 
 def test_a_token_that_no_request_can_carry_is_an_error_of_the_server() -> None:
-    """As a token from a file can be: commands say so in a line, and the watch of a job's alerts asks again."""
+    """A file may hold such a token: commands report it in a line, and the watch of alerts tries again."""
     token = "a token from a file, 字"
     with (
         Receiver(token=token) as server,

@@ -1,4 +1,4 @@
-"""The rows of the environment variables: parsers, documents, and that nothing reads a variable in another way."""
+"""The rows of the environment variables: parsers, documents, and that nothing else reads a variable."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ NEVER_WRONG = {"text", "password", "file", "JSON", "flag", "language"}
 """Types of which every value can be used. The code that reads JSON checks it."""
 WRONG = [
     ("LOADERWATCH_SERVER", "box:8790", "is 'box:8790'; use a URL such as http://127.0.0.1:8790"),
-    ("LOADERWATCH_SERVER", "http://box:99999", "is 'http://box:99999'; use a URL such as http://127.0.0.1:8790"),
-    ("LOADERWATCH_SERVER", f"ftp://me:{SECRET}@box", "is 'ftp://box'; use a URL such as http://127.0.0.1:8790"),
-    ("LOADERWATCH_TOKEN", f"{SECRET}\n", "has a character that cannot be sent in a request; use letters and digits,"),
+    ("LOADERWATCH_SERVER", "http://box:99999",
+     "is 'http://box:99999'; use a URL such as http://127.0.0.1:8790"),
+    ("LOADERWATCH_SERVER", f"ftp://me:{SECRET}@box",
+     "is 'ftp://box'; use a URL such as http://127.0.0.1:8790"),
+    ("LOADERWATCH_TOKEN", f"{SECRET}\n",
+     "has a character that cannot be sent in a request; use letters and digits,"),
     ("LOADERWATCH_NOTIFY", SECRET, "has no scheme; use an Apprise address such as json://host/path"),
     ("LOADERWATCH_NOTIFY", f"{SECRET} json://b", "has no scheme in address 1; use an Apprise"),
     ("LOADERWATCH_DIR", "~nobody-of-this-name/x", r"is '~nobody-of-this-name/x': .+; use an absolute path"),
@@ -126,7 +129,8 @@ def sources(root: Path) -> list[Path]:
         "CONTRIBUTING.md",
     }
     kinds = {".py", ".c", ".h", ".js", ".json", ".html", ".md", ".ftl"}
-    return [*(path for path in folders if path.suffix in kinds), *(root / name for name in names)]  # fmt: skip
+    return [*(path for path in folders if path.suffix in kinds),
+            *(root / name for name in names)]  # fmt: skip
 
 
 def test_every_variable_that_is_named_has_a_row(repo_root: Path) -> None:
@@ -142,7 +146,7 @@ def test_every_variable_that_is_named_has_a_row(repo_root: Path) -> None:
 
 
 def test_python_code_reads_variables_through_their_rows(repo_root: Path) -> None:
-    """A row's ``name`` is for environments of child processes. A string with a name is another way to read a variable."""
+    """A row's ``name`` is for environments of child processes. A string with a name would bypass the row."""
     package = repo_root / "loaderwatch"
     other_ways = set()
     for path in package.rglob("*.py"):
@@ -155,7 +159,7 @@ def test_python_code_reads_variables_through_their_rows(repo_root: Path) -> None
 
 
 def test_the_hot_path_reads_no_variable(repo_root: Path) -> None:
-    """What runs with every batch and step reads no environment: only the import of ``agent.hot`` does, once."""
+    """No batch or step reads the environment: only the import of ``agent.hot`` does, once."""
     agent = repo_root / "loaderwatch" / "agent"
     paths = [*(agent / "hot").glob("*.py"), *(agent / "model").glob("*.py"), agent / "recorder.py"]
     assert len(paths) > 10

@@ -191,7 +191,7 @@ def test_a_file_that_was_open_to_others_is_replaced_by_a_private_one(tmp_path: P
 
 
 def test_a_draft_that_lies_there_is_not_written_into(tmp_path: Path) -> None:
-    """Whoever put it there could read what is written, or choose where to."""
+    """Its owner could read what is written, or choose where to."""
     path, elsewhere = tmp_path / "token.json", tmp_path / "elsewhere"
     elsewhere.write_text("theirs")
     draft = path.with_name(f"{path.name}.{threading.get_native_id()}{files.DRAFT}")

@@ -49,7 +49,7 @@ def test_a_lock_is_asked_for_taken_and_given_up(tmp_path: Path) -> None:
 
 
 def test_a_standby_waits_as_long_as_it_takes(tmp_path: Path) -> None:
-    """Windows' own waiting ends after ten seconds, and every standby with it; here ten are shown by a hundred tries."""
+    """Windows' own waiting, and any standby in it, ends after 10 s. Here a hundred tries stand for ten."""
     active = elect(tmp_path)
     assert active is not None
     offices: list[election.Office | None] = []
@@ -67,7 +67,7 @@ def test_a_standby_waits_as_long_as_it_takes(tmp_path: Path) -> None:
 
 
 def test_the_last_to_leave_clears_the_folder_away(tmp_path: Path) -> None:
-    """A lock file that is held cannot be removed, so the end of a run leaves it; a folder with more in it stays."""
+    """A held lock file cannot be removed, so the end of a run leaves it. A folder with more files stays."""
     folder = tmp_path / "run"
     folder.mkdir()
     (folder / "streamer.lock").touch()

@@ -1,4 +1,4 @@
-"""What is replaced, what is dropped, and what stays because a diagnosis needs it."""
+"""Redaction: values that are replaced or dropped, and values that stay because a diagnosis needs them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ def made(**more: object) -> Envelope:
     facts: dict[str, object] = {
         "run_id": "r", "run_name": "mine", "stream": "s", "seq": 1, "made_ns": 1,
         "host": HostInfo(
-            name="gpu01", cpus=8, gpu_status="no driver (/opt/zq/libnvidia-ml.so.1 not found)", filling_disk="/mnt/zq",
-            gpu_status_text=Text("gpu-charts-off", {"error": "no /opt/zq/libnvidia-ml.so.1", "gpu": Text("zq"), "n": 3}),
+            name="gpu01", cpus=8, gpu_status="no driver (/opt/zq/libnvidia-ml.so.1 not found)",
+            filling_disk="/mnt/zq",
+            gpu_status_text=Text("gpu-charts-off",
+                                 {"error": "no /opt/zq/libnvidia-ml.so.1", "gpu": Text("zq"), "n": 3}),
         ),
     }  # fmt: skip
     return Envelope(**(facts | more))  # type: ignore[arg-type]
@@ -123,8 +125,8 @@ def test_another_key_gives_another_form() -> None:
         ("uncaught KeyboardInterrupt", "uncaught KeyboardInterrupt"),
         ("uncaught ValueError: bad sample zq", "uncaught ValueError: <redacted>"),
         (
-            "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 1. FileNotFoundError: [Errno 2]"
-            " No such file or directory: '/data/zq.png'",
+            "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 1."
+            " FileNotFoundError: [Errno 2] No such file or directory: '/data/zq.png'",
             "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 1, [Errno 2],"
             " No such file or directory, <redacted>",
         ),
@@ -159,8 +161,10 @@ def test_frames_that_tell_nothing_of_the_user_stay(path: str, stays: str) -> Non
 @pytest.mark.parametrize(
     "path",
     [
-        "/home/zq/lib/python3.12/zq/a.py", "/x/site-packages/zq/a.py", "/x/site-packages/zq.py", "<ipython-input-zq>",
-        "zq.py", "./zq", "C:\\zq\\a.py", "/data/a.zq", "/zq/loaderwatch/agent/zq/a.py", "/zq/site-packages/../a.py",
+        "/home/zq/lib/python3.12/zq/a.py", "/x/site-packages/zq/a.py", "/x/site-packages/zq.py",
+        "<ipython-input-zq>",
+        "zq.py", "./zq", "C:\\zq\\a.py", "/data/a.zq", "/zq/loaderwatch/agent/zq/a.py",
+        "/zq/site-packages/../a.py",
     ],
 )  # fmt: skip
 def test_everything_else_is_replaced(path: str) -> None:

@@ -1,4 +1,4 @@
-"""The ring: what is written is read, torn and overrun records are counted, a killed writer's file is whole."""
+"""The ring: written records are read, torn and overrun ones counted, and a killed writer's file is whole."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_the_innermost_phase_is_the_one_that_began_last(tmp_path: Path) -> None:
 
 
 def test_a_closure_is_part_of_the_optimizers_step(tmp_path: Path) -> None:
-    """A search that calls the model for ever does not begin anew with each call; a step that an error ended is over with the next."""
+    """Model calls of a search do not restart the step; a step with an error is over when the next begins."""
     writer, reader = make(tmp_path / "a.ring")
 
     def said() -> tuple[Phase, int, int]:
@@ -259,7 +259,7 @@ def test_a_ring_gets_its_name_while_nobody_has_it_open(
 
 
 def test_a_sample_that_is_being_named_is_unknown(tmp_path: Path) -> None:
-    """``pack_into`` clears its place before it writes: that moment must not read as a sample since the host's boot."""
+    """``pack_into`` clears its place before it writes. That moment must not read as a sample since boot."""
     writer, reader = make(tmp_path / "a.ring")
     writer.set_span(Phase.FETCH, 5)
     writer.set_sample(0, 0)

@@ -58,7 +58,7 @@ def test_no_proof_or_a_strange_one(answer: bytes) -> None:
 
 
 class Scripted:
-    """A server that answers each request as a test says, and keeps the connection that each request came on."""
+    """A server that answers each request as a test says, and keeps the connection of each request."""
 
     def __init__(self, host: str = "127.0.0.1", *, certificate: ssl.SSLContext | None = None) -> None:
         self.answer: Callable[[str], bytes] = self.proven
@@ -155,7 +155,7 @@ def test_a_server_that_hangs_up_after_its_proof_is_not_followed() -> None:
 
 
 def test_our_own_server_has_to_know_its_key_besides() -> None:
-    """A server with the same tokens that runs elsewhere does not: a challenge that is passed on to it is of no use."""
+    """A server elsewhere with the same tokens lacks the key: relaying a challenge to it does not help."""
     with Scripted() as server:
         assert is_there(Server(server.url, TOKEN), 5.0)
         assert not is_there(Server(server.url, TOKEN, key="a key"), 5.0)
@@ -190,7 +190,7 @@ def test_no_proxy_of_the_environment_sees_a_request(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("sent", [b"HTTP/1.1 100 Continue\r\n\r\n", b"x"], ids=["100 Continue", "bytes"])
 def test_a_stranger_that_sends_a_little_now_and_then_is_not_waited_for(sent: bytes) -> None:
-    """Each of them begins a socket's timeout anew."""
+    """Each of them restarts a socket's timeout."""
     over = threading.Event()
 
     def drip(connection: socket.socket) -> None:

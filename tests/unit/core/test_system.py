@@ -1,4 +1,4 @@
-"""Process ids that are in use, the CPUs that a process may use, and what the kernel says that it waits for."""
+"""Process ids in use, the CPUs that a process may use, and what it waits for according to the kernel."""
 
 from __future__ import annotations
 

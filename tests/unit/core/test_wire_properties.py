@@ -1,4 +1,4 @@
-"""Whatever bytes come, ``decode`` gives an envelope that can be trusted or a WireError, in bounded time and memory."""
+"""For any bytes ``decode`` gives a valid envelope or a WireError, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def with_change(envelope: dict[str, Any], path: tuple[Any, ...], change: Callabl
 
 
 def checked(payload: bytes) -> Envelope | None:
-    """The envelope, with all that its users rely on; None when it was refused. Anything else than WireError fails."""
+    """The envelope with all that its users rely on, or None if refused. Any error but WireError fails."""
     refusal = ""
     try:
         envelope = decode(payload)
@@ -125,7 +125,11 @@ def test_envelopes_whose_columns_are_cut_swapped_or_stretched(data: st.DataObjec
         extreme = data.draw(st.sampled_from([0, -1, 2**63 - 1, -(2**63), 2**40, MAX_RANKS]))
         times = data.draw(st.integers(0, 40))
         cut = data.draw(st.integers(0, 9))
-        with_change(envelope, path, lambda _, e=extreme, t=times, c=cut: (struct.pack("<q", e) * t)[c:])  # type: ignore[misc]
+        with_change(
+            envelope,
+            path,
+            lambda _, e=extreme, t=times, c=cut: (struct.pack("<q", e) * t)[c:],  # type: ignore[misc]
+        )
     checked(msgspec.msgpack.encode(envelope))
 
 

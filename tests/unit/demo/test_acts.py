@@ -12,12 +12,14 @@ IMAGES = 1797
 
 
 def batches_of(index: int, act: Act) -> list[tuple[float, int]]:
-    """Where in each epoch (0 to 1) and at which batch the sample ``index`` comes, on whichever rank gets it."""
+    """Where in each epoch (0 to 1) and at which batch sample ``index`` comes, on the rank that gets it."""
     images = range(IMAGES * act.repeats)
     found = []
     for epoch in range(act.epochs):
         for rank in range(2):
-            sampler: DistributedSampler[int] = DistributedSampler(images, 2, rank, drop_last=True)  # type: ignore[arg-type]
+            sampler: DistributedSampler[int] = DistributedSampler(
+                images, 2, rank, drop_last=True,  # type: ignore[arg-type]
+            )  # fmt: skip
             sampler.set_epoch(epoch)
             order = list(sampler)
             if index in order:

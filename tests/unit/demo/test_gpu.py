@@ -1,4 +1,4 @@
-"""The demo's simulated GPUs, and what is told where they cannot be made."""
+"""The demo's simulated GPUs, and the notice where they cannot be made."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_without_a_compiler_the_ranks_go_on_and_gpu_charts_are_off(
     simulation = gpu.prepare(tmp_path / "gpus", 2)
     assert say(simulation.notice).startswith("GPU charts are off: ")
     assert "no C compiler" in say(simulation.notice)
-    # No library takes NVML's place, and nothing is listed as a GPU; a rank still has somewhere to say that it computes.
+    # No library replaces NVML, and no GPU is listed; a rank can still report that it computes.
     assert dict(simulation.environ) == {DEMO_GPUS.name: str(tmp_path / "gpus")}
     assert list((tmp_path / "gpus").iterdir()) == []
     monkeypatch.setenv(DEMO_GPUS.name, simulation.environ[DEMO_GPUS.name])

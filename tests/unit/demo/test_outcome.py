@@ -12,9 +12,11 @@ from loaderwatch.demo.outcome import Played, outcomes, read_played, table
 
 def finding(scenario: str, began_at: float, severity: Severity = "warning") -> Finding:
     return Finding(
-        id="run:1", key="k", code="hung", scenario=scenario, severity=severity, state="resolved", confidence=0.9,
+        id="run:1", key="k", code="hung", scenario=scenario, severity=severity, state="resolved",
+        confidence=0.9,
         rank=0, host=None, worker=None, pid=None, sample_indices=[], began_at=began_at, ended_at=None,
-        title=f"{scenario} happened", cause="", advice="", evidence=[], lost_s=None, gain_ceiling_ratio=None, stacks=[],
+        title=f"{scenario} happened", cause="", advice="", evidence=[], lost_s=None, gain_ceiling_ratio=None,
+        stacks=[],
     )  # fmt: skip
 
 

@@ -170,7 +170,7 @@ class RankBuilder:
         return self
 
     def epoch_left(self, ended_by: EndedBy, *, in_iter: bool = False, loader: int = 0) -> RankBuilder:
-        """The epoch at hand ends now, as an error leaves it behind; ``in_iter``: it is ``iter(loader)`` that raised."""
+        """End the current epoch as an error does; ``in_iter``: it was ``iter(loader)`` that raised."""
         epoch = self.epoch.get(loader, 0)
         began_ns = self.now_ns if in_iter else T0
         self.add("epoch_begins", loader=loader, epoch=epoch, request_ns=began_ns, iter_ns=S // 100)
@@ -302,7 +302,7 @@ class RankBuilder:
 
 
 def verdict_now(window: RunWindow, findings: Sequence[Finding], state: RunStatus = "live") -> Verdict:
-    """What people are told first if each finding is an incident that goes on, with its key for an id."""
+    """The first report if each finding is an open incident, with its key as the id."""
     incidents = [
         Incident(id=finding.key, key=finding.key, finding=finding, opened_ns=T0, updated_ns=T0)
         for finding in findings
@@ -319,7 +319,7 @@ def run(
     host: Mapping[str, float] | None = None,
     host_rows: Sequence[Mapping[str, float]] | None = None,
 ) -> RunWindow:
-    """A run on one host. ``busy`` is the share of all CPUs in use; ``host`` are more of its columns, the same in each row.
+    """A run on one host. ``busy`` is the share of all CPUs in use; ``host`` gives more columns for every row.
 
     ``host_rows`` are the newest rows, one a second, with what changes from row to row.
     """

@@ -1,4 +1,4 @@
-"""A run as it goes: a loader's workers, queue and loop reckoned batch by batch, and what is found at each look meanwhile."""
+"""A simulated run: workers, queue and loop of a loader, batch by batch, and the findings at each look."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BEFORE_STEPS = 1e9  # of the first wait: no run is as long
 
 @dataclass(frozen=True)
 class Played:
-    """A run's ends: what was found when (seconds since it began), and when the loop first waited in earnest."""
+    """The result of a run: its findings with their second, and when the loop first waited noticeably."""
 
     found: list[tuple[float, Finding]]
     waits_at_s: float
@@ -55,9 +55,10 @@ def read(
 ) -> tuple[RankBuilder, float]:
     """A rank's rows of so many seconds, and when its loop first waits for longer than a tenth of a step.
 
-    A fetch and a step take what the functions say of the second in which they begin; ``slack_s`` likewise, by the device's
-    clock, ``model_s`` what of a step is forward, backward and optimizer (``optimizer_s``: a third of it, unless said), ``batch_bytes``
-    how large its batch is, ``cpu`` the share of a fetch that computes. An epoch has ``batches``; between two nothing lies ready.
+    Each function receives the second at which a fetch or step begins. The work left for the device is
+    ``slack_s``. Forward, backward and optimizer take ``model_s``; by default a third is ``optimizer_s``.
+    The size of a batch is ``batch_bytes``, the CPU share of a fetch ``cpu``. An epoch has ``batches``; the
+    queue is empty between two epochs.
     """
     rank = RankBuilder(loaders=[loader(num_workers=workers, prefetch_factor=prefetch, batches=batches)])
     waits_at_s, now, ahead = BEFORE_STEPS, 0.0, workers * prefetch
@@ -89,7 +90,8 @@ def read(
             rank.now_ns = T0 + int(now * S)
             if slack_s is not None:
                 rank.add(
-                    "gpu_waits", loader=0, request_ns=rank.now_ns, starved_ns=int(max(0.0, wait - 0.0005) * S),
+                    "gpu_waits", loader=0, request_ns=rank.now_ns,
+                    starved_ns=int(max(0.0, wait - 0.0005) * S),
                     gpu_step_ns=int(step * S), slack_ns=int(slack_s(now) * S),
                 )  # fmt: skip
             phases: dict[str, int] = {}
@@ -110,7 +112,7 @@ def read(
 
 
 def looks(rank: RankBuilder, every_s: float = 1.0) -> Iterator[tuple[float, list[Finding]]]:
-    """What is found at each look at the run, as a server sees it: the recent past, and the course of what was before."""
+    """The findings at each look, from a server's data: the recent window and the courses before it."""
     rank.now_ns = max(row["request_ns"] for row in rank.rows["steps"])  # type: ignore[assignment]
     whole, courses = run(rank), Courses()
     built = whole.ranks[rank.rank]

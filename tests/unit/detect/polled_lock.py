@@ -1,4 +1,4 @@
-"""A loader whose workers share a lock of their own making, played event by event: each sleeps between two tries to get it."""
+"""A simulated loader whose workers share a self-made lock: each sleeps between two tries to get it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def polled(
     pause_s: float = 0.005,
     seconds: float = 40.0,
 ) -> RankBuilder:
-    """The rank's rows: who comes to try when the lock is free gets it, holds it for one sample, and has to try anew for the next."""
+    """The rank's rows. A worker that finds the lock free holds it for one sample, then tries again."""
     random = np.random.default_rng(workers)
     builder = RankBuilder(loaders=[loader(num_workers=workers, batch_size=SAMPLES)])
     each = [_Worker(list(range(number, PREFETCH * workers, workers))) for number in range(workers)]
@@ -77,7 +77,7 @@ def _takes(
         builder.step(at - loop.asked_s, loop.step_s, ready=int(at == loop.asked_s))
         loop.asked_s = loop.free_s = at + loop.step_s
         number = loop.wanted % len(each)
-        if not each[number].batches:  # it had none left, and begins anew
+        if not each[number].batches:  # it had none left, and starts again
             each[number].began_s = now
             heapq.heappush(tries, (now, number))
         each[number].batches.append(loop.wanted + PREFETCH * len(each))

@@ -31,7 +31,8 @@ MAIN_WAITS = """Current thread 0x00007f2b28a4b740 (most recent call first):
 def main_in(*functions: str, user: str = "train_epoch") -> str:
     """A training process inside functions of torch, innermost first."""
     frames = "".join(
-        f'  File "/opt/venv/lib/python3.11/site-packages/torch/nn/parallel/distributed.py", line 7 in {name}\n'
+        '  File "/opt/venv/lib/python3.11/site-packages/torch/nn/parallel/distributed.py",'
+        f" line 7 in {name}\n"
         for name in functions
     )
     return (

@@ -1,4 +1,4 @@
-"""Whatever comes: unknown values, nonsense and odd mixtures give findings that can be read, or none; never an error."""
+"""Unknown values, nonsense and odd mixtures give readable findings or none, but never an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops that launch ahead of a device, played on paper: what is told is what the device was idle for."""
+"""Simulated loops that launch ahead of a device: the reported loss is the device's idle time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TIMED_EVERY = 8
 
 @dataclass(frozen=True)
 class Loop:
-    """A worker reads a batch in ``load_s``; each ``every`` steps the loop waits for the device and does ``own_s`` of something else."""
+    """Batches take ``load_s``; every ``every`` steps the loop synchronizes, then works ``own_s``."""
 
     load_s: float = 0.02
     own_s: float = 0.0

@@ -1,4 +1,4 @@
-"""Evaluation inside a training step: what is the model's, and what is not."""
+"""Evaluation inside a training step: which time counts as the model's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def two_loaders(**evaluation: object) -> list[object]:
 
 
 def evaluate(rank: RankBuilder, *, batches: int, wait: float, step: float, after: float = 0.0) -> None:
-    """A training step that evaluates when the model is done with it, and then does ``after`` seconds of something else."""
+    """A training step that evaluates after the model and then does ``after`` seconds of something else."""
     began_ns = rank.now_ns
     rank.now_ns += int(MODEL_S * S)
     rank.batch[1] = 0

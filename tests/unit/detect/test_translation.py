@@ -18,7 +18,8 @@ from tests.fakes.summaries import rank_row, summary_with
 
 FULL: dict[str, Param] = {"shm_bytes": 64e6, "ahead": 8, "batch_bytes": 38e6}
 FACTS: dict[str, Any] = {
-    "key": "crashed:0", "code": "crashed", "scenario": "S39", "severity": "critical", "confidence": 0.9, "began_ns": 1,
+    "key": "crashed:0", "code": "crashed", "scenario": "S39", "severity": "critical", "confidence": 0.9,
+    "began_ns": 1,
 }  # fmt: skip
 
 
@@ -73,7 +74,8 @@ def test_what_this_version_has_no_message_for_stays(rule: str) -> None:
 def test_fields_with_texts_beside_them() -> None:
     row = answers.RunRow(
         run_id="a", name="a", state="finished", started_at=0.0, last_seen_at=1.0, world_size=1, hosts=[],
-        verdict="Finished: every training process ended by itself.", verdict_text=Text("finished", part="title"),
+        verdict="Finished: every training process ended by itself.",
+        verdict_text=Text("finished", part="title"),
     )  # fmt: skip
     assert in_language([row], "zh")[0].verdict == "已结束：所有训练进程都自行退出。"
     assert in_language([row], "en") == [row]

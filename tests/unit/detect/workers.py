@@ -35,7 +35,7 @@ def starve(
     seed: int = 0,
     **fields: float,
 ) -> RankBuilder:
-    """Workers in phase: all deliver together, then all read again. ``cpu`` is the reading thread's share of a fetch."""
+    """All workers deliver together, then all read. ``cpu`` is the reading thread's share of a fetch."""
     random = np.random.default_rng(seed)
     until = rank.now_ns + int(seconds * S)
     first = True
@@ -58,7 +58,7 @@ def starve(
 def watch(
     rank: RankBuilder, workers: int, *, cpu: float, looks: int = 11, main_cpu: float = 0.1, **fields: float
 ) -> RankBuilder:
-    """One look a second at each worker and at the training process, up to now. Counters are given per second."""
+    """Sample each worker and the training process once a second up to now. Counters are given per second."""
     grows = {
         "read_chars",
         "read_bytes",

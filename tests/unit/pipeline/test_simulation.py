@@ -1,4 +1,4 @@
-"""A loader with other settings, played: against the rules of the DataLoader written down a second way, and by what must hold."""
+"""Simulated loaders with other settings: against a second version of DataLoader's rules, and invariants."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ factors = st.integers(1, 6)
 def in_order_s(fetch_s: Floats, step_s: Floats, workers: int, factor: int, batches: int) -> float:
     """The mean iteration of the steady state, from what bounds each batch.
 
-    A worker begins a batch when it has ended the one before it and the loop has taken the batch ``ahead`` places before it;
-    the loop takes a batch when it is ready and the step before is over.
+    A worker begins a batch after its last one, once the loop has taken the batch ``ahead`` places earlier.
+    The loop takes a batch when the batch is ready and the step before is over.
     """
     ahead = workers * factor
     ended, taken = [0.0] * batches, [0.0] * batches
@@ -52,7 +52,7 @@ def test_no_setting_beats_the_step_nor_the_workers(
     fetch_s: Floats, step_s: Floats, number: int, factor: int, in_order: bool
 ) -> None:
     one = iteration_s(Pipeline(fetch_s, step_s), Setting(number, factor, in_order))
-    # What is measured repeats: over whole repetitions neither the loop nor all workers together can be quicker than their means.
+    # Measured values repeat. Over whole repetitions neither loop nor workers can be faster than their means.
     slack = 1 + 2 * (fetch_s.size + step_s.size + number * factor) / 120
     assert one * slack >= step_s.mean()
     assert one * slack >= fetch_s.mean() / number
@@ -77,7 +77,7 @@ def one_slow(every: int = 41) -> Pipeline:
 
 
 def test_one_slow_batch_holds_up_the_others_unless_they_may_pass() -> None:
-    # Four workers need 30 ms each 4 × 20 ms; the second of the slow batch is covered by eight batches that lie ready.
+    # Four workers need 30 ms each 4 × 20 ms. Eight ready batches cover a part of the slow batch's second.
     held_up = iteration_s(one_slow(), Setting(4, 2))
     passed = iteration_s(one_slow(), Setting(4, 2, in_order=False))
     deep = iteration_s(one_slow(), Setting(4, 16))

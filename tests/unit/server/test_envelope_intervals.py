@@ -1,4 +1,4 @@
-"""How often streams send, and when one of them is behind: never while it sends as often as it is told to."""
+"""How often streams send, and when one of them is behind: never while it keeps its interval."""
 
 from __future__ import annotations
 

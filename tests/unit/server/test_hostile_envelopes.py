@@ -1,4 +1,4 @@
-"""A malicious job, or a stolen agent token: what it sends is stored, looked at and shown, or refused and nothing changes."""
+"""A malicious job or a stolen agent token: its data is stored and shown, or refused without effect."""
 
 from __future__ import annotations
 

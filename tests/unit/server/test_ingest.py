@@ -276,7 +276,7 @@ def test_what_waits_counts_as_what_it_is_in_memory(tmp_path: Path) -> None:
 
 
 def test_several_of_one_request_share_a_commit(tmp_path: Path) -> None:
-    """Also when one of them was stored before, or is refused: the others are stored, and the sender is told."""
+    """Also if one of them was stored before or is refused: the others are stored, and the answer says so."""
 
     async def play() -> None:
         store = DuckDBStore(tmp_path)

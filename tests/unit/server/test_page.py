@@ -164,9 +164,9 @@ def test_fluent_is_the_build_that_its_package_holds() -> None:
 
 
 def test_a_first_visit_is_light() -> None:
-    """All files together, as they are sent, but for the command line's catalogue; 600 KB with 40 KB for what the charts show.
+    """All files as they are sent, without the catalogue of the command line.
 
-    What a browser receives is counted by ``tests/browser/test_visits.py``.
+    The budget: 600 KB with 40 KB of chart data. ``tests/browser/test_visits.py`` counts what a browser gets.
     """
     files = [path for kind in ("*.html", "*.js", "*.css", "*.ftl") for path in find_web().rglob(kind)]
     assert sum(len(gzip.compress(path.read_bytes(), 9)) for path in files) <= 560_000

@@ -46,7 +46,8 @@ FAULTS: dict[str, tuple[Callable[[dict[str, Any], Any], None], st.SearchStrategy
     "host": (put("host"), st.sampled_from([None, {}, [], "gpu01"])),
     "table": (put("tables", "steps"), st.sampled_from([None, {}, {"rank": b"\0" * 8}, [1]])),
     "column": (put("tables", "steps", "wait_ns"), st.binary(max_size=80).filter(lambda b: len(b) != 40)),
-    "ranks": (put("tables", "steps", "rank"), st.integers(1 << 16, 2**62).map(lambda r: r.to_bytes(8, "little") * 5)),
+    "ranks": (put("tables", "steps", "rank"),
+              st.integers(1 << 16, 2**62).map(lambda r: r.to_bytes(8, "little") * 5)),
     "stack": (put("stacks", 0, "text"), st.integers(65 * 1024, 200_000).map(lambda n: "s" * n)),
     "words": (put("processes", 0, "argv"), st.just(["a" * 300_000])),  # decoded in a thread
 }  # fmt: skip

@@ -46,7 +46,7 @@ def test_one_holder_until_it_dies(tmp_path: Path) -> None:
 
 
 def test_active_standby_and_one_too_many(tmp_path: Path) -> None:
-    """The second waits, the third is told that it is not needed."""
+    """The second waits, the third learns that it is not needed."""
     assert is_orphan(tmp_path / "gone")
     assert is_orphan(tmp_path)
     (tmp_path / f"main-{os.getpid()}.ring").touch()

@@ -39,7 +39,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def burn(seconds: float) -> float:
-    """Use so much CPU time, however long that takes on a busy machine; returns what is sure to be seen of it."""
+    """Use ``seconds`` of CPU time, however long that takes; returns the time that must be seen at least."""
     until = time.process_time() + seconds
     while time.process_time() < until:
         pass
@@ -168,7 +168,7 @@ def test_a_stderr_that_takes_nothing_is_not_waited_for() -> None:
     stderr = JobStderr(write)
     said = [stderr.write(f"line {number}") for number in range(2 * MOST_WAITING)]
     assert MOST_WAITING <= sum(said) <= MOST_WAITING + 1
-    stderr.close()  # a close that waited would wait for ever: nobody reads yet
+    stderr.close()  # a close that waited would never end: nobody reads yet
     with os.fdopen(read, "rb") as file:
         assert file.read().lstrip(b"x").startswith(b"line 0\nline 1\n")
     wait_for(lambda: "job stderr" not in [thread.name for thread in threading.enumerate()])

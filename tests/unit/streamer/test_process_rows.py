@@ -1,4 +1,4 @@
-"""Which processes are read how closely: the helpers of a training process only where its loaders do not work for it."""
+"""How closely processes are read: a training's helpers only if its loaders do not work for it."""
 
 from __future__ import annotations
 

@@ -73,7 +73,10 @@ def test_stat_with_a_nasty_command() -> None:
 
 def test_status_and_io() -> None:
     """Missing lines are unknown."""
-    text = b"Name:\tx\nRssAnon:\t      12 kB\nTracerPid:\t7\nSigCgt:\t0000000400000002\nvoluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
+    text = (
+        b"Name:\tx\nRssAnon:\t      12 kB\nTracerPid:\t7\nSigCgt:\t0000000400000002\n"
+        b"voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t6\n"
+    )
     assert parse_status(text) == Status(7, 0x400000002, 5, 6, 12 * 1024)
     assert parse_status(b"Name:\tx\n") == Status(None, None, None, None)
     assert parse_io(b"rchar: 10\nwchar: 1\nread_bytes: 4096\n") == (10, 1, 4096)
@@ -262,7 +265,7 @@ with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_RE
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
 def test_a_real_process_that_reads_a_mapped_file(tmp_path: Path) -> None:
-    """What read() never sees: pages that faults bring from storage. Each time it sleeps for something is counted."""
+    """Pages that faults bring from storage, which read() never sees. Each sleep for one is counted."""
     child = subprocess.Popen(
         [sys.executable, "-c", MAPPED, str(tmp_path / "data")],
         stdin=subprocess.PIPE,
@@ -396,7 +399,8 @@ def test_memory_limits_of_both_versions(tmp_path: Path) -> None:
         tmp_path,
         {
             "proc/9/cgroup": "4:memory:/job\n0::/job\n",
-            "proc/9/mountinfo": "30 23 0:26 / /v1 rw - cgroup cgroup rw,memory\n31 23 0:26 / /v2 rw - cgroup2 cgroup2 rw\n",
+            "proc/9/mountinfo": "30 23 0:26 / /v1 rw - cgroup cgroup rw,memory\n"
+            "31 23 0:26 / /v2 rw - cgroup2 cgroup2 rw\n",
             "v1/job/memory.limit_in_bytes": "9223372036854771712\n",
             "v1/job/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
             "v1/memory.limit_in_bytes": "9223372036854771712\n",
@@ -438,15 +442,18 @@ def test_limits_and_rollups_of_a_process() -> None:
 MEMINFO = "".join(
     f"{name}:  {kilobytes} kB\n"
     for name, kilobytes in {
-        "MemTotal": 1000, "MemFree": 1, "MemAvailable": 400, "Buffers": 1, "Cached": 1, "SwapCached": 0, "Active": 1,
-        "Inactive": 1, "Shmem": 1, "Slab": 1, "SReclaimable": 1,
+        "MemTotal": 1000, "MemFree": 1, "MemAvailable": 400, "Buffers": 1, "Cached": 1, "SwapCached": 0,
+        "Active": 1, "Inactive": 1, "Shmem": 1, "Slab": 1, "SReclaimable": 1,
     }.items()
 )  # fmt: skip
 
 
 def psi(some: int, full: int) -> str:
     """The text of a PSI file."""
-    return f"some avg10=99.00 avg60=0.00 avg300=0.00 total={some}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
+    return (
+        f"some avg10=99.00 avg60=0.00 avg300=0.00 total={some}\n"
+        f"full avg10=0.00 avg60=0.00 avg300=0.00 total={full}\n"
+    )
 
 
 def test_the_host_row_from_a_made_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -466,7 +473,8 @@ def test_the_host_row_from_a_made_tree(tmp_path: Path, monkeypatch: pytest.Monke
                 "proc/pressure/cpu": psi(stall, 0),
                 "proc/pressure/io": psi(2 * stall, stall),
                 "proc/pressure/memory": psi(0, 0),
-                "proc/diskstats": f"8 0 sda 1 0 {read} 0 1 0 20 0 0 0 0\n8 1 sda1 1 0 {read} 0 1 0 20 0 0 0 0\n",
+                "proc/diskstats": f"8 0 sda 1 0 {read} 0 1 0 20 0 0 0 0\n"
+                f"8 1 sda1 1 0 {read} 0 1 0 20 0 0 0 0\n",
                 f"proc/{pid}/net/dev": f"a\nb\n    lo: 99 0\n  eth0: {received} 0 0\n",
                 f"proc/{pid}/cgroup": "0::/\n",
                 f"proc/{pid}/mountinfo": "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
@@ -543,7 +551,7 @@ def test_this_host() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_processes_live_on_where_few_descriptors_are_allowed() -> None:
-    """With every file of /proc kept open, a streamer of 64 ranks ran out at 1,024 and took its training for dead."""
+    """With all /proc files open a streamer of 64 ranks hit the limit of 1,024 and took its run for dead."""
     script = """
 import os, resource
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))

@@ -66,7 +66,7 @@ def test_steps_that_always_take_long_are_not_old(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("phase", [Phase.OUTSIDE, Phase.USER])
 def test_being_elsewhere_grows_old_slowly(tmp_path: Path, phase: Phase) -> None:
-    """Between loops and in a phase of the user's own, time may pass; but who is stuck there needs a stack as well."""
+    """Between loops and in user phases time may pass, but a process stuck there needs a stack as well."""
     roster, ring = make(tmp_path)
     since = time.monotonic_ns()
     ring.set_span(phase, since)
@@ -120,7 +120,7 @@ def test_no_signal_to_another_process_with_the_pid(tmp_path: Path) -> None:
 
 
 NUMBER = signal.SIGRTMAX - 12
-"""No agent's: one that another test attached in this process may hold the lowest, with a handler of its own in front."""
+"""No agent's number: the lowest may have the handler of an agent that another test attached here."""
 IN_D = """
 import faulthandler, os, sys, threading
 from tests.fakes.kernel_wait import wait_in_kernel
@@ -176,7 +176,7 @@ class Waiting:
         return send_signal(member, number)
 
     def ask(self, collector: StackCollector, at_ns: int, *, given_up_s: int = 0) -> StackDump:
-        """What comes when its stack is asked for, in whatever time, or so many seconds after it was signalled."""
+        """The answer to a request for its stack, in any time, or ``given_up_s`` after the signal."""
         collector.request(0, self.roster, at_ns)
         assert collector.take(0) == [], "such a wait is often over in a moment"
         at_ns += SECOND + 1
@@ -248,7 +248,10 @@ def test_a_stack_is_of_the_moment_at_which_it_was_asked_for(tmp_path: Path) -> N
 
 def test_two_dumps_in_one_text() -> None:
     """Where a thread without Python code takes the signals, no thread is the current one."""
-    dump = 'Thread 0x02 (most recent call first):\n  File "q.py", line 1 in _feed\n\nThread 0x01 (most recent call first):\n'
+    dump = (
+        'Thread 0x02 (most recent call first):\n  File "q.py", line 1 in _feed\n\n'
+        "Thread 0x01 (most recent call first):\n"
+    )
     assert one_dump(dump * 2) == dump
     current = dump.replace("Thread 0x02", "Current thread 0x02")
     assert one_dump(current + dump) == current
@@ -256,7 +259,10 @@ def test_two_dumps_in_one_text() -> None:
 
 
 def test_the_parents_frames_are_cut_from_a_workers_stack() -> None:
-    other = 'Thread 0x01 (most recent call first):\n  File "q.py", line 1 in _feed\n  File "t.py", line 2 in run\n\n'
+    other = (
+        "Thread 0x01 (most recent call first):\n"
+        '  File "q.py", line 1 in _feed\n  File "t.py", line 2 in run\n\n'
+    )
     mine = 'Current thread 0x02 (most recent call first):\n  File "data.py", line 5 in __getitem__\n'
     loop = '  File "worker.py", line 374 in _worker_loop\n'
     parents = '  File "popen_fork.py", line 71 in _launch\n  File "train.py", line 9 in main\n'

@@ -48,7 +48,7 @@ def calls(file: str) -> list[Call]:
 
 
 def test_the_outermost_loop_of_each_function(script: Path) -> None:
-    """From its head to the last line of its body: what follows the loop, or stands in its ``else``, is past it."""
+    """From its head to the last line of its body. Lines after the loop or in its ``else`` are outside."""
     found = in_loops(calls(str(script)), "/")
     assert [(call.function, call.line, call.loop) for call in found] == [
         ("main", 10, (7, 15)),
@@ -97,12 +97,12 @@ def serve(queue):
     ids=["a look", "a loop in it", "behind it", "a function in it"],
 )
 def test_who_looks_for_something_again_and_again(tmp_path: Path, line: int, told: bool) -> None:
-    """In a short loop of the innermost function, whoever called it."""
+    """In a short loop of the innermost function, with any caller."""
     path = tmp_path / "wait.py"
     path.write_text(POLLS)
     text = (
-        f'Current thread 0x00007f2b28a4b740 (most recent call first):\n  File "{path}", line {line} in wait_for\n'
-        '  File "/home/me/project/train.py", line 99 in <module>\n'
+        "Current thread 0x00007f2b28a4b740 (most recent call first):\n"
+        f'  File "{path}", line {line} in wait_for\n  File "/home/me/project/train.py", line 99 in <module>\n'
     )
     assert polls(text, os.getpid(), ASLEEP) is told
     assert not polls(text, os.getpid(), "futex_do_wait")
@@ -187,7 +187,8 @@ def test_statements_that_make_what_the_model_is_called_with(
         "Thread 0x2 (most recent call first):\n"
         f'  File "{path}", line 13 in train\n'
         "Current thread 0x1 (most recent call first):\n"
-        f'  File "/usr/lib/python3.11/random.py", line 7 in shuffle\n  File "{path}", line {line} in {function}\n'
+        '  File "/usr/lib/python3.11/random.py", line 7 in shuffle\n'
+        f'  File "{path}", line {line} in {function}\n'
     )
     of_train = function if function != "get_batch" else "train"
     model_calls = [Call(file=str(path), function=of_train, line=called_at)]

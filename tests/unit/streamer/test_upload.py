@@ -82,7 +82,7 @@ def test_plain_http_to_another_machine_is_said_once(data_dir: Path, url: str, re
 
 
 def test_a_server_is_started_later_on_a_full_machine(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not put off for ever."""
+    """It is not delayed forever."""
     monkeypatch.setattr(server_finder, "machine_is_full", lambda: True)
     launched = []
     monkeypatch.setattr(ServerFinder, "_launch", lambda finder: launched.append(finder))
@@ -124,7 +124,8 @@ def test_a_line_on_another_processs_stderr(tmp_path: Path) -> None:
             [
                 sys.executable,
                 "-c",
-                "import time, sys; sys.stderr.write('own\\n'); sys.stderr.flush(); print(1, flush=True); time.sleep(60)",
+                "import time, sys; sys.stderr.write('own\\n'); sys.stderr.flush(); print(1, flush=True);"
+                " time.sleep(60)",
             ],
             stderr=err,
             stdout=subprocess.PIPE,
@@ -165,7 +166,7 @@ def test_a_full_pipe_is_not_waited_for() -> None:
 
 
 def test_the_state_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    """What was saved is what is loaded; a broken one is set aside."""
+    """A saved state loads unchanged; a broken one is set aside."""
     state = StreamState(
         stream="s", run_name="r", wall_offset_ns=5, settled_seq=3, cursors={"a": 1}, announced=True
     )
@@ -190,7 +191,7 @@ def test_stream_names_fit_the_wire(host: str) -> None:
 
 @NEEDS_PROC
 def test_what_is_no_stderr_gets_no_line(tmp_path: Path) -> None:
-    """Where stderr was closed, descriptor 2 is whatever was opened next: a data file that is read or written, a pipe's end."""
+    """If stderr was closed, descriptor 2 is whatever was opened next: a data file or the end of a pipe."""
     data = tmp_path / "data.bin"
     data.write_bytes(b"precious")
     read, write = os.pipe()

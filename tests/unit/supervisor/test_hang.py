@@ -1,4 +1,4 @@
-"""Which hang is a reason to start a job anew."""
+"""Which hang is a reason to restart a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``--on-alert``: what a command is told of, and how it is bounded."""
+"""``--on-alert``: what a command receives, and how it is bounded."""
 
 from __future__ import annotations
 

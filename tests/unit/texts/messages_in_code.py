@@ -1,4 +1,4 @@
-"""The messages that the code names, with the parameters that it gives them, as far as they stand in one call."""
+"""The messages that the code names, with the parameters given in the same call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUPERVISOR: Final = "supervisor"
 
 @dataclass(frozen=True)
 class Named:
-    """A message that one call names. ``given`` are its parameters; ``all_given`` tells whether these are all of them."""
+    """A message that one call names. ``given`` are its parameters; ``all_given``: there are no others."""
 
     message: str
     part: str | None

@@ -1,4 +1,4 @@
-"""The catalogues of all languages: the same messages with the same parameters, each in one place, and all in that language."""
+"""The catalogues of all languages: equal messages and parameters, each in one place and its language."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TERMS_OF_MESSAGES: Final = {
 }
 """The same in messages that no recording has."""
 IN_PARTS: Final = ("verdict", "do")
-"""Lines that are put together from translated parts of English sentences, as long as a verdict is no message: from three words on."""
+"""Lines made of translated parts of English sentences, while a verdict is no message: from three words on."""
 
 
 class _Always(Visitor):
@@ -67,7 +67,7 @@ class _Always(Visitor):
 
 
 class _Choices(Visitor):
-    """Collects how a message uses its parameters: the variants that it chooses by them, and the functions that format them."""
+    """Collects how a message uses its parameters: variants chosen by them and functions that format them."""
 
     def __init__(self) -> None:
         self.variants: dict[str, list[str]] = {}
@@ -136,7 +136,7 @@ def test_every_message_can_be_read_and_stands_once(language: str) -> None:
 
 @pytest.mark.parametrize("language", [each for each in texts.LANGUAGES if each != texts.SOURCE])
 def test_a_language_says_all_of_it(language: str) -> None:
-    """Phrases that only one language needs are its own matter; what a rule names has parts, or is named as a parameter."""
+    """Phrases of a single language are exempt. A rule's message has parts or is named as a parameter."""
     source, other = messages(texts.SOURCE), messages(language)
     source = {name: each for name, each in source.items() if each.attributes}
     assert set(source) - set(other) == set()
@@ -159,7 +159,7 @@ def test_a_language_needs_no_parameter_that_the_source_does_not_have(language: s
 
 
 def _sentences(block: str) -> Iterator[tuple[str, str]]:
-    """Yield the sentences of one recording in ``words.zh.txt``, each with what it is: its title, its cause."""
+    """Yield the sentences of a recording in ``words.zh.txt``, each with its kind: title, cause, advice."""
     for line in block.splitlines():
         what, _, said = line.strip().partition(": ")
         what = what.partition(" (")[0]
@@ -372,7 +372,7 @@ NUMBERS: Final = (1, 0, 2, 0.004, 1e15)
 
 
 def values_of(name: str, choices: _Choices) -> list[Any]:
-    """Values of a parameter that a message must bear: each variant, numbers of all sizes, any text; not known, where it asks."""
+    """Values that a message must accept: each variant, numbers of all sizes, any text, unknown if checked."""
     functions, variants = choices.functions.get(name, set()), choices.variants.get(name, [])
     if functions & NUMERIC:
         values: list[Any] = list(NUMBERS)

@@ -15,20 +15,27 @@ def change(what: str, a: str | None, b: str | None) -> Setting:
 @pytest.mark.parametrize(
     ("advice", "found"),
     [
-        ("Raise num_workers 2 → 9: each fetch takes 164 ms and a step 20 ms. prefetch_factor does not raise throughput.",
+        ("Raise num_workers 2 → 9: each fetch takes 164 ms and a step 20 ms."
+         " prefetch_factor does not raise throughput.",
          [("num_workers", "9")]),
-        ("Set num_workers=3 (2 usable CPUs) and persistent_workers=True: batches are then read while the model computes, about"
-         " 49 steps/s instead of 16.", [("num_workers", "3"), ("persistent_workers", "True")]),
-        ("Set prefetch_factor=8 (now 2). in_order=False (torch 2.6 or newer) takes no memory, but changes the order.",
+        ("Set num_workers=3 (2 usable CPUs) and persistent_workers=True: batches are then read while the"
+         " model computes, about 49 steps/s instead of 16.",
+         [("num_workers", "3"), ("persistent_workers", "True")]),
+        ("Set prefetch_factor=8 (now 2)."
+         " in_order=False (torch 2.6 or newer) takes no memory, but changes the order.",
          [("prefetch_factor", "8"), ("in_order", "False")]),
         ("Read larger pieces, or read several samples at once; try num_workers=16.", [("num_workers", "16")]),
-        ("Let the sampler end the epoch (RandomSampler(num_samples=…), Subset), or lower prefetch_factor (now 4).",
+        ("Let the sampler end the epoch (RandomSampler(num_samples=…), Subset),"
+         " or lower prefetch_factor (now 4).",
          [("prefetch_factor", "-inf")]),
-        ("Ask for more CPUs: Slurm --cpus-per-task=5. Until then num_workers=4 is enough (8 now).", [("num_workers", "4")]),
+        ("Ask for more CPUs: Slurm --cpus-per-task=5. Until then num_workers=4 is enough (8 now).",
+         [("num_workers", "4")]),
         ("Set OMP_NUM_THREADS=1 and MKL_NUM_THREADS=1 before Python starts.",
          [("OMP_NUM_THREADS", "1"), ("MKL_NUM_THREADS", "1")]),
-        ('Start them clean: multiprocessing_context="forkserver", open files inside the worker.', [("start_method", "forkserver")]),
-        ("Set pin_memory=True in the loader and call .to(device, non_blocking=True). Do not call .pin_memory() in the loop.",
+        ('Start them clean: multiprocessing_context="forkserver", open files inside the worker.',
+         [("start_method", "forkserver")]),
+        ("Set pin_memory=True in the loader and call .to(device, non_blocking=True)."
+         " Do not call .pin_memory() in the loop.",
          [("pin_memory", "True"), ("non_blocking", "True")]),
         ("More workers do not help against such samples.", []),
         ("", []),

@@ -15,8 +15,8 @@ from loaderwatch.core.facts import LoaderInfo, ProcessInfo
 
 def run(name: str, **more: Any) -> ComparedRun:
     facts: dict[str, Any] = {
-        "run_id": name, "name": "train.py", "state": "finished", "started_at": 0.0, "began_at": 6.0, "seconds": 300.0,
-        "world_size": 1, "steps": 3000,
+        "run_id": name, "name": "train.py", "state": "finished", "started_at": 0.0, "began_at": 6.0,
+        "seconds": 300.0, "world_size": 1, "steps": 3000,
     }  # fmt: skip
     return ComparedRun(**(facts | more))
 

@@ -15,8 +15,8 @@ SLOWER = comparison(observed("a", 12.0, wait=0.05), observed("b", 9.0, wait=0.3)
 
 @pytest.mark.parametrize(
     "text",
-    ["data_wait_ratio > 0.1", "data_wait_ratio>=10%", "steps_per_s.change < -5 %", "data_wait_ratio.change > 0.2",
-     "steps_per_s <= 9.5"],
+    ["data_wait_ratio > 0.1", "data_wait_ratio>=10%", "steps_per_s.change < -5 %",
+     "data_wait_ratio.change > 0.2", "steps_per_s <= 9.5"],
 )  # fmt: skip
 def test_it_holds(text: str) -> None:
     why = parse(text).broken_by(SLOWER)

@@ -15,9 +15,12 @@ from tests.unit.advise.comparison.test_compare import observed, process
 
 def finding(**more: Any) -> Finding:
     facts: dict[str, Any] = {
-        "id": "a.1", "key": "input-bound:0:steady", "code": "input-bound", "scenario": "S02", "severity": "critical",
-        "state": "resolved", "confidence": 0.9, "rank": 0, "host": None, "loader": 0, "worker": None, "pid": None, "sample_indices": [],
-        "began_at": 10.0, "ended_at": 300.0, "title": "t", "cause": "c", "advice": "Raise num_workers 2 → 8: reads are slow.",
+        "id": "a.1", "key": "input-bound:0:steady", "code": "input-bound", "scenario": "S02",
+        "severity": "critical",
+        "state": "resolved", "confidence": 0.9, "rank": 0, "host": None, "loader": 0, "worker": None,
+        "pid": None,
+        "sample_indices": [], "began_at": 10.0, "ended_at": 300.0, "title": "t", "cause": "c",
+        "advice": "Raise num_workers 2 → 8: reads are slow.",
         "evidence": [], "lost_s": 60.0, "gain_ceiling_ratio": 0.75, "stacks": [],
     }  # fmt: skip
     return Finding(**(facts | more))

@@ -1,4 +1,4 @@
-"""Means with their noise: how often two runs alike are told apart, and how often two that differ are."""
+"""Means with their noise: how often equal runs count as different, and how often different runs do."""
 
 from __future__ import annotations
 

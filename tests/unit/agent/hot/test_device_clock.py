@@ -126,7 +126,7 @@ def test_pending_batches_are_bounded(module: Any, tmp_path: Path) -> None:
 
 
 class Stream:
-    """A device that computes piece after piece, by a clock of its own, beside a loop. Milliseconds of the loop's clock."""
+    """A device with its own clock that works beside a loop. Milliseconds of the loop's clock."""
 
     def __init__(self, behind_ms: float, drift: float) -> None:
         self.now = 1000.0
@@ -314,10 +314,10 @@ def play(
         ),
         min_size=1,
         max_size=40,
-    ),  # wait, work of the device, what the loop takes to launch it, whether the device is then looked at too early, marks
+    ),  # wait, device work, time to launch it, whether the device is then queried too early, marks
 )
 def test_both_tell_the_same_of_one_device(steps: list[tuple[float, float, float, bool, int]]) -> None:
-    """All that events tell is equal. Slack rests on the machine's own clock where the device had not reached an event yet."""
+    """Equal in all that events say. Slack uses the machine's clock for events not yet reached."""
     began_ns = time.monotonic_ns() - 100 * 10**9  # so that all of it has happened
     one, other = play(in_python, steps, began_ns), play(compiled, steps, began_ns)
     assert len(one) == len(other) == len(steps)
@@ -400,7 +400,7 @@ def test_an_event_may_ask_the_clock_itself(module: Any, ring: RingWriter) -> Non
 
 @either
 def test_marks_on_another_stream_give_no_phases_and_nothing_up(module: Any, ring: RingWriter) -> None:
-    """The requests lie on a stream that is idle, so that the device is through with these while it computes elsewhere."""
+    """The requests are on an idle stream, so the device passes them while it computes on another stream."""
     idle, busy = Gpu(), Gpu()
     idle.reached, busy.reached = 1e9, -1.0
     of = [idle]

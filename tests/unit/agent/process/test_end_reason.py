@@ -50,7 +50,8 @@ def test_where_an_error_came_up_is_the_scripts_line_and_the_librarys_function() 
     with pytest.raises(json.JSONDecodeError) as in_library:
         json.loads("{")
     assert re.search(
-        r"^crashed on rank 3 in step 1,204: JSONDecodeError: .+ \(test_end_reason.py:\d+ in test_where\w+, raised in .*raw_decode\)$",
+        r"^crashed on rank 3 in step 1,204: JSONDecodeError: .+ \(test_end_reason.py:\d+ in test_where\w+,"
+        r" raised in .*raw_decode\)$",
         how_ended(in_library.value, 1204, " on rank 3"),
     )
     assert how_ended(ValueError("no"), 1) == "crashed in step 1: ValueError: no"
@@ -99,7 +100,7 @@ except RuntimeError as error:
 
 
 def test_what_killed_a_worker_is_named_however_it_is_found() -> None:
-    """DataLoader finds it in a signal handler, or by its next look at the worker: then it says less, and whence."""
+    """DataLoader notices the death in a signal handler, or at its next poll, which says less."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=PATIENCE_S, check=True
     )
@@ -125,7 +126,7 @@ def test_a_killed_worker_is_named_where_the_error_does_not(
     next(batches)
     (worker,) = batches._workers
     assert batches._worker_result_queue._reader.poll(PATIENCE_S)  # the next one waits to be taken
-    handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's would be told first
+    handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # PyTorch's would be reported first
     try:
         worker.kill()
         os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
@@ -135,7 +136,8 @@ def test_a_killed_worker_is_named_where_the_error_does_not(
             next(batches)
         assert isinstance(raised.value, RuntimeError) == seen
         assert why_failed(raised.value) == (
-            f"uncaught {describe_error(raised.value)}, as DataLoader worker (pid {worker.pid}) is killed by signal: Killed"
+            f"uncaught {describe_error(raised.value)}, as DataLoader worker (pid {worker.pid}) is killed by"
+            " signal: Killed"
         )
     finally:
         signal.signal(signal.SIGCHLD, handler)

@@ -95,7 +95,7 @@ subprocess.run([sys.executable, "-c", {SAY_RUN!r}], env={{**os.environ, "LOCAL_R
 
 
 def runs_of_a_script(**env: str) -> list[str]:
-    """The run ids of a first rank before and after it names the others' meeting point, and of the rank it starts."""
+    """The run ids of a first rank, before and after it sets the others' address, and of a started rank."""
     plain = {name: value for name, value in os.environ.items() if name not in LIGHTNING and name != "RANK"}
     command = [sys.executable, "-c", SAY_BOTH]
     return subprocess.run(

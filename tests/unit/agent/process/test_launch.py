@@ -1,4 +1,4 @@
-"""The streamer's launch: detached, with the right environment, and no child of this process; our stderr is shared with it."""
+"""The streamer's launch: detached, with the right environment, no child of ours, with our stderr."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ exec {python} -c 'import os, sys; fd = int(sys.argv[sys.argv.index("--job-stderr
 def test_our_stderr_is_handed_on_where_it_cannot_be_opened(
     data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: bool
 ) -> None:
-    """macOS: by a descriptor's number, through the shell. Windows: as stdin, which is all that it can hand on."""
+    """macOS: by a descriptor's number, through the shell. Windows: as stdin, its only handle to pass on."""
     python = tmp_path / "python"
     python.write_text(HANDED_ON.format(python=sys.executable))
     python.chmod(0o755)

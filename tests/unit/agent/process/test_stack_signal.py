@@ -57,7 +57,7 @@ os._exit(0)
     hot.guard_stacks is None or sys.version_info < (3, 11), reason="writes one thread's stack here"
 )
 def test_stacks_beside_threads_that_run_are_whole_and_cost_no_life(tmp_path: Path) -> None:
-    """Of 3,000. Beside threads that talk to each other, bare ``faulthandler`` ended the process after 1 to 300."""
+    """3,000 stacks. Beside threads that talk to each other, bare ``faulthandler`` crashed after 1 to 300."""
     path = tmp_path / "stacks"
     done = subprocess.run(
         [sys.executable, "-c", BUSY, str(path)],

@@ -22,7 +22,7 @@ def pipeline(fetch_s: float = FETCH_S, **more: Any) -> Pipeline:
 
 
 def measured(setting: Setting, of: Pipeline | None = None, slower: float = 1.0) -> Measured:
-    """What a pass with this setting measures where the play is right; ``slower``: how many times longer it takes."""
+    """What a pass with this setting measures if the simulation is right, ``slower`` times as long."""
     of = of or pipeline()
     each_s = slower * iteration_s(of, setting)
     return Measured(50, each_s, max(0.0, 1 - STEP_S / each_s), setting.num_workers, of, 1000, 1000)

@@ -32,7 +32,7 @@ def search(
     room: int = 1000,
     tries: int = 1000,
 ) -> Search:
-    """Run a search over a loader that reads ``speed(workers)`` batches/s, with room for so many workers and time for so many trials."""
+    """Search over a loader of ``speed(workers)`` batches/s, with room for workers and time for tries."""
 
     def attempt(setting: Setting, slept_s: float) -> LoaderTrial:
         if len(made.trials) == tries:

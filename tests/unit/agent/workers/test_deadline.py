@@ -35,7 +35,7 @@ def signals() -> Signals:
 
 @pytest.fixture
 def deadline(signals: Signals) -> Iterator[Deadline]:
-    # What other tests of this process left is collected now: its workers are waited for, and an interrupt would end in that.
+    # Collect leftovers of other tests now: this waits for their workers, where an interrupt would arrive.
     gc.collect()
     made = Deadline(signals)
     yield made

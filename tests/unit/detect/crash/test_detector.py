@@ -54,12 +54,14 @@ WORKER = "uncaught RuntimeError: DataLoader worker (pid 77) is killed by signal:
             "prefetch_factor",
         ),
         (
-            "uncaught RuntimeError: Caught OSError in DataLoader worker process 0. OSError: [Errno 28] No space left on device",
+            "uncaught RuntimeError: Caught OSError in DataLoader worker process 0. OSError:"
+            " [Errno 28] No space left on device",
             "S39",
             "/dev/shm",
         ),
         (
-            "uncaught RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 8000896 vs 8000848",
+            "uncaught RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 8000896 vs"
+            " 8000848",
             "S56",
             "a disk seems to be full",
         ),
@@ -96,7 +98,10 @@ def test_which_of_the_two_was_full(steps: int, used: float, scenario: str) -> No
 
 
 def test_a_checkpoint_that_cannot_be_read_is_no_full_disk() -> None:
-    text = "uncaught RuntimeError: [enforce fail at inline_container.cc:110] . PytorchStreamReader failed reading zip archive"
+    text = (
+        "uncaught RuntimeError: [enforce fail at inline_container.cc:110] ."
+        " PytorchStreamReader failed reading zip archive"
+    )
     assert not [finding for finding in detect(RunEvidence(run(dead(text)))) if finding.scenario == "S56"]
 
 
@@ -114,14 +119,15 @@ LATE = "sample 7 of train took 60.0 s in worker 1, longer than sample_timeout=60
     ("text", "because", "cause"),
     [
         (
-            "uncaught SampleTimeout: Caught SampleTimeout in DataLoader worker process 1. loaderwatch.core.errors.SampleTimeout: "
-            f"{LATE}. It stood at /data/train.py:7 in __getitem__. Look at what it waits for there, raise sample_timeout, o",
+            "uncaught SampleTimeout: Caught SampleTimeout in DataLoader worker process 1."
+            f" loaderwatch.core.errors.SampleTimeout: {LATE}. It stood at /data/train.py:7 in __getitem__."
+            " Look at what it waits for there, raise sample_timeout, o",
             LATE,
             "It stood at /data/train.py:7 in __getitem__.",
         ),
         (
-            f"uncaught SampleTimeout: {LATE}. It could not be interrupted, so the worker was ended: it stood at train.py:7 in"
-            " read. Give that call a timeout of its own",
+            f"uncaught SampleTimeout: {LATE}. It could not be interrupted, so the worker was ended:"
+            " it stood at train.py:7 in read. Give that call a timeout of its own",
             LATE,
             "It could not be interrupted, so the worker was ended: it stood at train.py:7 in read.",
         ),
@@ -133,8 +139,8 @@ LATE = "sample 7 of train took 60.0 s in worker 1, longer than sample_timeout=60
         (
             WORKER + "Real-time signal 18. ",
             "sample 7 took longer than its loader's sample_timeout in worker 1 (pid 77)",
-            "The sample could not be interrupted, so its worker was ended: it was in code that does not return to Python, or in"
-            " one that catches everything. The line stands in the job's log.",
+            "The sample could not be interrupted, so its worker was ended: it was in code that does not"
+            " return to Python, or in one that catches everything. The line stands in the job's log.",
         ),
     ],
 )
@@ -203,7 +209,10 @@ def test_the_first_rank_that_died_speaks_for_all() -> None:
 
 
 KILLED = WORKER + "Killed. "
-CAUGHT = "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 0. [Errno 2] No such file"
+CAUGHT = (
+    "uncaught FileNotFoundError: Caught FileNotFoundError in DataLoader worker process 0."
+    " [Errno 2] No such file"
+)
 
 
 def started(text: str | None, *, worker_phase: PhaseName = "fetch", **fields: object) -> RankBuilder:
@@ -223,7 +232,10 @@ def test_an_end_in_a_slow_first_batch_is_no_failed_start(text: str | None) -> No
 def test_an_error_of_the_first_batch_is_the_datasets() -> None:
     builder = dead(CAUGHT, steps=0, phase="wait").epoch_left(EndedBy.ERROR).open("outside", 0.2)
     assert known_reason(run(builder)) == []
-    unpickled = "uncaught UnpicklingError: Caught UnpicklingError in DataLoader worker process 1. pickle data was truncated"
+    unpickled = (
+        "uncaught UnpicklingError: Caught UnpicklingError in DataLoader worker process 1."
+        " pickle data was truncated"
+    )
     builder.exit = unpickled
     assert known_reason(run(builder)) == []
 
@@ -257,7 +269,10 @@ def test_a_worker_that_vanishes_in_its_first_batch_was_killed(method: str) -> No
 
 
 def test_cuda_in_a_worker_of_the_first_batch_is_told_as_before() -> None:
-    text = "uncaught RuntimeError: Caught RuntimeError in DataLoader worker process 0. Cannot re-initialize CUDA in forked"
+    text = (
+        "uncaught RuntimeError: Caught RuntimeError in DataLoader worker process 0."
+        " Cannot re-initialize CUDA in forked"
+    )
     (finding,) = detect(RunEvidence(run(started(text))))
     assert (finding.scenario, finding.confidence) == ("S42", 0.9)
 
@@ -280,8 +295,8 @@ def test_a_worker_that_crashed_is_named_with_its_sample(gone: bool) -> None:
 
 def test_a_worker_killed_while_it_handed_over_a_batch_is_named() -> None:
     builder = dead(
-        "uncaught ConnectionResetError: [Errno 104] Connection reset by peer, as DataLoader worker (pid 201) is killed by"
-        " signal: Killed"
+        "uncaught ConnectionResetError: [Errno 104] Connection reset by peer, as DataLoader worker (pid 201)"
+        " is killed by signal: Killed"
     )
     builder.worker(1, "fetch", 0.1, sample_age=0.05, sample_index=3210, alive=False)
     (finding,) = detect(RunEvidence(run(builder)))
@@ -408,7 +423,8 @@ def test_the_sample_whose_reading_failed() -> None:
         [237],
     )
     assert finding.title == (
-        "Training died of an error that worker 1 raised on sample 237, at data.py:12 in __getitem__: OSError: image file is truncated."
+        "Training died of an error that worker 1 raised on sample 237, at data.py:12 in __getitem__: OSError:"
+        " image file is truncated."
     )
     assert "train_loader" in finding.cause
     assert "dataset[237]" in finding.advice

@@ -1,4 +1,4 @@
-"""What is said of a run in which a process died, and which of these deaths people are told of."""
+"""What is said of a run in which a process died, and which of these deaths are reported."""
 
 from __future__ import annotations
 
@@ -284,8 +284,8 @@ def _window(world: int = 1, pid: int = 1000, **facts: Any) -> RunWindow:
 def _alert(code: str, **more: Any) -> Alert:
     finding = finding_of(
         **{
-            "key": f"{code}:rank0", "code": code, "scenario": "S36", "severity": "critical", "confidence": 0.9,
-            "began_ns": T0, "title": "It.", "cause": "", "advice": "", "pid": 1000, **more,
+            "key": f"{code}:rank0", "code": code, "scenario": "S36", "severity": "critical",
+            "confidence": 0.9, "began_ns": T0, "title": "It.", "cause": "", "advice": "", "pid": 1000, **more,
         }
     )  # fmt: skip
     return Alert(f"run-1.{code}", finding, "firing", T0, T0)
@@ -374,7 +374,7 @@ def test_who_knows_is_not_told_again() -> None:
 def test_a_process_killed_in_a_hang_is_told_as_that_hang(
     since_s: float, opened_s: float, closed_s: float | None, told: bool
 ) -> None:
-    """Times are in seconds from the last sample of the process, a second of which may be missing before its death."""
+    """Seconds count from the process's last sample. The last second before its death may be missing."""
     samples = table("processes", rank=0, worker=-1, pid=1000, t_ns=[AT], rss_bytes=3e9)
     builder = WindowBuilder("run-1")
     builder.add(

@@ -102,7 +102,7 @@ def test_workers_started_for_every_epoch() -> None:
     assert "by spawn" in finding.title
     assert "persistent_workers=True" in finding.advice
     assert finding.lost_s == pytest.approx(4 * 1.8, rel=0.05)
-    # Of each epoch (40 steps of 51 ms), however few of them there were until now; the first batch must still be read.
+    # The share of an epoch (40 steps of 51 ms), even after few epochs; the first batch must still be read.
     epoch_s = 0.4 + 1.2 + 39 * 0.051 + 0.05 + 0.2
     assert finding.gain_ceiling_ratio == pytest.approx((1.8 - 0.04) / epoch_s, abs=0.02)
 
@@ -163,11 +163,13 @@ def test_teardown_with_its_fingerprint() -> None:
 
 
 def test_short_epochs_lose_as_much_to_a_short_boundary() -> None:
-    """A third of a second is a fifth of these; a fifth of a second is the least that is told."""
+    """A boundary of 0.33 s is a fifth of such an epoch and is reported. Shorter than 0.2 s it is not."""
     short = {"batches": 25, "first_s": 0.005, "first_fetch_s": 0.005, "teardown_s": 0.005}
     finding = only(run(epochs(iter_s=0.32, sampler_s=0.31, **short)))  # type: ignore[arg-type]
     assert finding.scenario == "S15"
-    assert not detect(RunEvidence(run(epochs(iter_s=0.17, sampler_s=0.16, **short))))  # type: ignore[arg-type]
+    assert not detect(
+        RunEvidence(run(epochs(iter_s=0.17, sampler_s=0.16, **short)))  # type: ignore[arg-type]
+    )
 
 
 def test_sampler() -> None:
@@ -177,7 +179,7 @@ def test_sampler() -> None:
 
 
 def test_without_workers_the_sampler_draws_with_the_first_batch() -> None:
-    """A generator draws when it is asked for the first index; the loop leaves each epoch after 15,360 of the samples."""
+    """A generator draws at the first index. The loop leaves each epoch after 15,360 samples."""
     alone = loader(num_workers=0, dataset_length=2_000_000, batch_size=256)
     first = {
         "batches": 60,

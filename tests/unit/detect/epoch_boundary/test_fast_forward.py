@@ -103,7 +103,7 @@ def test_an_optimizer_that_steps_is_training_however_short() -> None:
 
 
 def test_a_loader_that_feeds_another_one_is_used() -> None:
-    """The loop goes over a generator, which reads two batches for each of its own and keeps none of its time."""
+    """The loop reads a generator that takes two batches per item and reports none of its own time."""
     rank = RankBuilder(loaders=[loader(), loader(loader=1, name="made", num_workers=None)])
     for _ in range(200):
         rank.step(0.03, 0.00001).step(0.03, 0.00001)
@@ -114,7 +114,7 @@ def test_a_loader_that_feeds_another_one_is_used() -> None:
 @pytest.mark.parametrize("optimizer", [False, True])
 @pytest.mark.parametrize("together", [4, 16, 50])
 def test_a_loop_that_makes_a_step_of_many_batches_skips_none(together: int, optimizer: bool) -> None:
-    """As with ``batch_size=None`` and a list that is stacked; what it waits for is told as elsewhere."""
+    """As with ``batch_size=None`` and a list that is stacked; its waits are reported as elsewhere."""
     builder = RankBuilder(loaders=[loader(num_workers=1, batches=100_000)])
     builder.has_optimizer = optimizer
     for number in range(1000):
@@ -160,7 +160,7 @@ def test_the_first_batches_of_a_slow_loader_are_judged_as_soon_as_one_trained() 
     ("body", "watched"), [(0.004, True), (0.0001, True), (0.0001, False), (0.05, True)], ids=str
 )
 def test_work_with_each_batch_is_no_skipping(body: float, watched: bool) -> None:
-    """An evaluation without gradients, statistics of the data, accumulated gradients of a model that is not watched."""
+    """Evaluation without gradients, statistics of the data, gradient accumulation without a watched model."""
     builder = RankBuilder(loaders=[loader(batches=10_000)])
     builder.has_optimizer = watched
     for number in range(60):

@@ -23,7 +23,7 @@ def evaluated(
     ended_by: EndedBy = EndedBy.EXHAUSTED,
     **how: object,
 ) -> RankBuilder:
-    """Rounds of training that is well, each followed by an evaluation of twenty batches with a fetch of ``wait``."""
+    """Rounds of healthy training; after each an evaluation of 20 batches that take ``wait`` to fetch."""
     rank = RankBuilder(loaders=[loader(), loader(**{**VAL, **how})])
     rank.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 100)
     for number in range(passes):
@@ -49,8 +49,8 @@ def told(rank: RankBuilder) -> Finding:
 def test_it_is_named_with_its_share_of_the_run() -> None:
     finding = told(evaluated(num_workers=0))
     assert finding.title == (
-        "Evaluation waits for data 91 % of its time, 24 % of the run (val_loader): num_workers=0 reads every batch on the"
-        " training thread, 100 ms each."
+        "Evaluation waits for data 91 % of its time, 24 % of the run (val_loader):"
+        " num_workers=0 reads every batch on the training thread, 100 ms each."
     )
     assert (finding.severity, finding.scenario) == ("info", "S55")
     assert "For val_loader, the evaluation loader: Set num_workers=" in finding.advice

@@ -1,4 +1,4 @@
-"""A process whose script is over and that does not end: what it waits for is named, and who works is left alone."""
+"""The script is over but its process does not end: the wait is named, and a working process is left alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ IDLE = {"threads_switches_per_s": 0.1, "children_switches_per_s": 0.2, "children
 
 
 def trained(rank: int = 0, world: int = 1) -> RankBuilder:
-    """A rank that has come back to its loader twice, within a second: what its gaps teach says nothing about its end."""
+    """A rank that returned to its loader twice within 1 s; these gaps say nothing about its end."""
     builder = RankBuilder(rank, world)
     for epoch in range(3):
         builder.add("epoch_begins", loader=0, epoch=epoch, iter_ns=0, first_wait_ns=0)
@@ -72,8 +72,8 @@ def test_a_thread_that_does_not_end_is_named_with_its_line() -> None:
     finding = only(ends(JOINS_THREAD))
     assert (finding.scenario, finding.severity) == ("S53", "critical")
     assert finding.title == (
-        "The script is over, but its process does not end: for 95 s it has waited for a thread that does not end,"
-        " at train.py:21 in upload_metrics."
+        "The script is over, but its process does not end: for 95 s it has waited for a thread that does not"
+        " end, at train.py:21 in upload_metrics."
     )
     assert "daemon=True" in finding.advice
     assert "loader" not in finding.title
@@ -86,8 +86,8 @@ def test_of_several_threads_nobody_knows_which_it_is() -> None:
         .split("Current")[0]
     )
     assert (
-        "for a thread that does not end; its threads stand at train.py:30 in upload_metrics and train.py:21 in upload_metrics."
-        in only(ends(other + JOINS_THREAD)).title
+        "for a thread that does not end; its threads stand at train.py:30 in upload_metrics and train.py:21"
+        " in upload_metrics." in only(ends(other + JOINS_THREAD)).title
     )
 
 
@@ -104,7 +104,7 @@ def test_not_before_three_times_the_floor_whatever_the_gaps_between_epochs_were(
     ],
 )
 def test_who_works_is_waited_for_rightly(text: str, works: dict[str, float]) -> None:
-    """An upload in a thread, an evaluation in a child: a remark; but not for ever."""
+    """An upload in a thread, an evaluation in a child: a remark; but not forever."""
     assert only(ends(text, helpers=IDLE | works)).severity == "info"
     late = only(ends(text, 900.0, helpers=IDLE | works))
     assert (late.severity, "still" in late.cause) == ("warning", True)
@@ -132,8 +132,8 @@ def test_a_worker_that_does_not_end_is_the_loaders() -> None:
     assert (finding.scenario, finding.severity, finding.worker, finding.pid) == ("S36", "critical", 1, 201)
     assert finding.sample_indices == [7]
     assert (
-        "waited for worker 1 (pid 201) of train_loader, which does not end: it is in dataset[7] at data.py:42 in load_image"
-        in finding.title
+        "waited for worker 1 (pid 201) of train_loader, which does not end: it is in dataset[7] at data.py:42"
+        " in load_image" in finding.title
     )
     assert "SIGTERM" in finding.advice
     assert [dump.worker for dump in finding.stacks] == [1, -1]
@@ -217,8 +217,8 @@ def test_a_collective_with_a_rank_that_has_ended() -> None:
     (finding,) = detect(RunEvidence(run(gone, waits)))
     assert (finding.scenario, finding.rank, finding.severity) == ("S45", 1, "critical")
     assert (
-        finding.title
-        == "Rank 1 waits in `destroy_process_group` at train.py:61 in train_epoch for rank 0, which has ended."
+        finding.title == "Rank 1 waits in `destroy_process_group` at train.py:61 in train_epoch for rank 0,"
+        " which has ended."
     )
     window = run(gone, waits)
     item = stuck(window.ranks[1], Limits())

@@ -71,8 +71,8 @@ def test_one_collective_from_two_lines_is_two() -> None:
     )
     finding = only(run(stuck(0, other), stuck(1, one)))
     assert finding.title == (
-        "The ranks wait for each other in different places: rank 0 in `all_reduce` at train.py:61 in average_gradients and rank 1 in"
-        " `all_reduce` at train.py:61 in tell_of_overflow, for 40 s."
+        "The ranks wait for each other in different places: rank 0 in `all_reduce` at train.py:61 in"
+        " average_gradients and rank 1 in `all_reduce` at train.py:61 in tell_of_overflow, for 40 s."
     )
     alike = only(run(stuck(0, one), stuck(1, one)))
     assert (
@@ -121,7 +121,7 @@ def test_unequal_batches_among_many_ranks_name_the_odd_one() -> None:
 
 
 def test_unequal_batches_even_when_buffers_are_synced_first() -> None:
-    """With BatchNorm the rank that has more batches is stuck in the forward pass of the first one too many."""
+    """With BatchNorm the rank with more batches hangs in the forward pass of its first extra batch."""
     finding = only(run(left(0, batches=12), stuck(1, BUFFERS, batch=12, planned=14)))
     assert finding.scenario == "S44"
 
@@ -151,8 +151,8 @@ def test_a_rank_that_decided_to_stop_alone() -> None:
     finding = only(run(others[0], stopped.half_a_minute(), others[1]))
     assert (finding.scenario, finding.rank) == ("S45", 1)
     assert finding.title == (
-        "Ranks 0 and 2 have begun epoch 1 and wait in `backward` at train.py:61 in train_epoch for rank 1, which has not: it left after"
-        " epoch 0 and stands at train.py:61 in publish."
+        "Ranks 0 and 2 have begun epoch 1 and wait in `backward` at train.py:61 in train_epoch for rank 1,"
+        " which has not: it left after epoch 0 and stands at train.py:61 in publish."
     )
     assert "early stopping" in finding.cause
     assert "all_reduce the loss" in finding.advice
@@ -233,7 +233,7 @@ def test_a_rank_that_is_stuck_between_two_epochs(text: str, scenario: str, words
 def test_a_rank_that_gives_no_stack(
     others: str, at: str, phase: str, many: bool, state: str, wchan: str, words: str
 ) -> None:
-    """Its storage does not answer, or somebody stopped it; the others wait for it, and nothing says that their batches are unequal."""
+    """Its storage does not answer, or somebody stopped it. The others wait; their batches are not blamed."""
     positions = []
     for number in (0, 1, 2) if many else (0, 1):
         if number == 0 and at == "step":
@@ -300,7 +300,7 @@ def test_a_partner_that_used_other_layers_is_told_how_to_let_it() -> None:
 
 
 def test_both_lines_are_told_and_the_advice_is_that_of_the_place() -> None:
-    """One rank is in a barrier in the loop over the epochs, where it saves; the other has begun the next epoch."""
+    """One rank saves in the loop over epochs and is in a barrier; the other has begun the next epoch."""
     away = left(0, stacks.main_in("barrier", user="save_checkpoint"), batches=30)
     away.calls = [Call(file="/home/me/project/train.py", function="<module>", line=90, loop=(80, 99))]
     finding = only(run(away, stuck(1, BACKWARD, batch=0, epoch=1, batches=31)))
@@ -391,8 +391,8 @@ def test_what_the_ranks_flight_recorders_say_follows_the_cause() -> None:
     finding = only(dataclasses.replace(window, ranks=ranks))
     assert finding.rule == "collective-by-one-rank"
     assert finding.cause.endswith(
-        "PyTorch's flight recorder: collective 7 of default_pg is nccl:1 (train.py:12 in reduce) on rank 1; rank 0 did nccl:0"
-        " (train.py:12 in reduce) instead."
+        "PyTorch's flight recorder: collective 7 of default_pg is nccl:1 (train.py:12 in reduce) on rank 1;"
+        " rank 0 did nccl:0 (train.py:12 in reduce) instead."
     )
     assert (
         "在 rank 1 上是 train.py:12（reduce）处的 nccl:1；rank 0 执行的却是" in texts_of(finding, "zh").cause
@@ -438,7 +438,8 @@ def test_ranks_without_a_stack_are_known() -> None:
         (
             "nccl",
             None,
-            "In 9 min 20 s the collective is given up, after its timeout of 10 min 0 s, PyTorch's default, and",
+            "In 9 min 20 s the collective is given up, after its timeout of 10 min 0 s, PyTorch's default,"
+            " and",
         ),
         ("gloo", 35.0, "should have been given up by now"),
         (None, None, ""),
@@ -565,7 +566,7 @@ def begun(number: int, text: str) -> RankBuilder:
 
 
 class TestBeforeTheFirstLoopAndAfterTheLast:
-    """Nobody is told of a rank that is at work, or of one that waits for a person."""
+    """No alert for a rank that is at work, or for one that waits for a person."""
 
     @pytest.mark.parametrize("number", [0, 1])
     def test_at_start_up(self, number: int) -> None:

@@ -82,7 +82,8 @@ def test_a_worker_that_waits_on_a_queue_waits_for_no_lock() -> None:
         '  File "/usr/lib/python3.11/threading.py", line 320 in wait\n'
         '  File "/usr/lib/python3.11/queue.py", line 171 in get\n'
         '  File "/home/me/project/data.py", line 67 in fetch\n'
-        '  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py", line 349 in _worker_loop\n'
+        '  File "/opt/venv/lib/python3.11/site-packages/torch/utils/data/_utils/worker.py",'
+        " line 349 in _worker_loop\n"
     )
     finding = only(run(blocked(os_state="S", wchan="futex_do_wait").stack(1, 201, pool)))
     assert finding.scenario == "S35"
@@ -211,7 +212,7 @@ def test_a_hang_hides_the_slow_loader_that_it_looks_like() -> None:
 
 
 def between_passes(age: float, text: str = stacks.main_in(user="main"), *, gaps: int = 2) -> RankBuilder:
-    """A rank that has come back to its loader ``gaps`` times, after a second each, and now stands in its loop over the epochs."""
+    """A rank that returned to its loader ``gaps`` times, after 1 s each, and is now between two epochs."""
     builder = RankBuilder()
     builder.calls = [Call(file="/home/me/project/train.py", function="main", line=58, loop=(55, 65))]
     for epoch in range(gaps + 1):
@@ -305,7 +306,7 @@ class TestStuckInItsOwnCode:
     """Outside the loader, with nobody else to blame."""
 
     def test_a_queue_whose_thread_has_ended(self) -> None:
-        """S54: its end was seen, so the limit is the floor, also after one epoch; and the loader's thread is named."""
+        """S54: the thread's end was seen, so the shortest limit applies; the loader's thread is named."""
         builder = between_passes(10.0, stacks.QUEUE, gaps=0)
         builder.calls = [Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))]
         assert not hangs(run(builder.half_a_minute()))
@@ -322,7 +323,7 @@ class TestStuckInItsOwnCode:
     def test_a_queue_without_python_code(
         self, error: str | None, in_lock: float, scenario: str, clears: bool
     ) -> None:
-        """``queue.SimpleQueue`` waits in C: the kernel sees a lock, and the stack ends at the line that asks."""
+        """``queue.SimpleQueue`` waits in C: the kernel reports a lock, the stack ends at the calling line."""
         builder = between_passes(10.0, stacks.main_in(user="train"))
         builder.calls = [Call(file="/home/me/project/train.py", function="<module>", line=98, loop=(90, 99))]
         builder.loaders[0] = loader(reader="fill", reader_error=error)
@@ -339,7 +340,7 @@ class TestStuckInItsOwnCode:
     def test_a_loop_that_polls_for_what_a_lost_thread_brought(
         self, error: str | None, asleep: float, state: str
     ) -> None:
-        """The thread's end is known; without one, or where the process is awake as often, it may look for anything.
+        """The thread is known to have ended. If not, or if the process often works, the loop may poll freely.
 
         A loop that polls is now and then met awake: its thread is named then, too.
         """
@@ -382,8 +383,8 @@ class TestStuckInItsOwnCode:
         finding = only(run(between_passes(10.0).half_a_minute()))
         assert (finding.scenario, finding.severity, finding.lost_s) == ("S53", "critical", 40.0)
         assert finding.title == (
-            "Training has stood still at train.py:61 in main for 40 s, waiting for a lock that nobody releases"
-            " (futex_wait_queue); the data loader is not the cause."
+            "Training has stood still at train.py:61 in main for 40 s, waiting for a lock that nobody"
+            " releases (futex_wait_queue); the data loader is not the cause."
         )
         assert "in a loop that comes to the loader again" in finding.cause
         assert "DataLoader" not in finding.advice
@@ -447,8 +448,8 @@ class TestStuckInItsOwnCode:
         assert bool(found) is told
         for finding in found:
             assert finding.title == (
-                "Training has been in one step of its optimizer for 40 s, at train.py:47 in loss_fn, and computes there;"
-                " the data loader is not the cause."
+                "Training has been in one step of its optimizer for 40 s, at train.py:47 in loss_fn,"
+                " and computes there; the data loader is not the cause."
             )
             assert "99 % of its steps end within 50 ms" in finding.cause
             assert "isfinite" in finding.advice
@@ -481,8 +482,8 @@ class TestStuckInItsOwnCode:
         finding = only(run(builder.half_a_minute(written_per_s=0.0)))
         assert (finding.scenario, finding.severity) == ("S52", "critical")
         assert finding.title == (
-            "A save hangs at train.py:61 in save: nothing has been written for 40 s, opening a named pipe whose other end nobody"
-            " opens (wait_for_partner)."
+            "A save hangs at train.py:61 in save: nothing has been written for 40 s,"
+            " opening a named pipe whose other end nobody opens (wait_for_partner)."
         )
         assert "ls -l /proc/100/fd" in finding.advice
 
@@ -594,7 +595,8 @@ class TestNotHung:
         (finding,) = detect(RunEvidence(run(outside(4000.0))))
         assert (finding.scenario, finding.severity) == ("S53", "info")
         assert finding.title == (
-            "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the cause."
+            "Training has stood still at train.py:61 in report for 66 min 40 s; the data loader is not the"
+            " cause."
         )
         assert "outside its training loops" in finding.cause
 
@@ -620,7 +622,7 @@ class TestNotHung:
             assert finding.severity == "info", "N23: it serves, sleeps, or waits for a child or for work"
 
     def test_another_program_that_one_rank_runs_first(self) -> None:
-        """N30: it unpacks or downloads, and its work is not in the rank's own CPU time; but not for ever."""
+        """N30: it unpacks or downloads, and its work is not in the rank's own CPU time; but not forever."""
 
         def ranks(age: float, text: str) -> list[Finding]:
             barrier = stacks.main_in("barrier", "wrapper")
@@ -666,7 +668,7 @@ class TestNotHung:
 
     @pytest.mark.parametrize(("wchan", "told"), [("hrtimer_nanosleep", False), ("futex_wait_queue", True)])
     def test_a_step_that_sleeps(self, wchan: str, told: bool) -> None:
-        """N09, N13: whoever sleeps has set the time when that ends."""
+        """N09, N13: a sleep ends at a time that the script has set."""
         builder = trained().open("step", 10.0, wchan=wchan, os_state="S")
         builder.stack(-1, 100, stacks.main_in(user="throttle")).half_a_minute()
         assert bool(hangs(run(builder))) is told
@@ -682,7 +684,7 @@ class TestNotHung:
 
     @pytest.mark.parametrize("moved", [{"cpu": 0.9}, {"written_per_s": 1e6}])
     def test_a_stack_of_before_says_nothing(self, moved: dict[str, float]) -> None:
-        """N23: the save, or the last epoch, ended after the stack was taken; what it waits for now is not known."""
+        """N23: the save or last epoch ended after the stack was taken; the current wait is not known."""
         for text in (stacks.SAVE, stacks.main_in(user="main")):
             builder = between_passes(20.0, text).half_a_minute(**moved).half_a_minute()
             assert not hangs(run(builder))
@@ -720,7 +722,7 @@ class TestNotHung:
 
     @pytest.mark.parametrize(("children", "told"), [(0.0, True), (0.4, False)])
     def test_a_compiler_of_ones_own_on_a_busy_host(self, children: float, told: bool) -> None:
-        """Who else computes on the host says nothing where the process's own children are known; also in the first step."""
+        """If its children's CPU time is known, the host's load does not matter; also in the first step."""
         builder = RankBuilder().step(0.5, 1.0).open("step", 65.0).stack(-1, 100, stacks.COMPILING)
         builder.helpers = {"children_cpu_ratio": children, "children_switches_per_s": 0.0}
         found = hangs(run(builder.half_a_minute(), busy=0.9, host_rows=[{}] * 10))
@@ -781,7 +783,7 @@ class TestNotHung:
         ],
     )
     def test_a_save_that_gets_on(self, age: float, text: str, does: dict[str, float]) -> None:
-        """N22: it writes, however long; or it gathers what it will write; or sends it, which nobody counts."""
+        """N22: it writes, for however long; or gathers what it will write; or sends, which is not counted."""
         assert not detect(
             RunEvidence(run(trained().open("step", age).stack(-1, 100, text).half_a_minute(**does)))
         )

@@ -138,8 +138,8 @@ def test_where_many_stand_the_rest_is_a_number() -> None:
     found = whereabouts(places_of(positions_of(run(*ranks), [], Limits())))
     assert found is not None
     assert say(found) == (
-        "rank 0 in `barrier` at train.py:61 in work_0, rank 1 in `barrier` at train.py:61 in work_1, rank 2 in `barrier` at"
-        " train.py:61 in work_2 and 3 more"
+        "rank 0 in `barrier` at train.py:61 in work_0, rank 1 in `barrier` at train.py:61 in work_1,"
+        " rank 2 in `barrier` at train.py:61 in work_2 and 3 more"
     )
     assert say(found, "zh") == (
         "rank 0 在 train.py:61（work_0）的 `barrier` 中；rank 1 在 train.py:61（work_1）的 `barrier` 中；"

@@ -18,7 +18,7 @@ from tests.unit.detect.build import T0, RankBuilder, S, loader, run
 
 
 def hang(phase: PhaseName, number: int | None = 1, *, worker: bool = True) -> Finding:
-    """A rank with a training loader (0) and a validation loader (1) that has waited for one of them for 400 s."""
+    """A rank with a training loader (0) and a validation loader (1) that waits for one of them for 400 s."""
     builder = RankBuilder(loaders=[loader(), loader(loader=1, name="val_loader", role="eval")])
     for _ in range(50):
         builder.step(0.001, 0.05, ready=4)
@@ -33,7 +33,8 @@ def hang(phase: PhaseName, number: int | None = 1, *, worker: bool = True) -> Fi
 def test_a_validation_is_not_called_training() -> None:
     finding = hang("wait")
     assert finding.title.startswith(
-        "Training hangs in an evaluation: worker 1 (pid 201) of val_loader has been stuck for 6 min 39 s in dataset[7]"
+        "Training hangs in an evaluation: worker 1 (pid 201) of val_loader has been stuck for 6 min 39 s in"
+        " dataset[7]"
     )
     assert finding.cause.startswith("The evaluation has waited 6 min 40 s for batch 12 of val_loader.")
     assert {item.label: item.value for item in finding.evidence}["loader"] == "val_loader"
@@ -81,7 +82,7 @@ def test_where_ranks_stand_names_the_loader_too() -> None:
 
 
 def with_idle_validation(number: int, **span: Any) -> RankBuilder:
-    """A loop that waits for its training loader of so many workers, while those of the validation's loader have nothing to do."""
+    """A loop that waits for ``number`` training workers while the validation's workers are idle."""
     loaders = [loader(num_workers=number), loader(loader=1, name="val_loader", role="eval")]
     builder = RankBuilder(loaders=loaders)
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""A sample that is tried again and again: told at its limit, by what the process does and where its bytes come from."""
+"""A sample that is retried forever: reported at its limit, with what the process does and where it reads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hangs(
     workers: int = 2,
     alive: bool = True,
 ) -> list[Finding]:
-    """What is found of a loop that waits for one sample; each second its process is found in the next of ``looks``."""
+    """The finding for a loop that waits for one sample; its process shows one of ``looks`` each second."""
     rank = RankBuilder(loaders=[loader(num_workers=workers)])
     for number in range(100):
         rank.fetch(number % max(1, workers), 0.03, cpu=0.5).step(0.001, 0.05, ready=4)
@@ -71,7 +71,8 @@ def test_one_that_computes_is_told_at_its_limit() -> None:
     found = hang("R")
     assert (found.severity, found.scenario, found.worker) == ("critical", "S22", 1)
     assert found.title == (
-        "Training hangs: worker 1 (pid 201) of train_loader has been stuck for 31 s in dataset[333], computing without an end."
+        "Training hangs: worker 1 (pid 201) of train_loader has been stuck for 31 s in dataset[333],"
+        " computing without an end."
     )
     assert "begins anew each time it fails" in found.cause
 

@@ -1,4 +1,4 @@
-"""What goes on for longer than usual is said in any phase; what a person does on purpose is not."""
+"""Any phase that lasts longer than usual is mentioned, except what a person does on purpose."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def test_a_wait_of_an_evaluation_names_its_loader() -> None:
     rank = trained().open("wait", 4.0, loader=1, batch=7, awaited_worker=1)
     rank.worker(1, "fetch", 4.0, loader=1, sample_index=77)
     assert said(rank) == (
-        "Training has waited 4.0 s for batch 7 of val_loader; worker 1 is in dataset[77]; watching whether it comes."
+        "Training has waited 4.0 s for batch 7 of val_loader; worker 1 is in dataset[77];"
+        " watching whether it comes."
     )
 
 
@@ -63,7 +64,7 @@ def test_every_phase_is_told_within_seconds(phase: str, fields: dict[str, int], 
 
 
 def test_a_step_that_calls_the_model_again_and_again_is_as_old_as_it_is() -> None:
-    """Its passes begin anew; nothing of them says that training gets on."""
+    """Its passes begin again and again, which does not show that training makes progress."""
     rank = trained()
     began_ns = rank.now_ns
     rank.now_ns += 7 * S

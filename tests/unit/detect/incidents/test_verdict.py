@@ -33,7 +33,7 @@ def test_healthy_with_numbers() -> None:
 
 
 def test_a_remark_on_the_data_wait_is_the_verdict_beside_it() -> None:
-    """A stream that comes by its source's clock is no alert; that nobody knows yet what it is would not be true."""
+    """A stream at its source's pace raises no alert. The verdict must not say that the cause is unknown."""
     rank = RankBuilder()
     for number in range(60):
         rank.fetch(number % 2, 0.03).step(0.4, 0.02)
@@ -89,7 +89,8 @@ def test_a_wait_like_others_is_not_said(usual_s: float, age: float) -> None:
         (
             "outside",
             14.0,
-            "Training has been between two passes over its loader for 14 s, at train.py:61 in main; watching whether it goes on.",
+            "Training has been between two passes over its loader for 14 s, at train.py:61 in main;"
+            " watching whether it goes on.",
         ),
         ("outside", 7.0, None),  # it is the first gap
     ],
@@ -344,8 +345,8 @@ def test_a_run_that_was_too_short_for_a_diagnosis_says_its_shares() -> None:
     rank.now_ns += 60 * S  # until the process was gone
     said = verdict_now(run(rank), [])
     assert said.title == (
-        "Finished: every training process ended by itself. 71 % of 6.0 s were data wait; too short for a diagnosis"
-        " (needs about 10 s of steps)."
+        "Finished: every training process ended by itself. 71 % of 6.0 s were data wait;"
+        " too short for a diagnosis (needs about 10 s of steps)."
     )
     assert said.severity == "info"
     assert "loaderwatch doctor" in said.advice
@@ -407,7 +408,8 @@ def test_a_forecast_that_did_not_come_true_is_a_remark_at_the_end() -> None:
     rank.step(0.01, 0.1)
     rank.state = "finished"
     forecast = Finding(
-        key="running-out:memory:box", code="running-out", scenario="S24", severity="critical", confidence=0.9, began_ns=T0,
+        key="running-out:memory:box", code="running-out", scenario="S24", severity="critical",
+        confidence=0.9, began_ns=T0,
         texts=Texts(title="Memory runs out in about 60 s.", cause="", advice="Bound the cache."),
     )  # fmt: skip
     said = verdict_now(run(rank), [forecast], "finished")

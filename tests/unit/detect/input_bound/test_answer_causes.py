@@ -21,7 +21,7 @@ class TestTimeLimits:
     def rank(
         self, *, spread: float = 0.02, each: int = 3, twice: int = 1, wchan: str = "do_epoll_wait"
     ) -> RankBuilder:
-        """One of so many rounds takes 1.6 s and more, the others 20 ms; both workers are asked while they wait."""
+        """One round in ``each`` takes 1.6 s or more, the others 20 ms. Workers are sampled in the wait."""
         rank, random = RankBuilder(), np.random.default_rng(3)
         for number in range(120):
             took = 0.02
@@ -70,7 +70,7 @@ class TestLiveSource:
         asked: float = 1.0,
         cpu: float = 0.01,
     ) -> RankBuilder:
-        """A minute of a batch every 160 ms, for steps of 10; ``drifts_s`` is what a batch is late without ever making up for it."""
+        """One batch every 160 ms for steps of 10 ms; up to ``drifts_s`` per batch is never made up for."""
         rank, random = (
             RankBuilder(loaders=[loader(num_workers=1, iterable_dataset=iterable)]),
             np.random.default_rng(5),

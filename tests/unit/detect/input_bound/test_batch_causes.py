@@ -1,4 +1,4 @@
-"""S12 S13 S16 S19 S54: making and handing over the batch; S25: the collector's own clock says what a fetch was made of."""
+"""S12 S13 S16 S19 S54: making and delivering the batch. S25: the garbage collector's share of a fetch."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_a_busy_machine_is_no_slow_delivery() -> None:
 
 @pytest.mark.parametrize("going_on", [0.0, 0.9])
 def test_delivery_on_a_busy_machine(going_on: float) -> None:
-    """A seventh of the wait is work, but that work alone is a fifth of an iteration; one wait has not ended yet."""
+    """Delivery is a seventh of the wait, but a fifth of an iteration. One wait is still open."""
     builder = RankBuilder(loaders=[loader(prefetch_factor=4)])
     for number in range(9):
         builder.fetch(number % 2, 0.001, cpu=0.9).step(0.0, 0.25, ready=8)  # left out

@@ -196,7 +196,7 @@ class TestCrowd:
         advised = re.search(r"num_workers (\d+) → (\d+)", finding.advice)
         assert advised is not None
         assert (int(advised[1]), int(advised[2])) == (workers, cpus)
-        # The CPUs are full of useful work: fewer workers do not make it faster, and the finding does not say so.
+        # The CPUs do useful work: fewer workers make nothing faster, and the finding does not say so.
         assert finding.gain_ceiling_ratio is not None
         assert finding.gain_ceiling_ratio <= 0.2
 

@@ -34,7 +34,7 @@ def test_with_two_loaders_the_one_that_is_waited_for_is_named() -> None:
 
 
 def test_a_rank_of_which_nvml_has_yet_to_tell_is_waited_with() -> None:
-    """By the loop's clock it waits for nearly all of the time, and on another stream its GPU may be busy for all of it."""
+    """The loop's clock shows almost only waiting, but its GPU may be busy on another stream all the time."""
     rank = starved(RankBuilder(), workers=2, fetch=0.2, step=0.02, cpu=0.1)
     rank.other_stream = None
     assert not alerts(run(rank))
@@ -107,7 +107,7 @@ class TestLookAlikes:
     @pytest.mark.parametrize("ready", [0, 1])
     @pytest.mark.parametrize("going_on", [0.0, 0.1])
     def test_a_first_epoch_that_warms_up(self, ready: int, going_on: float) -> None:
-        """N04: reads get faster all the time, whoever looks during a wait, and if the next batch but one came first."""
+        """N04: reads keep getting faster; also during a wait, or when the next batch but one came first."""
         builder = RankBuilder()
         for number in range(150):
             took = 0.25 - 0.0015 * number
@@ -143,7 +143,7 @@ class TestLookAlikes:
         assert not alerts(run(builder))
 
     def test_a_later_epoch_that_was_slow_for_a_while(self) -> None:
-        """The newer half of what is looked at waits a little, the older one waited long: not told as if it went on."""
+        """The older half waited long, the newer half only a little: no alert, as the stall is over."""
         builder = RankBuilder()
         builder.epoch[0] = 1
         for number in range(40):

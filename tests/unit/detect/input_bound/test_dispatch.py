@@ -65,7 +65,7 @@ def test_every_rank_reads_for_itself() -> None:
 
 
 def test_no_rank_has_a_loader_of_pytorch() -> None:
-    """DALI and the like: nothing is known of their readers."""
+    """DALI and similar loaders: nothing is known of their readers."""
     findings = detect(RunEvidence(run(receiver(0, 2), receiver(1, 2))))
     assert {finding.scenario for finding in findings} == {"S01"}
 

@@ -101,7 +101,7 @@ def test_what_does_not_answer_is_named() -> None:
 
 
 def test_a_stack_that_came_late_tells_nothing() -> None:
-    """Two of four signals came when the optimizer had begun, always at one line; a checkpoint is written at two."""
+    """Two of four signals came in the optimizer, at one line. Two came in the save, at two lines."""
     flushed = "".join(line for line in stacks.SAVE.splitlines(True) if "/torch/" not in line)
     optimizer = stacks.main_in("step", user="main").replace(
         "/torch/nn/parallel/distributed.py", "/torch/optim/adam.py"
@@ -173,7 +173,7 @@ def test_a_loop_that_goes_by_a_clock(period_s: float | None, wchan: str, alerts:
 
 
 def test_a_queue_that_nobody_fills_any_more() -> None:
-    """Its limit is learned from the time between two steps, and no loader is cleared of what there is none of."""
+    """The limit is learned from the time between steps. There is no loader to be named as not the cause."""
     builder = trained().open("outside", STUCK_S, os_state="S", wchan="futex_wait_queue")
     for second in range(int(STUCK_S)):
         builder.process(

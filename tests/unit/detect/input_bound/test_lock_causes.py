@@ -55,7 +55,7 @@ def seen(
     holds: Callable[[int, int], bool],
     looks: int = 12,
 ) -> RankBuilder:
-    """Looks at each worker, one a second, up to now; both are asked with the number of the look and of the worker."""
+    """Sample each worker once a second up to now. Callables receive the number of the look and the worker."""
     for look in range(looks):
         at_ns = builder.now_ns - (looks - 1 - look) * S
         for worker in range(workers):
@@ -185,7 +185,7 @@ def test_a_lock_that_nobody_knows_of() -> None:
 
 @pytest.mark.parametrize(("step", "pause"), [(0.01, 0.05), (0.032, 0.05), (0.032, 0.005), (0.056, 0.005)])
 def test_who_is_unlucky_with_a_lock_has_no_slow_sample(step: float, pause: float) -> None:
-    """Most get it at once, and some try for long: the usual batch is quick enough, and single ones are late."""
+    """Most workers get the lock at once, some try for long: the usual batch is quick, a few are late."""
     finding = found(asleep(polled(step_s=step, pause_s=pause), 4, {}))
     assert finding.scenario == "S49"
     assert not finding.sample_indices
@@ -212,7 +212,7 @@ def test_who_sleeps_for_who_knows_what_is_told_so() -> None:
 
 
 def standing_still(*, together: bool = True, cpu: float = 0.01, workers: int = 3) -> RankBuilder:
-    """Workers that keep up, but for two seconds of each seven; then all stand still, or one after the other."""
+    """Workers keep up except for 2 s in every 7, when all stand still, together or one after the other."""
     builder = RankBuilder(loaders=[loader(num_workers=workers)])
     for turn in range(9):
         for number in range(100):
@@ -260,7 +260,10 @@ def test_workers_that_stand_still_together_have_no_slow_sample(
 
 @pytest.mark.parametrize("fields", [{"together": False}, {"cpu": 0.9}], ids=["one at a time", "they compute"])
 def test_others_have_slow_samples(fields: dict[str, float]) -> None:
-    builder = watch(standing_still(**fields), 3, cpu=0.1, looks=60, timer_wait=0.6, lock_wait=0.0)  # type: ignore[arg-type]
+    builder = watch(
+        standing_still(**fields),  # type: ignore[arg-type]
+        3, cpu=0.1, looks=60, timer_wait=0.6, lock_wait=0.0,
+    )  # fmt: skip
     assert only(run(builder, cpus=4, busy=0.1)).scenario in ("S20", "S21")
 
 

@@ -56,7 +56,7 @@ def short_of_workers(rank: RankBuilder, rounds: int, *, fetch: float = 0.08, ste
 
 @pytest.mark.parametrize("going_on", [False, True])
 def test_a_slow_sample_in_a_steady_shortage_is_told_apart(going_on: bool) -> None:
-    """12 s of one sample are not the fault of too few workers, and the quarter that they cost is not the sample's."""
+    """A 12 s sample is no shortage of workers, and the 25 % lost to that shortage is not the sample's."""
     rank = RankBuilder()
     short_of_workers(rank, 300)
     if going_on:
@@ -123,7 +123,7 @@ def test_many_slow_fetches_are_jitter_and_prefetch_is_the_cure() -> None:
 
 @pytest.mark.parametrize("number", [3, 6])
 def test_several_slow_samples_hold_up_the_ready_batches_behind_them(number: int) -> None:
-    """In the first epoch each comes once; to read ahead of 4 s takes 40 batches of each worker, to let others pass takes none."""
+    """Each comes once. Reading ahead 4 s takes 40 batches per worker; letting others pass takes none."""
     spikes = {100 + 45 * one: (1000 + 7 * one**2, 4.0) for one in range(number)}
     finding = only(run(slow_sample(RankBuilder(), spikes)))
     assert finding.scenario == "S20"
@@ -135,7 +135,7 @@ def test_several_slow_samples_hold_up_the_ready_batches_behind_them(number: int)
 
 
 def test_slow_samples_of_one_worker_in_quick_succession_need_more_than_the_slowest_of_them() -> None:
-    """It is behind by one when the next comes: what bears a single one of 1 s does not bear four of them in four seconds."""
+    """The worker is still late at the next slow sample. A queue for one of 1 s does not cover four in 4 s."""
     spikes = {300 + 8 * one: (1000 + one, 1.0) for one in range(4)}
     finding = only(run(slow_sample(RankBuilder(), spikes)))
     assert finding.scenario == "S20"
@@ -187,7 +187,7 @@ def test_the_same_samples_again_and_again_are_no_jitter() -> None:
 
 @pytest.mark.parametrize(("times", "scenarios"), [(1, []), (2, ["S20"])])
 def test_waits_longer_than_a_hang_that_ended_come_again(times: int, scenarios: list[str]) -> None:
-    """The first was told as a hang, and went on."""
+    """The first was reported as a hang, and went on."""
     spikes = {100 + 100 * number: (777, 40.0) for number in range(times)}
     found = [
         one
@@ -199,7 +199,7 @@ def test_waits_longer_than_a_hang_that_ended_come_again(times: int, scenarios: l
 
 
 def test_no_cushion_lasts_where_the_workers_are_slower_on_average() -> None:
-    """Of each ten batches one takes 2 s: two workers deliver one each 0.12 s, and a step takes half of that."""
+    """One batch in ten takes 2 s. Two workers deliver a batch every 0.12 s, and a step takes half of that."""
     spikes = {50 + 10 * number: (1000 + number, 2.0) for number in range(12)}
     found = [
         f
@@ -223,7 +223,7 @@ def test_a_wait_that_goes_on_says_nothing_of_samples_until_it_ends() -> None:
 def bursts(
     places: Sequence[int], *, fetch: float = 0.01, took: float = 2.0, stream: bool = True
 ) -> RankBuilder:
-    """A worker that hands its samples out from memory, and reads for seconds at these places of its stream."""
+    """A worker that delivers samples from memory and reads for seconds at the given places of its stream."""
     rank = RankBuilder(loaders=[loader(num_workers=1, iterable_dataset=stream)])
     for number in range(400):
         slow = next((place for place in places if number * 8 <= place < number * 8 + 8), None)
@@ -274,7 +274,7 @@ def test_samples_that_are_slow_anywhere_are_no_buffer(places: tuple[int, ...]) -
 
 
 def test_a_sample_that_a_worker_has_just_begun_is_not_what_the_loop_waits_for() -> None:
-    """The workers' states are newer than the loop's: the slow sample is done, and the worker has the next batch in hand."""
+    """The workers' states are newer than the loop's: the slow sample is done, the next batch is in work."""
     builder = slow_sample(RankBuilder(), {100: (777, 2.0), 200: (777, 2.0)}, batches=250)
     builder.open("wait", 1.5, awaited_worker=0).worker(1, "idle", 1.4)
     builder.worker(0, "fetch", 0.01, sample_age=0.002, sample_index=142)

@@ -91,7 +91,7 @@ class TestStepChange:
         assert only(run(rank)).scenario != "S10"
 
     def test_workers_that_wait_for_a_cpu(self) -> None:
-        """A neighbour took the CPUs: fetches take longer at once and compute less, but the storage is as quick as ever."""
+        """A neighbour took the CPUs: fetches suddenly take longer and compute less; storage stays fast."""
         rank = RankBuilder()
         healthy(rank, 20, fetch=0.08, step=0.05)
         starve(rank, fetch=0.6, step=0.05, cpu=0.1)
@@ -176,7 +176,7 @@ class TestThrash:
 
     @pytest.mark.parametrize(("read_bytes", "scenario"), [(20e3, "S02"), (200e3, "S02"), (210e3, "S09")])
     def test_a_few_pages_a_second_take_no_time(self, read_bytes: float, scenario: str) -> None:
-        """Where a page takes 20 ms at most, two workers that wait for 50 of them a second spend half of their time so."""
+        """If a page takes 20 ms at most, two workers with 50 pages a second wait half of their time."""
         rank = RankBuilder()
         rank.epoch[0] = 3
         starve(rank, fetch=0.3, step=0.02, cpu=0.05, bytes=15_000)
@@ -185,7 +185,7 @@ class TestThrash:
 
     @pytest.mark.parametrize(("read_bytes", "scenario"), [(330e6, "S09"), (58e6, "S07")])
     def test_bringing_pages_in_is_no_work_of_the_workers(self, read_bytes: float, scenario: str) -> None:
-        """From quick storage the kernel is busy with it: what is left after that is what the samples cost."""
+        """With fast storage the kernel does this work. The remaining time is the cost of the samples."""
         rank = RankBuilder()
         rank.epoch[0] = 3
         starve(rank, fetch=0.3, step=0.02, cpu=0.7, bytes=read_bytes * 0.15)

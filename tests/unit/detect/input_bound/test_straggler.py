@@ -26,7 +26,7 @@ def test_the_one_rank_that_keeps_the_others_waiting() -> None:
 
 
 def straggler(fetch_s: float, *, found_at_work: bool = False) -> Finding:
-    """Rank 1 waits for its workers, which take 300 ms; rank 0, whose workers take ``fetch_s``, waits for rank 1."""
+    """Rank 1 waits for its workers (300 ms a batch); rank 0, whose workers take ``fetch_s``, for rank 1."""
     slow, next_one = RankBuilder(1, 2), RankBuilder(0, 2)
     for number in range(200):
         slow.fetch(number % 2, 0.3, cpu=0.1).step(0.13, 0.02)
@@ -37,7 +37,7 @@ def straggler(fetch_s: float, *, found_at_work: bool = False) -> Finding:
 
 
 def test_the_rank_that_would_be_next_is_said() -> None:
-    """It waits for another one, and its workers read ahead meanwhile: nothing else shows that they are too slow."""
+    """Rank 0 waits for rank 1 while its own workers read ahead, which hides that they are too slow."""
     hidden, alone = straggler(0.2), straggler(0.02)
     assert (hidden.scenario, hidden.rank) == (alone.scenario, alone.rank) == ("S43", 1)
     assert "rank 0 is too slow as well" in hidden.cause
@@ -72,7 +72,7 @@ def test_all_that_is_known_of_its_wait_is_said_in_order(fetch_s: float, found_at
 
 
 def test_a_rank_that_is_as_slow_is_no_bystander() -> None:
-    """Whose batches come a moment later is chance where all workers are too slow: to mend that rank alone gains nothing."""
+    """If all workers are too slow, chance decides which rank is last. Fixing that rank gains nothing."""
     finding = straggler(0.29)
     assert (finding.scenario, finding.rank) == ("S02", None)
     assert finding.title.startswith(

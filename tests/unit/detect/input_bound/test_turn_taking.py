@@ -36,7 +36,7 @@ def fetches(rows: Iterator[Fetch] | list[Fetch]) -> Fetches:
 
 
 def in_turns(workers: int, seconds: float = 30.0, hold_s: float = 0.02, samples: int = 4) -> Iterator[Fetch]:
-    """Whoever happens to try next gets the lock, for one sample."""
+    """The next worker that tries gets the lock, for one sample."""
     random = np.random.default_rng(workers)
     began, left, now = [0.0] * workers, [samples] * workers, 0.0
     while now < seconds:

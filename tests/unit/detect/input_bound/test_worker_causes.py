@@ -205,7 +205,7 @@ def test_the_one_worker_that_there_is_room_for_is_not_advised_where_it_gains_not
     ("delay", "says"), [(0.0, "num_workers=7 (2 usable CPUs)"), (0.8, "move them away first")]
 )
 def test_waiting_for_a_cpu_is_no_waiting_for_storage(delay: float, says: str) -> None:
-    """Reading on the training thread, with 15 % of a CPU: it waits for storage, or other programs hold both CPUs."""
+    """Reading on the training thread with 15 % of a CPU: it waits for storage, or both CPUs are taken."""
     builder = RankBuilder(loaders=[loader(num_workers=0)])
     for _ in range(60):
         builder.fetch(-1, 0.4, cpu=0.15).step(0.4, 0.06)
@@ -228,7 +228,7 @@ def serial(rank: int, *, state: ProcessState = "live") -> RankBuilder:
 
 
 def test_advice_evidence_and_audit_name_the_same_cpus() -> None:
-    """A quota of four CPUs on a host of sixteen, for two ranks: each has two of them, and all sentences say four."""
+    """A quota of four CPUs on a host of sixteen, for two ranks: each has two, and all sentences say four."""
     window = run(serial(0), serial(1), cpus=16, usable=4)
     finding = only(window)
     assert "num_workers=2 (4 usable CPUs for 2 ranks)" in finding.advice
@@ -268,7 +268,7 @@ def test_neighbours_that_take_the_cpus_are_named(own: float, said: bool) -> None
 
 
 def heavy(fetch_s: list[float], *, step_s: float, iterable: bool = True, rounds: int = 60) -> RankBuilder:
-    """Workers whose shares differ: batches come in turn, and each worker reads on while the others are awaited."""
+    """Workers with unequal shares. Batches come in turn; a worker reads on while another is awaited."""
     workers = len(fetch_s)
     builder = RankBuilder(loaders=[loader(num_workers=workers, iterable_dataset=iterable, batches=None)])
     builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 10)
@@ -298,7 +298,7 @@ def test_a_heavy_share_is_told_with_its_worker(fetch_s: list[float]) -> None:
     [([0.016, 0.48, 0.016], False), ([0.4, 0.48, 0.42], True), ([0.02, 0.05, 0.02], True)],
 )
 def test_other_loaders_have_no_heavy_share(fetch_s: list[float], iterable: bool) -> None:
-    """A map-style dataset has no shares; where all are slow, or the slowest is quick enough, it is not the share."""
+    """No share is blamed if the dataset is map-style, all workers are slow, or the slowest is fast enough."""
     found = detect(RunEvidence(run(heavy(fetch_s, step_s=0.02, iterable=iterable))))
     assert "S23" not in {finding.scenario for finding in found}
 
@@ -325,7 +325,7 @@ def test_other_loaders_have_no_heavy_share(fetch_s: list[float], iterable: bool)
 def test_fetches_that_grow_are_told_from_those_that_jumped(
     fetch_s: Callable[[float], float], told: bool
 ) -> None:
-    """S58: workers that kept up at first; more of them would only put it off. The jump is too long ago for S10."""
+    """S58: workers kept up at first, so more would only delay the shortage. The jump is too old for S10."""
     *_, (_, last) = looks(read(300, fetch_s)[0], 10.0)
     (finding,) = [finding for finding in last if finding.code == "input-bound"]
     assert (finding.scenario == "S58") is told
@@ -416,7 +416,7 @@ def test_workers_that_read_the_indices_of_large_batches_read_no_files() -> None:
 def decoded(
     each_s: float, pressure: float, *, read: float, size: float, samples: int = 64, cpus: int = 2
 ) -> Finding:
-    """The finding of two workers that decode samples, on a host whose CPUs are all busy. ``read`` and ``size``: bytes of a sample."""
+    """The finding for two workers that decode on a busy host. ``read`` and ``size``: bytes per sample."""
     rank = RankBuilder(loaders=[loader(num_workers=2)])
     took = samples * each_s
     for number in range(int(20 / (took / 2))):
@@ -457,7 +457,7 @@ def test_large_samples_that_are_augmented_are_no_copies() -> None:
 
 @pytest.mark.parametrize(("delayed", "told"), [(0.02, "S02"), (0.5, "S07")])
 def test_workers_that_sleep_half_of_a_fetch_lack_no_cpu(delayed: float, told: str) -> None:
-    """On a full host the looks find them runnable, and other programs use the CPUs; a CPU would not make a sleep shorter."""
+    """On a full host they are runnable when sampled. A free CPU would not shorten the sleep in a fetch."""
     rank = starve(RankBuilder(), fetch=0.2, step=0.02, cpu=0.42)
     watch(rank, 2, cpu=0.42, run_delay_ratio=delayed, state=ord("R"))
     assert only(run(rank, cpus=2, busy=1.0)).scenario == told

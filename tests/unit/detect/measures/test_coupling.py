@@ -29,7 +29,7 @@ def found(window: RunWindow) -> Coupling:
 def ranks(
     world: int, *, data: dict[int, float] | None = None, work: dict[int, float] | None = None, steps: int = 60
 ) -> list[RankBuilder]:
-    """Ranks in lockstep: whoever waits for data or works longer makes the others wait in backward."""
+    """Ranks in lockstep: a rank that waits for data or works longer makes the others wait in backward."""
     built = [RankBuilder(number, world) for number in range(world)]
     data, work = data or {}, work or {}
     longest = max(data.get(number, 0.0) + work.get(number, STEP) for number in range(world))
@@ -245,7 +245,7 @@ def test_a_rank_alone_is_compared_with_nobody() -> None:
 
 
 def test_where_ranks_wait_is_told_by_the_gpus_clock_where_it_times_phases() -> None:
-    """The loop launches backward in no time and waits for its GPU in optimizer; the GPU waits for the others in backward."""
+    """The loop launches backward and waits in the optimizer; the GPU waits for the others in backward."""
     built = ranks(2, work={1: 0.09})
     for builder in built:
         for number, row in enumerate(builder.rows["steps"]):

@@ -47,7 +47,7 @@ def test_a_step_that_hangs_is_not_good_before_or_after_it_ends(since: float) -> 
 
 
 def test_the_phases_of_an_open_step_follow_each_other() -> None:
-    """Eight seconds of a step are over: its forward pass, which is over too, counts with the backward pass that goes on."""
+    """A step has taken 8 s so far. Its forward pass, which has ended, counts with the open backward pass."""
     rank = RankBuilder()
     for _ in range(5):
         rank.step(0.5, 7.5)
@@ -57,7 +57,7 @@ def test_the_phases_of_an_open_step_follow_each_other() -> None:
 
 
 def blocked(way: str) -> list[RankBuilder]:
-    """Rank 3 works twenty seconds longer, or waits so long for its batch; the others stand in backward meanwhile."""
+    """Rank 3 works or waits for its batch 20 s longer; the other ranks wait in backward meanwhile."""
     ranks = [steady(number, 4) for number in range(4)]
     for rank in ranks:
         late = rank.rank == 3
@@ -102,7 +102,7 @@ def test_ranks_without_phases_do_not_block_each_other_by_their_steps() -> None:
 
 
 def test_the_bars_of_who_waits_for_whom_hold_the_open_wait_as_the_tiles_do() -> None:
-    """Twenty seconds of an open wait after twenty seconds of training: the tile of a rank and its bar say the same."""
+    """An open wait of 20 s follows 20 s of training. The tile of a rank and its bar show the same."""
     ranks = [steady(number, 4, steps=200) for number in range(4)]
     for rank in ranks:
         rank.open("wait" if rank.rank == 3 else "backward", 20.0)
@@ -117,7 +117,7 @@ def test_the_bars_of_who_waits_for_whom_hold_the_open_wait_as_the_tiles_do() -> 
 
 
 def late_and_early(steps: int, *, early_ended_s: float | None = None) -> list[RankBuilder]:
-    """Rank 0's batches come each 200 ms for a step of 90; rank 1 has read ahead, and waits for rank 0 in its steps."""
+    """Rank 0 gets a batch every 200 ms for steps of 90 ms. Rank 1 has read ahead and waits for rank 0."""
     ranks = [RankBuilder(number, 2) for number in range(2)]
     for _ in range(steps):
         ranks[0].step(0.108, 0.092)
@@ -160,7 +160,7 @@ def test_a_run_that_is_over_is_told_as_it_ended() -> None:
 
 
 def test_nvml_is_the_clock_where_a_rank_computes_on_another_stream() -> None:
-    """Its waits are those of its events, as far as NVML confirms them; none of its time is known by events."""
+    """Its waits are taken from its events, as far as NVML confirms them. Events explain none of its time."""
     ranks = [RankBuilder(number, 2) for number in range(2)]
     ranks[1].other_stream = True
     for number in range(300):
@@ -190,7 +190,8 @@ def test_ranks_that_are_known_by_sums_weigh_as_much_as_those_looked_at() -> None
     one = window.ranks[1]
     summed = {
         rank: SummedRank(
-            rank, "host", one.made_ns, one.process, None, None, covered_s=30.0, batches=400.0, steps_per_s=13.3, waited_s=0.0,
+            rank, "host", one.made_ns, one.process, None, None, covered_s=30.0, batches=400.0,
+            steps_per_s=13.3, waited_s=0.0,
             worked_s=30.0, forward_s=0.0, backward_s=0.0, by_device=False, utilization_ratio=math.nan,
         )
         for rank in range(2, 8)

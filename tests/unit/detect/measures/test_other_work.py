@@ -62,7 +62,7 @@ def beside(
     seconds: int = 30,
     asleep: float = 0.0,
 ) -> RankBuilder:
-    """Seconds in which the threads of a training process ran for so much, and of which two stacks were taken."""
+    """A training process whose threads have the given CPU shares each second, and two stacks."""
     builder = RankBuilder()
     for second in range(seconds + 1):
         builder.now_ns += S

@@ -71,7 +71,7 @@ def test_evidence_makes_paces_once_and_is_gone_when_it_is_let_go() -> None:
 def plays_and_trains(
     *, play_s: float = 4.0, wait: float = 0.01, step: float = 0.03, cycles: int = 4, **info: object
 ) -> RankBuilder:
-    """A script that simulates for a while, then goes over what it saw three times, and so on; it simulates now."""
+    """A script that simulates, goes over the recorded data three times, and repeats. It simulates now."""
     builder = RankBuilder(loaders=[loader(**{"num_workers": 0, **info})])
     ended_ns, epoch = None, 0
     for _ in range(cycles):
@@ -121,7 +121,7 @@ def test_a_pass_over_another_loader_is_no_own_work() -> None:
 
 
 def test_a_loop_that_plays_and_trains_alerts_nobody() -> None:
-    """Its data lies in memory. Not either in its first passes, before it plays again: what lies between is not known then."""
+    """Its data lies in memory. No alert in the first passes either, when the pauses are not yet known."""
     for cycles in (1, 2, 4):
         for play_s in (0.0, 2.0, 4.0):
             builder = plays_and_trains(cycles=cycles, play_s=play_s, wait=0.008)

@@ -1,4 +1,4 @@
-"""Loaders that are built anew are one loader; loaders that are used side by side are not."""
+"""Recreated loaders count as one loader; loaders that are used side by side do not."""
 
 from __future__ import annotations
 

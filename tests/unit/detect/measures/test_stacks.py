@@ -53,8 +53,11 @@ def test_the_demos_gpu_is_as_torchs_own_calls() -> None:
 
 
 def test_the_main_thread_is_found_in_a_dump_that_another_wrote() -> None:
-    """As for a main thread that takes no signal, and for a thread without Python code, which is no current one."""
-    other = 'Current thread 0x01 (most recent call first):\n  File "/usr/lib/python3.11/threading.py", line 1002 in _bootstrap\n\n'
+    """The main thread takes no signal. A thread without Python code is not the current one."""
+    other = (
+        'Current thread 0x01 (most recent call first):\n  File "/usr/lib/python3.11/threading.py",'
+        " line 1002 in _bootstrap\n\n"
+    )
     main = 'Thread 0x02 (most recent call first):\n  File "embedded.py", line 3 in save\n'
     for text in (other + main, main + other, other.replace("Current t", "T") + main):
         assert [frame.function for frame in main_frames(dump(text))] == ["save"]
@@ -136,12 +139,12 @@ def test_a_checkpoint_that_is_read_is_not_written(function: str, found: bool) ->
     ],
 )
 def test_the_end_of_a_script(frames: list[Frame], over: bool) -> None:
-    """The last frame but for a stack that was cut off is the script's, unless Python itself calls the function."""
+    """The last frame of a complete stack is the script's, unless Python itself calls the function."""
     assert ends_interpreter(frames) is over
 
 
 def test_a_main_thread_without_python_code() -> None:
-    """The interpreter has taken its modules down; where a script goes on, another thread without a frame says nothing."""
+    """The interpreter has removed its modules. In a running script another empty stack means nothing."""
     native = "Current thread 0x01 (most recent call first):\n  Garbage-collecting\n  <no Python frame>\n\n"
     assert list(main_frames(dump(native))) == [NATIVE]
     assert user_frame([NATIVE]) is None

@@ -18,7 +18,7 @@ LIMITS = Limits(hang_floor_s=6.0)
 
 
 def evaluates(open_s: float | None) -> RankBuilder:
-    """Four epochs with an evaluation each; in the last one the loop waits for its batch, or has got it after ``open_s``."""
+    """Four epochs with evaluations. The last one waits for its batch, or received it after ``open_s``."""
     rank = RankBuilder(loaders=[loader(), loader(loader=1, name="val_loader", role="eval")])
     for epoch in range(4):
         for number, batches in ((0, 40), (1, 20)):

@@ -25,7 +25,7 @@ def test_moments_that_follow_a_clock_are_told_from_pauses_that_are_each_as_long(
 
 
 def test_a_clock_that_is_behind_catches_up() -> None:
-    """At its start, or behind a tick that the machine held up: those that follow come at once until it is as far as it should be."""
+    """The clock is late at its start or after a late tick. The next ticks follow at once to catch up."""
     random = np.random.default_rng(7)
     held_up = np.where(np.arange(88) % 29 == 20, 0.5, random.exponential(0.001, 88))
     for behind_s in (0.0, 1.2):
@@ -37,7 +37,7 @@ def test_a_clock_that_is_behind_catches_up() -> None:
 
 
 def test_a_clock_may_be_behind_for_many_ticks() -> None:
-    """A source that misses a beat, and comes that much later until it catches up. What sleeps longer now and then never does."""
+    """A source misses a beat and is late until it catches up. A loop that sleeps longer never catches up."""
     random, number = np.random.default_rng(7), np.arange(210)
     told = {"clock": 0, "sleeps": 0}
     for _ in range(100):

@@ -16,7 +16,7 @@ MANY = 3 * FEW_RANKS
 
 
 def trained(number: int) -> RankWindow:
-    """A rank that did forty steps, one of a kind that its number decides, and is in the middle of something."""
+    """A rank that has done forty steps and is in the middle of a phase; its number decides their kind."""
     random = np.random.default_rng(number)
     kind = number % 8
     loaders = [loader(), loader(loader=1, name="val_loader", role="eval")] if kind in (1, 2) else [loader()]

@@ -95,7 +95,8 @@ def test_the_training_process_itself_may_grow() -> None:
     assert finding is not None
     assert ".item()" in finding.advice
     assert re.search(
-        r"based on 2\d s of training, 2\d steps: the least that the training process \(pid 100\) held rose from 1.\d GB to 2.\d GB",
+        r"based on 2\d s of training, 2\d steps: the least that the training process \(pid 100\) held rose"
+        r" from 1.\d GB to 2.\d GB",
         finding.cause,
     )
 

@@ -81,7 +81,7 @@ def test_what_does_not_fill_it(used: list[float]) -> None:
 
 
 def filling_in_steps(step_s: int, used: Callable[[int, int], float]) -> Finding | None:
-    """What is found of a /dev/shm of 16 GB over 118 s of long steps; ``used(step, second)`` is read each second."""
+    """The finding for a 16 GB /dev/shm after 118 s of long steps, with ``used(step, second)`` each second."""
     steps = 118 // step_s
     builder = RankBuilder(loaders=[loader(batches=None)])
     for _ in range(steps):
@@ -103,7 +103,7 @@ def test_it_is_told_as_well_where_steps_are_long(step_s: int) -> None:
 
 @pytest.mark.parametrize("step_s", [8, 12, 24])
 def test_what_comes_and_goes_in_long_steps_does_not_fill_it(step_s: int) -> None:
-    """Each step is first read a little later, when it already holds more: by chance the least rises in a straight line."""
+    """Each step is first read a little later, when it holds more. By chance the minimum rises linearly."""
     steps = 118 // step_s
 
     def used(step: int, second: int) -> float:

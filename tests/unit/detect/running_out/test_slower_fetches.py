@@ -10,7 +10,7 @@ STEP_S = 0.05
 
 
 def rising(seconds: float, until_s: float, every_s: float = 1.0) -> Played:
-    """A run whose fetches rise in a straight line, from two thirds of the loop's pace to it at ``until_s``, with noise."""
+    """Fetches rise linearly, with noise, from two thirds of the loop's pace to all of it at ``until_s``."""
     factor = noise(0.15)
     at_first = 2 * STEP_S * 0.6
     per_s = (2 * STEP_S - at_first) / until_s
@@ -48,12 +48,19 @@ def _sorted_by_length(at_s: float) -> float:
     "run",
     [
         pytest.param(lambda n: read(400, lambda at_s: 0.07 * n(0.5)), id="samples-of-all-sizes"),
-        pytest.param(lambda n: read(300, lambda at_s: (0.04 + 0.05 * 2.718 ** (-at_s / 30)) * n(0.1)), id="a-cold-cache"),
-        pytest.param(lambda n: read(200, lambda at_s: 0.07 * n(0.1), lambda at_s: 0.2 if at_s < 10 else 0.05), id="warm-up"),
+        pytest.param(
+            lambda n: read(300, lambda at_s: (0.04 + 0.05 * 2.718 ** (-at_s / 30)) * n(0.1)),
+            id="a-cold-cache",
+        ),
+        pytest.param(
+            lambda n: read(200, lambda at_s: 0.07 * n(0.1), lambda at_s: 0.2 if at_s < 10 else 0.05),
+            id="warm-up",
+        ),
         pytest.param(lambda n: read(200, lambda at_s: 0.08 * n(0.2), batches=100), id="epochs"),
         pytest.param(lambda n: read(200, lambda at_s: (0.04 if at_s < 90 else 0.08) * n(0.1)), id="a-jump"),
         pytest.param(
-            lambda n: read(300, lambda at_s: 0.1 * _sorted_by_length(at_s) * n(0.1), batches=780), id="sorted-by-length"
+            lambda n: read(300, lambda at_s: 0.1 * _sorted_by_length(at_s) * n(0.1), batches=780),
+            id="sorted-by-length",
         ),
         pytest.param(
             lambda n: read(
@@ -70,6 +77,9 @@ def test_look_alikes_are_silent(run) -> None:  # type: ignore[no-untyped-def]
         factors: dict[float, object] = {}
 
         def factor(share: float) -> float:
-            return factors.setdefault(share, noise(share, seed))()  # type: ignore[operator,no-any-return]  # noqa: B023
+            return factors.setdefault(  # type: ignore[operator,no-any-return]  # noqa: B023
+                share,
+                noise(share, seed),  # noqa: B023
+            )()
 
         assert "headroom" not in played(run(factor), 2.0).codes

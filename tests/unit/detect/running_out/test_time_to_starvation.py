@@ -55,7 +55,8 @@ def test_batches_that_lie_ready_are_headroom() -> None:
 def test_a_loader_that_only_just_keeps_up_is_told() -> None:
     (finding,) = found(lambda part: 0.04)
     assert finding.title == (
-        "The loader only just keeps up: the GPU has 40 ms of work left when a batch is asked for, and no batch lies ready."
+        "The loader only just keeps up: the GPU has 40 ms of work left when a batch is asked for,"
+        " and no batch lies ready."
     )
 
 

@@ -43,13 +43,13 @@ def test_work_that_grows_with_each_step(seconds: float, every_s: float) -> None:
     _, last = found[-1]
     assert last.severity == "warning"
     assert "the data loader is not the cause" in last.title
-    # Of 75 % in all: against the first eighth that is looked at, in which it had grown a little, and up to some seconds ago.
+    # 75 % in all, but measured against the first eighth, which had grown already, and up to some seconds ago.
     assert 0.45 * seconds < (last.lost_s or 0.0) < 0.76 * seconds
     assert last.gain_ceiling_ratio == pytest.approx(0.85, abs=0.1)
 
 
 def test_it_shows_beside_other_programs() -> None:
-    """Which slow down the model as well, by turns of half a minute."""
+    """They slow down the model as well, for 25 s of every 50."""
 
     def slowed(at_s: float) -> float:
         return 2.5 if at_s % 50 >= 25 else 1.0
@@ -169,7 +169,7 @@ def unwatched(
     batch_bytes: Callable[[float], int] = lambda at_s: 1_000_000,
     other: float = 0.0,
 ) -> list[Finding]:
-    """Two minutes of steps of which only the optimizer's part is known, on a machine that slows down by ``other`` per second."""
+    """Two minutes with only the optimizer timed; the machine slows down by ``other`` per second."""
 
     def slowed(at_s: float) -> float:
         return 1 + other * at_s
@@ -197,7 +197,11 @@ def test_steps_that_grow_where_no_model_is_watched() -> None:
 @pytest.mark.parametrize(
     ("step_s", "fields"),
     [
-        pytest.param(lambda at_s: 0.03 + at_s / 400, {"batch_bytes": lambda at_s: int(1e6 + 5e4 * at_s)}, id="longer-sequences"),
+        pytest.param(
+            lambda at_s: 0.03 + at_s / 400,
+            {"batch_bytes": lambda at_s: int(1e6 + 5e4 * at_s)},
+            id="longer-sequences",
+        ),
         pytest.param(lambda at_s: 0.03, {"other": 0.05}, id="a-machine-that-slows"),
         pytest.param(lambda at_s: 0.03 * (1 + at_s // 30), {}, id="in-stages"),
     ],

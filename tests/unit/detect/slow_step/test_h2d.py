@@ -33,7 +33,7 @@ def copying(
     on_device: float | None = None,
     steps: int = 150,
 ) -> RankBuilder:
-    """Steps that begin with a way to the GPU. ``utilization`` is NVML's, ``starved`` the events' share of each wait."""
+    """Steps that begin with a copy to the GPU. ``utilization``: NVML's; ``starved``: part of each wait."""
     builder = RankBuilder(rank, world, loaders=[loader(pin_memory=pin_memory)])
     for number in range(steps):
         if size is not None:

@@ -1,4 +1,4 @@
-"""Another thread of the process computes in Python, and the training thread has to wait for the interpreter."""
+"""Another thread of the process computes in Python, so the training thread waits for the interpreter."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ def trained(
 def test_the_thread_is_named_with_what_it_costs() -> None:
     (finding,) = trained(0.2, 0.4)
     assert finding.title == (
-        "Training loses 50 % of its time (measured over 30 s) to another thread of its own process, which computes in Python at"
-        " train.py:66 in edit_distance and holds the interpreter; the data loader is not the cause."
+        "Training loses 50 % of its time (measured over 30 s) to another thread of its own process,"
+        " which computes in Python at train.py:66 in edit_distance and holds the interpreter;"
+        " the data loader is not the cause."
     )
     assert (finding.code, finding.severity) == ("slow-step", "critical")
     assert "160 times a second" in finding.cause

@@ -199,7 +199,7 @@ def reading(*torchs: str) -> RankBuilder:
 
 
 def test_the_line_stays_while_the_next_long_step_goes_on() -> None:
-    """Of each process the newest stack is kept, and that of a step that goes on has no row yet."""
+    """Each process keeps its newest stack. An open step has a stack but no row yet."""
     builder = logging_loop("log_pictures")
     (dump,) = builder.stacks
     builder.open("step", 0.5)
@@ -305,7 +305,7 @@ def test_long_steps_with_new_shapes(workers: int) -> None:
 
 
 def padded(large_s: float, *, every: int = 12, elsewhere: int = 0) -> RankBuilder:
-    """Steps of batches of many sizes; each ``every``-th is six times as large, and its step takes ``large_s`` longer.
+    """Batches of many sizes. Each ``every``-th is six times as large, and its step takes ``large_s`` longer.
 
     As many steps as ``elsewhere`` says are large as well and take no longer.
     """
@@ -346,7 +346,11 @@ def test_sizes_that_never_repeat_prove_nothing() -> None:
 
 def test_a_compiler_on_the_stack_is_proof_enough() -> None:
     builder = begun()
-    compiler = 'Thread 0x1 (most recent call first):\n  File "/x/site-packages/torch/_dynamo/convert_frame.py", line 1 in _compile\n  File "/home/me/train.py", line 7 in <module>\n'
+    compiler = (
+        "Thread 0x1 (most recent call first):\n"
+        '  File "/x/site-packages/torch/_dynamo/convert_frame.py", line 1 in _compile\n'
+        '  File "/home/me/train.py", line 7 in <module>\n'
+    )
     for number in range(60):
         long = number in (20, 40)
         if long:

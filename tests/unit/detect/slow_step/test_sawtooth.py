@@ -34,9 +34,8 @@ def swinging(
     for _ in range(steps):
         began_ns = rank.now_ns
         rank.step(
-            wait, gpu_s + other_s,
-            forward_ns=int(gpu_s * 0.4 * S), backward_ns=int(gpu_s * 0.5 * S), optimizer_ns=int(gpu_s * 0.1 * S), h2d_ns=0,
-            optimizer_steps=1,
+            wait, gpu_s + other_s, forward_ns=int(gpu_s * 0.4 * S), backward_ns=int(gpu_s * 0.5 * S),
+            optimizer_ns=int(gpu_s * 0.1 * S), h2d_ns=0, optimizer_steps=1,
         )  # fmt: skip
         for tenth in range(int((wait + gpu_s + other_s) * TEN_HZ)):
             at_s = tenth / TEN_HZ
@@ -61,8 +60,9 @@ def test_a_swing_without_a_loaders_wait_is_told_with_its_period_and_share() -> N
     (finding,) = found(swinging())
     assert (finding.scenario, finding.severity) == ("S26", "critical")
     assert finding.title == (
-        "The GPU swings between 0 % and 95 % every 1.0 s, and not for want of data: for 52 % of the time it has nothing to do"
-        " within a step (measured over 30 s), as it waits for the loop's own work."
+        "The GPU swings between 0 % and 95 % every 1.0 s, and not for want of data:"
+        " for 52 % of the time it has nothing to do within a step (measured over 30 s),"
+        " as it waits for the loop's own work."
     )
     assert "the loop's own work in the step" in finding.cause
     assert "500 ms of the 1.0 s" in finding.cause
@@ -87,7 +87,7 @@ def test_what_is_no_sawtooth_of_the_loop(rank: RankBuilder) -> None:
 
 
 def two_causes(steps: int = 48) -> RankBuilder:
-    """In each step the optimizer computes 0.2 s without the GPU, and every twelfth a checkpoint takes 2.4 s."""
+    """In each step the optimizer computes 0.2 s on the CPU, and every twelfth step saves for 2.4 s."""
     rank = RankBuilder()
     rank.has_model = rank.has_optimizer = True
     for number in range(1, steps + 1):
@@ -95,7 +95,8 @@ def two_causes(steps: int = 48) -> RankBuilder:
         saves_s = 2.4 if number % 12 == 0 else 0.0
         rank.step(
             0.0, 0.5 + saves_s,
-            forward_ns=int(0.1 * S), backward_ns=int(0.2 * S), optimizer_ns=int(0.2 * S), h2d_ns=0, optimizer_steps=1,
+            forward_ns=int(0.1 * S), backward_ns=int(0.2 * S), optimizer_ns=int(0.2 * S), h2d_ns=0,
+            optimizer_steps=1,
         )  # fmt: skip
         for tenth in range(round((0.5 + saves_s) * TEN_HZ)):
             row = {"rank": 0, "gpu": 0, "other_pids": 0, "throttle_reasons": 0}
@@ -166,7 +167,7 @@ def test_a_process_that_is_through_swings_no_more() -> None:
 
 
 def test_readings_that_come_late_are_the_loaders() -> None:
-    """A reading is a mean of up to a second before it: a wait of two seconds still shows after its batch is there."""
+    """A reading is a mean of up to one second, so a wait of 2 s still shows after its batch has arrived."""
     rank = RankBuilder()
     for _ in range(14):
         began_ns = rank.now_ns

@@ -51,8 +51,10 @@ def swing(
     rank: RankWindow = run(builder).ranks[0]
     (pace,) = paces_of(rank)
     return Swing(
-        rank=rank, pace=pace, high=1.0, low=0.0, period_s=period_s, idle=idle, unexplained=idle, began_ns=0, ended_ns=0,
-        loop_s=QUICK | loop, device_s={} if device is None else BUSY | device, slack_s=slack_s, thread_cpu=cpu, seen=seen or {},
+        rank=rank, pace=pace, high=1.0, low=0.0, period_s=period_s, idle=idle, unexplained=idle,
+        began_ns=0, ended_ns=0,
+        loop_s=QUICK | loop, device_s={} if device is None else BUSY | device, slack_s=slack_s,
+        thread_cpu=cpu, seen=seen or {},
     )  # fmt: skip
 
 
@@ -177,12 +179,12 @@ def test_each_of_two_causes_has_its_share() -> None:
             swing({"other": 0.06, "h2d": 0.03}, {"other": 0.06, "h2d": 0.03}, idle=0.6),
             {"other": 0.4, "h2d": 0.2},
         ),
-        # the device is busy in a part of the time in which the loop launches, so that the rest is left for that
+        # the device is busy during part of the launching; the rest of the idle time is blamed on launching
         (
             swing({"other": 0.045, "forward": 0.08}, {"other": 0.045, "forward": 0.1}, idle=0.6),
             {"other": 0.3, "launching": 0.3},
         ),
-        # a place too short to be told from what the clocks differ by
+        # a place shorter than the difference of the clocks
         (swing({"other": 0.055, "h2d": 0.005}, {"other": 0.055, "h2d": 0.005}), {"other": 0.4}),
         # a third of the idle time has a place: that is not enough to blame it
         (swing({"other": 0.03}, {"other": 0.03}, idle=0.6), {}),

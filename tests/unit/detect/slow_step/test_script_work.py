@@ -35,7 +35,7 @@ def worked(
 ) -> RankBuilder:
     """Steps with 80 ms of a model, and stacks taken in the rest; ``asleep`` of the looks find it asleep.
 
-    Every second stack is the ``other`` one, or all but one in six. ``feeds``: the other half makes the model's input.
+    Every second stack is the ``other`` one, or five of six. ``feeds``: the others make the model's input.
     """
     facts = {"num_workers": None, "between_steps": True} if between_steps else {"num_workers": 2}
     builder = RankBuilder(loaders=[loader(**facts)])
@@ -142,7 +142,8 @@ def test_data_made_within_a_step_of_a_loop_without_a_loader(fields: dict[str, An
     (finding,) = detect(RunEvidence(run(worked(feeds=True, between_steps=True, **fields))))
     assert (finding.code, finding.scenario, finding.severity) == ("input-bound", "S01", "critical")
     assert finding.title.startswith(
-        "Training loses 56 % of its time (measured over 60 s) to making data in the training loop, lately at train.py:61 in"
+        "Training loses 56 % of its time (measured over 60 s) to making data in the training loop,"
+        " lately at train.py:61 in"
     )
     assert "DataLoader with num_workers" in finding.advice
     assert len(finding.stacks) == 1
@@ -154,7 +155,7 @@ def test_data_is_told_from_a_tenth_of_the_time_on() -> None:
 
 
 def test_the_wait_between_two_steps_is_part_of_it() -> None:
-    """Micro-batches are fetched after each backward pass: all but the last of a step lie between two calls of the model."""
+    """Micro-batches are fetched after each backward pass; all but the last lie between two model calls."""
     (finding,) = detect(RunEvidence(run(worked(0.1, feeds=True, between_steps=True, wait_s=0.1))))
     assert (finding.code, finding.scenario) == ("input-bound", "S01")
     assert "loses 71 % of its time" in finding.title

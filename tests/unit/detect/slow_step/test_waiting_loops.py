@@ -15,7 +15,7 @@ from tests.unit.detect.build import RankBuilder, S, loader, run
 def looked(
     waiting: float, *, wait_s: float = 0.002, step_s: float = 0.163, seconds: int = 60, **fields: object
 ) -> RankBuilder:
-    """A minute of equal steps; a look at the process each second falls into its wait for an answer, or into the rest of the step."""
+    """A minute of equal steps. Each second a sample finds the process in its wait or elsewhere in a step."""
     builder = RankBuilder(loaders=[loader(num_workers=2, **fields)])
     builder.add("epoch_begins", loader=0, epoch=0, iter_ns=S // 50, first_wait_ns=S // 50)
     begun, number = builder.now_ns, 0

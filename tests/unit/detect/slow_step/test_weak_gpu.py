@@ -90,7 +90,7 @@ def test_a_shared_gpu_that_keeps_up_is_well() -> None:
 
 
 def test_a_shared_gpu_is_as_slow_as_its_own_clock_says() -> None:
-    """Kernels are launched as quickly on a GPU that is shared; and a loop that launches slowly has no slow GPU."""
+    """A shared GPU does not slow down kernel launches. A loop that launches slowly has no slow GPU."""
     launches = [with_gpu(0, 2, computed=0.03), with_gpu(1, 2, other_pids=1, computed=0.06)]
     (finding,) = detect(RunEvidence(run(*launches)))
     assert (finding.scenario, finding.rank) == ("S48", 1)

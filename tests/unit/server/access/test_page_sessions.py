@@ -25,7 +25,7 @@ RUNS, ACK = "/api/v1/runs?sort=name&q=a%20b", "/api/v1/alerts/x/ack"
 
 
 class Served:
-    """A gate in front of an application that greets pages and echoes bodies, with a clock that the test sets."""
+    """A gate before an application that greets pages and echoes bodies, with a clock that the test sets."""
 
     def __init__(self, tokens: Tokens = TOKENS, port: int = 8790, public_url: str | None = None) -> None:
         self.now_s = 1_800_000_000.0
@@ -193,7 +193,7 @@ def test_a_ticket_of_somebody_elses_making_is_none(served: Served) -> None:
 
 
 def test_a_session_ends_where_the_server_moves_to_another_address(served: Served) -> None:
-    """Whoever takes the address that it left could pass the page's requests on, with any Host header."""
+    """A process that takes its old address could pass the page's requests on, with any Host header."""
     session = served.sign_in("owner-token")
     served.port = 8791
     served.restart()

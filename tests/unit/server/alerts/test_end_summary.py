@@ -12,7 +12,8 @@ from loaderwatch.server.alerts.end_summary import closing_of, summary_message
 
 def summary(state: Any = "finished", lost_s: float = 0.0, steps: int = 12340) -> answers.Summary:
     return answers.Summary(
-        run_id="resnet-1", name="resnet", state=state, started_at=0.0, last_seen_at=0.0, now=0.0, world_size=1,
+        run_id="resnet-1", name="resnet", state=state, started_at=0.0, last_seen_at=0.0, now=0.0,
+        world_size=1,
         hosts=[], steps=steps, steps_per_s=None, data_wait_ratio=None, gpu_utilization_ratio=None,
         gpu_starved_ratio=None, compute_duty_ratio=None, goodput_ratio=None, lost_s=lost_s, lost_records=0,
         simulated_gpu=False, epochs=None, loaders=[], ranks=[],
@@ -22,9 +23,11 @@ def summary(state: Any = "finished", lost_s: float = 0.0, steps: int = 12340) ->
 
 def found(title: str, lost_s: float | None, severity: Any = "warning") -> answers.Finding:
     return answers.Finding(
-        id="x", key="k", code="input-bound", scenario="S02", severity=severity, state="resolved", confidence=0.9,
+        id="x", key="k", code="input-bound", scenario="S02", severity=severity, state="resolved",
+        confidence=0.9,
         rank=0, host=None, worker=None, pid=None, sample_indices=[], began_at=0.0, ended_at=None, title=title,
-        cause="", advice=f"Mend what made it: {title} It is worth the while, and here is how it is done. More.",
+        cause="",
+        advice=f"Mend what made it: {title} It is worth the while, and here is how it is done. More.",
         evidence=[], lost_s=lost_s, gain_ceiling_ratio=None, stacks=[],
     )  # fmt: skip
 

@@ -54,8 +54,8 @@ def died(*others: Folded) -> Announcement:
 def test_the_line_in_the_terminal_says_how_long_before_it_was_warned() -> None:
     told = died(folded("/dev/shm is too small.", 24.0), folded("It waits.", None))
     assert notice(told, "run-1", "http://x") == (
-        "loaderwatch: [crashed] Training died because /dev/shm is full (warned 24 s before) — Give the container more. Or less "
-        "— http://x/#/runs/run-1"
+        "loaderwatch: [crashed] Training died because /dev/shm is full (warned 24 s before) — Give the"
+        " container more. Or less — http://x/#/runs/run-1"
     )
     assert "warned" not in notice(died(folded("It waits.", None)), "run-1", "http://x")
 
@@ -78,8 +78,8 @@ def test_of_a_hang_the_line_in_the_terminal_names_the_line_of_the_script_and_eno
         texts=Texts(
             title="Rank 1 hangs.",
             cause="",
-            advice="Mend rank 1 on vm. Its worker reads from a socket that nobody answers; set a timeout there. More. "
-            * 3,
+            advice="Mend rank 1 on vm. Its worker reads from a socket that nobody answers;"
+            " set a timeout there. More. " * 3,
         ),
         stacks=[StackDump(rank=1, worker=0, pid=7, taken_ns=T0, text=HUNG_STACK)],
         rank=1,
@@ -88,8 +88,9 @@ def test_of_a_hang_the_line_in_the_terminal_names_the_line_of_the_script_and_eno
         Announcement(Alert("run-1.x", finding, "firing", T0, T0), resolved=False), "run-1", "http://x"
     )
     assert line == (
-        "loaderwatch: [hung] Rank 1 hangs, stuck at data.py:12 in __getitem__ — Mend rank 1 on vm. Its worker reads from"
-        " a socket that nobody answers; set a timeout there — http://x/#/runs/run-1/ranks/1"
+        "loaderwatch: [hung] Rank 1 hangs, stuck at data.py:12 in __getitem__ — Mend rank 1 on vm."
+        " Its worker reads from a socket that nobody answers; set a timeout there —"
+        " http://x/#/runs/run-1/ranks/1"
     )
 
 

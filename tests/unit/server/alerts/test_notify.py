@@ -1,4 +1,4 @@
-"""Who gets which message, and when: through the real Apprise to real webhooks on loopback, with a clock of the test's own."""
+"""Who gets which message when: through the real Apprise to local webhooks, with the test's own clock."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def started(*to: Recipient | str, clock: Clock | None = None, **options: Any) ->
 
 def alert(severity: str = "critical", number: int = 0, state: Any = "firing") -> Alert:
     finding = Finding(
-        key=f"k{number}", code="hung", scenario="S36", severity=severity, confidence=0.9, began_ns=T0,  # type: ignore[arg-type]
+        key=f"k{number}", code="hung", scenario="S36", severity=severity,  # type: ignore[arg-type]
+        confidence=0.9, began_ns=T0,
         texts=Texts(title=f"Rank {number} hangs.", cause="A lock.", advice="Give it back."),
     )  # fmt: skip
     return Alert(f"run-1.{number}", finding, state, T0, T0, told=severity)
@@ -72,7 +73,10 @@ def said(message: Message) -> Callable[[str], Message]:
 
 def tell(notifier: Notifier, title: str, severity: str = "critical", run: str = "run-1", **more: Any) -> None:
     kind = "resolved" if more.get("over") else severity
-    notifier.tell(run, said(Message(kind, title, f"Cause.\n\n{LINK}")), alert(severity), **more)  # type: ignore[arg-type]
+    notifier.tell(
+        run, said(Message(kind, title, f"Cause.\n\n{LINK}")),  # type: ignore[arg-type]
+        alert(severity), **more,
+    )  # fmt: skip
 
 
 def titles(hook: Webhook, count: int) -> list[str]:

@@ -52,8 +52,10 @@ def test_a_run_is_named_tagged_and_pinned(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("body", "field"),
-    [({"name": "x" * 201}, "name"), ({"tags": ["x" * 41]}, "tags"), ({"tags": ["x"] * 21}, "tags"), ({"note": "x" * 4001}, "note"),
-     ({"pinned": "yes"}, "pinned"), ({"colour": "red"}, "(body)"), ([], "(body)"), ({"note": "x" * 40_000}, "(body)")],
+    [({"name": "x" * 201}, "name"), ({"tags": ["x" * 41]}, "tags"), ({"tags": ["x"] * 21}, "tags"),
+     ({"note": "x" * 4001}, "note"),
+     ({"pinned": "yes"}, "pinned"), ({"colour": "red"}, "(body)"), ([], "(body)"),
+     ({"note": "x" * 40_000}, "(body)")],
 )  # fmt: skip
 def test_labels_are_bounded(tmp_path: Path, body: Any, field: str) -> None:
     with serving(tmp_path) as access:

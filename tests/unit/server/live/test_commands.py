@@ -1,4 +1,4 @@
-"""What streamers are told to do, with their receipts."""
+"""The commands that streamers get with their receipts."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_stacks_of_a_standstill_are_asked_for_now_and_then(monkeypatch: pytest.M
 
 
 class Senders:
-    """Envelopes of several streams about rank 0, and what each of them may be told."""
+    """Envelopes of several streams about rank 0, and what each of them may learn."""
 
     def __init__(self) -> None:
         self.claims = Claims()
@@ -120,7 +120,7 @@ class Senders:
         return envelope
 
     def told(self, pid: int, *streams: str) -> list[str]:
-        """Return which of these streams may be told of this process of rank 0."""
+        """Return which of these streams may learn of this process of rank 0."""
         return [stream for stream in streams if self.claims.holds(stream, Process(0, pid, pid))]
 
 

@@ -1,4 +1,4 @@
-"""One judge: what a live run is told to be, a recording of it is told to be."""
+"""One judge: a live run and its recording get the same verdict."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Driven:
         return decoded
 
     def receipt(self, stream: str = "") -> Receipt:
-        """The answer to an envelope of the feed's own stream, or of another one that says the same of its host."""
+        """The answer to an envelope of the feed's stream, or of another stream with the same host facts."""
         envelope = self.feed.envelope(steps=0)
         envelope = msgspec.structs.replace(envelope, stream=stream, processes=[]) if stream else envelope
         self.store.append([envelope])
@@ -325,7 +325,7 @@ def test_a_line_is_left_for_the_lowest_rank(store: DuckDBStore) -> None:
 def test_where_servers_share_a_store_people_are_told_what_is_stored(
     store: DuckDBStore, monkeypatch: pytest.MonkeyPatch, shared: bool
 ) -> None:
-    """Else another server that goes on with the run would tell it again. A full disk alone keeps nobody in the dark."""
+    """Else another server that continues the run would report it again. A full disk alone hides no alert."""
     monkeypatch.setattr(store, "shared", shared)
     run = Driven(store)
     run.send(steps=20)

@@ -162,7 +162,7 @@ def test_a_rank_whose_hooks_stepped_aside_is_not_watched() -> None:
 
 
 def test_how_far_the_framework_is() -> None:
-    """Its global step goes on with our count while it trains; the lowest rank that tells of it speaks for the run."""
+    """Its global step advances with our count in training; the lowest reporting rank speaks for the run."""
 
     def found(stage: str | None, **facts: Any) -> Any:
         told = Progress(framework="F", framework_version="2", stage=stage, at_steps=30, **facts)
@@ -224,7 +224,7 @@ def test_of_ranks_in_step_the_one_that_all_wait_for_counts() -> None:
 
 
 def test_a_wait_that_goes_on_counts_for_ranks_in_step() -> None:
-    """Rank 3 lacks its batch for twenty seconds, and the others stand in backward: the tile must not stay green."""
+    """Rank 3 lacks its batch for 20 s, and the others wait in backward: the tile must not stay green."""
     ranks = [RankBuilder(number, 8) for number in range(8)]
     for rank in ranks:
         for _ in range(300):

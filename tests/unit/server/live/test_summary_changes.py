@@ -1,4 +1,4 @@
-"""What of a summary is told to a page that has heard some of it."""
+"""The part of a summary that a page gets if it knows an earlier one."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_page_that_was_slow_hears_all_that_it_missed() -> None:
 
 
 def test_what_is_put_together_is_the_summary() -> None:
-    """Snapshot and ticks of a run in which much changes, merged as the page does, are what the server would send whole."""
+    """Snapshot and ticks of a changing run, merged as by the page, equal the server's full summary."""
     changes = Changes()
     known: dict[str, Any] = {}
     ranks: dict[int, dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Envelopes that go to the owner of their run together: each sender gets its own answer, whatever happens to the others."""
+"""Envelopes sent together to the owner of their run: each sender gets its own answer, whatever others get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking another server: it proves itself first, connections are used again, and who is given up is hung up on."""
+"""Requests to another server: it proves itself first; connections are reused, and closed for a lost peer."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from tests.unit.detect.build import RankBuilder, S, loader, run
 
 
 def _epoch(rank: RankBuilder, number: int, *, first: float, gap: float = 0.0, of: int = 0) -> None:
-    """An epoch of three batches: 0.4 s of iter(loader), of which the sampler takes 0.1 s; 0.2 s of teardown."""
+    """An epoch of three batches: 0.4 s of iter(loader), 0.1 s of it in the sampler, and 0.2 s of teardown."""
     gap_ns = {"gap_ns": int(gap * S)} if gap else {}
     rank.now_ns += int(gap * S)
     rank.add(

@@ -121,9 +121,10 @@ def test_heatmap_has_a_row_per_rank(store: Store) -> None:
 def test_epochs(store: Store) -> None:
     first, second = charts.epochs(store, "run-1")
     assert msgspec.to_builtins(first) == {
-        "rank": 0, "loader": 0, "epoch": 0, "began_at": START, "iter_s": 1.0, "sampler_s": None, "first_wait_s": None,
-        "iter_kind": "started", "workers": 2, "drained": None, "gap_s": None, "ended_at": START + 29, "teardown_s": 0.5,
-        "batches": 290, "ended_by": "exhausted",
+        "rank": 0, "loader": 0, "epoch": 0, "began_at": START, "iter_s": 1.0, "sampler_s": None,
+        "first_wait_s": None,
+        "iter_kind": "started", "workers": 2, "drained": None, "gap_s": None, "ended_at": START + 29,
+        "teardown_s": 0.5, "batches": 290, "ended_by": "exhausted",
     }  # fmt: skip
     assert second.first_wait_s == 0.0
     assert (second.iter_kind, second.ended_at, second.ended_by) == (None, None, None)

@@ -132,7 +132,8 @@ def test_a_restart_and_alerts_are_marks_and_remarks_are_none(store: Store) -> No
     again = process(0, pid=2000, started_ns=T0 + 30 * SECOND)
     store.append([envelope(31, stream="second", processes=[again])])
     finding = Finding(
-        id="run-1-1", key="k", code="hung", scenario="S1", severity="critical", state="firing", confidence=1.0,
+        id="run-1-1", key="k", code="hung", scenario="S1", severity="critical", state="firing",
+        confidence=1.0,
         rank=3, host=None, worker=None, pid=None, sample_indices=[], began_at=START + 40, ended_at=None,
         title="Rank 3 stands", cause="", advice="", evidence=[], lost_s=None, gain_ceiling_ratio=None,
         stacks=[], silenced_until=None,

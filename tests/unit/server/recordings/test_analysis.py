@@ -1,4 +1,4 @@
-"""One run is told alike by the live server, its file, its recording, and when it is judged anew."""
+"""A live server, a file, a recording and a new judgement say the same of a run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from loaderwatch.server.store.duckdb import DuckDBStore
 from tests.fakes.runs import SECOND, T0, envelope, process, span, steps, table
 
 HANG_AFTER_S = 6.0
-"""A server's own limit: by the default of 30 s the run below that hangs for 20 s hangs in none of its forms."""
+"""The server's limit here. With the default of 30 s the 20 s hang of the run below would not be one."""
 
 
 def trained(seq: int, wait_s: float, step_s: float, **more: Any) -> Envelope:
-    """A second of training, told as it ends."""
+    """A second of training, reported as it ends."""
     now = T0 + seq * SECOND
     times = [now - SECOND + index * SECOND // 5 for index in range(5)]
     batches = [5 * seq + index for index in range(5)]
@@ -63,7 +63,7 @@ RUNS = {"input-bound": slow, "crashed": killed, "hung": hung}
 
 
 class Told(NamedTuple):
-    """What somebody is told of a run."""
+    """What is reported of a run."""
 
     verdict: Verdict | None
     findings: list[Finding]

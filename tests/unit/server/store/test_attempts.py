@@ -86,7 +86,7 @@ def _numbers(count: int) -> Any:
 
 
 def test_ranks_that_do_not_exist_any_more() -> None:
-    """Those of an ended process whose run began again with fewer ranks, as if each were held against all others."""
+    """Ranks of an ended process whose run restarted with fewer ranks; the truth compares all pairs."""
     chance = random.Random(3)
     for _ in range(100):
         others = [

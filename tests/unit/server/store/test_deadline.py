@@ -52,7 +52,7 @@ def test_a_query_is_interrupted_when_nobody_waits(store: DuckDBStore) -> None:
 
 
 def test_others_go_on(store: DuckDBStore) -> None:
-    """A deadline is that of one question; one that ends early wakes the thread, and one that ends later still holds."""
+    """A deadline belongs to one query: an earlier one wakes the thread, and a later one still holds."""
     ended: list[str] = []
 
     def ask(within_s: float, name: str) -> None:

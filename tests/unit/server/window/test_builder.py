@@ -127,7 +127,7 @@ def test_only_training_counts_in_totals() -> None:
     ("optimizer_steps", "steps_made"), [([0, 1, 0, 2], 3), ([UNKNOWN] * 4, 4), ([UNKNOWN, 0, UNKNOWN, 0], 2)]
 )
 def test_steps_are_optimizer_steps_where_one_is_watched(optimizer_steps: list[int], steps_made: int) -> None:
-    """Elsewhere they are batches, except those that the loop took for a step that it had begun with another's."""
+    """Otherwise steps are batches, except batches that the loop took for a step begun with another batch."""
     builder = WindowBuilder("run-1")
     rows = steps(0, T0 + np.arange(4), 1, 1, optimizer_steps=optimizer_steps)
     builder.add(envelope(1, processes=[process(0)], tables={"steps": rows}))
@@ -244,7 +244,7 @@ def test_buffers_that_fill_alike_do_not_move_at_once() -> None:
 
 
 def test_envelopes_that_come_together_count_as_one_after_the_other() -> None:
-    """Of three hosts, one of them twice, in a wrong order; then its rank is restarted, which begins an attempt."""
+    """Three hosts, one of them twice, out of order. Then its rank restarts, which begins an attempt."""
 
     def one(host: int, seq: int, began_ns: int = T0 - SECOND) -> Envelope:
         times = T0 + (10 * seq + np.arange(5)) * SECOND // 10

@@ -8,7 +8,7 @@ from tests.unit.detect.build import RankBuilder, loader, run
 
 
 def rank_of(loaders: int, minutes: float = 1.0) -> RankBuilder:
-    """A rank that reads its loaders by turns."""
+    """A rank that reads its loaders alternately."""
     builder = RankBuilder(loaders=[loader(loader=n, name=f"loader_{n}") for n in range(loaders)])
     for _ in range(int(minutes * 60 / (0.05 * loaders))):
         for number in range(loaders):

@@ -14,16 +14,17 @@ RANKS = 1000
 
 
 def ranks(**odd: dict[int, Any]) -> list[SummedRank]:
-    """A thousand ranks that do 10 steps/s, wait 2 % of the time, and differ a little; ``odd`` changes fields of some."""
+    """A thousand ranks: 10 steps/s, 2 % data wait, small differences; ``odd`` changes fields of some."""
     random = np.random.default_rng(1)
     made = []
     for rank in range(RANKS):
         jitter = random.normal(0, 0.01)
         facts: dict[str, Any] = {
             "rank": rank, "host": f"host{rank // 8}", "made_ns": T0, "process": process(rank, RANKS),
-            "span": span(rank, T0 - SECOND // 20, epoch=1, batch=77, steps=500), "gpu": 0, "covered_s": 30.0, "batches": 300.0, "steps_per_s": 10.0,
-            "waited_s": 0.6 * (1 + jitter), "worked_s": 29.4 * (1 + jitter), "forward_s": 9.0 * (1 + jitter), "backward_s": 18.0 * (1 + jitter),
-            "by_device": False, "utilization_ratio": 0.9 + jitter,
+            "span": span(rank, T0 - SECOND // 20, epoch=1, batch=77, steps=500), "gpu": 0, "covered_s": 30.0,
+            "batches": 300.0, "steps_per_s": 10.0,
+            "waited_s": 0.6 * (1 + jitter), "worked_s": 29.4 * (1 + jitter), "forward_s": 9.0 * (1 + jitter),
+            "backward_s": 18.0 * (1 + jitter), "by_device": False, "utilization_ratio": 0.9 + jitter,
         }  # fmt: skip
         facts.update({name: values[rank] for name, values in odd.items() if rank in values})
         made.append(SummedRank(**facts))

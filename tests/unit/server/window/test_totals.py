@@ -43,7 +43,7 @@ def test_what_was_forgotten_does_not_count_again() -> None:
 
 
 def _rows(name: str, rank: int, began: int, ended: int, device: bool) -> dict[str, bytes]:
-    """Ten iterations a second. One rank waits 60 ms in each even one, the other in each odd one; their GPUs work on for 40 of that."""
+    """Ten iterations a second. The ranks take turns in waiting 60 ms; their GPUs work for 40 ms of a wait."""
     number = np.arange(began * 10, ended * 10)
     times, late = T0 + number * SECOND // 10, number % 2 == rank
     if name == "steps":
@@ -113,7 +113,7 @@ def test_a_restarted_server_goes_on_with_the_time_lost(tmp_path: Path, device: b
 
 
 def test_ranks_that_count_their_loaders_differently_are_not_added_up() -> None:
-    """One rank has a loader more, so no iteration of the two is the same: the worse of them tells what was lost."""
+    """One rank has a loader more, so their iterations do not match. The worse rank gives the loss."""
     builder = WindowBuilder("run-1")
     for rank in (0, 1):
         rows = steps(rank, T0 + np.arange(100) * SECOND // 10, 50 * MS, 50 * MS, loader=2 * rank)

@@ -54,7 +54,7 @@ def fill(outbox: Outbox, count: int) -> None:
 
 
 def front(outbox: Outbox) -> tuple[int, bytes] | None:
-    """The oldest of those that go together."""
+    """The oldest envelope of the next group, with its number."""
     return next(iter(outbox.together()), None)
 
 
@@ -89,7 +89,7 @@ def test_a_successor_goes_on_where_the_last_one_was(tmp_path: Path) -> None:
 
 
 def test_rows_that_are_held_back_go_to_the_successor(tmp_path: Path) -> None:
-    """They were read from the ring and are in no envelope: whether that one waits, was stored, or is damaged."""
+    """Rows that were read but are in no envelope, after one that waits, was stored or is damaged."""
     row = (0, *range(8))
     first = make(tmp_path / "o")
     first.put(payload(1), {"ring": 10}, [row] * 5)
@@ -197,7 +197,7 @@ def test_losses_survive_a_death_until_an_envelope_reports_them(tmp_path: Path) -
 
 
 def test_a_disk_that_takes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some envelopes lie in shared memory, further ones are counted; nothing raises, a successor goes on, and it recovers."""
+    """Shared memory takes some envelopes, the rest is counted. Nothing raises; a successor recovers."""
     size = len(pack_file(Covered("s", 7, {"ring": 1}), payload(1)))
     monkeypatch.setattr(files, "MAX_SPARE_BYTES", 4 * size)
     spare = tmp_path / "shm"
@@ -247,7 +247,7 @@ def test_what_could_not_be_removed_is_removed_later(tmp_path: Path) -> None:
 
 
 def test_a_streamer_starts_on_a_read_only_disk(tmp_path: Path) -> None:
-    """What is stored cannot be removed there: that is no reason to end, nor to send it again, and its state stays with it."""
+    """Stored envelopes cannot be removed. It neither ends nor sends them again, and keeps its state."""
     folder, spare = tmp_path / "o", tmp_path / "shm"
     spare.mkdir()
     with own_mounts() as mounts:

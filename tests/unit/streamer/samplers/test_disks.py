@@ -25,7 +25,7 @@ class Job:
         self.pass_time(1)
 
     def pass_time(self, looks: int, *, saves: int = 0, deletes: int = 0, others: int = 0) -> None:
-        """Each of these looks comes after so many megabytes were saved, deleted, or written by somebody else."""
+        """Look ``looks`` times, each after so many megabytes were saved, deleted or written by others."""
         for _ in range(looks):
             self.now += 2 * S
             self.written += saves * MB

@@ -33,7 +33,7 @@ class Played:
     _kept: list[tuple[int, ...]] = field(default_factory=list)
 
     def iterate(self, seconds: float, *, starved: float, took: float, busy: float) -> Played:
-        """For so many seconds: what events say of each iteration of ``took`` ms, and how long the GPU really works in it."""
+        """Iterations of ``took`` ms for so many seconds: what events say, and the true time of the GPU."""
         until = self.now_ms + seconds * 1000
         while self.now_ms < until:
             self.busy.append((self.now_ms + took - busy, self.now_ms + took))

@@ -30,7 +30,7 @@ def asked(
     seconds: int = 1,
     later: tuple[str, ...] = (),
 ) -> list[tuple[int, set[int]]]:
-    """The seconds in which rank 3 was asked, and which pids; its workers (100, 101, …) are in these states, and then in ``later``."""
+    """When rank 3 was asked, and which pids. Its workers (100, 101, …) have ``states``, then ``later``."""
 
     def member(pid: int, worker: int, loader: int) -> Any:
         ring = SimpleNamespace(identity=SimpleNamespace(loader=loader), span=lambda: span)

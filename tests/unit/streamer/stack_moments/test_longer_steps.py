@@ -1,4 +1,4 @@
-"""When a training process is asked for the line in its model or its optimizer that takes longer and longer."""
+"""When a training process is asked for the line of its model or optimizer that gets slower."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def asked(
     model: bool = True,
     in_step_ms: float = 1.0,
 ) -> list[int]:
-    """The seconds in which rank 3 was asked, whose usual step took so long and whose step now takes ``in_step_ms``."""
+    """The seconds in which rank 3 was asked, given its usual steps and an open step of ``in_step_ms``."""
     span = SimpleNamespace(phase=phase)
     main = SimpleNamespace(
         pid=7,

@@ -22,7 +22,7 @@ def asked(
     info: bool = True,
     since_s: Callable[[int], float] = lambda now: now - 0.01,
 ) -> list[int]:
-    """In which seconds rank 3 was asked, of looks that found it in these phases, begun when ``since_s`` says."""
+    """The seconds in which rank 3 was asked, when found in these phases, which began at ``since_s``."""
     now = 0
 
     def span() -> SimpleNamespace:

@@ -1,4 +1,4 @@
-"""What a run sends to ClickHouse, and in which order. A recorder stands in for the database, which is empty."""
+"""What a run sends to ClickHouse, and in which order, with a recorder in place of an empty database."""
 
 from __future__ import annotations
 

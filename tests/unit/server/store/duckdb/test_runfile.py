@@ -18,7 +18,7 @@ from tests.fakes.runs import T0, envelope, steps
 
 
 def test_a_run_being_born_is_neither_lost_nor_old(tmp_path: Path) -> None:
-    """Between the making of the file and its first commit it is listed already; retention looks at its age."""
+    """Before its first commit a new file is already listed, and retention looks at its age."""
     before = wall_ns()
     file = RunFile(tmp_path / "new.duckdb", "new")
     try:
@@ -37,7 +37,7 @@ LIMIT = "SELECT current_setting('memory_limit')"
 def test_memory_that_charts_no_longer_need_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """DuckDB keeps what it has written and read, until its limit: an hour of a run of 64 ranks is 100 MB of that."""
+    """DuckDB keeps written and read data in memory up to its limit: 100 MB for an hour of 64 ranks."""
     monkeypatch.setattr(runfile, "KEPT_MEMORY", "4MB")
     monkeypatch.setattr(files, "GIVE_BACK_EVERY_S", 0.0)
     times = T0 + np.arange(400_000)

@@ -55,8 +55,10 @@ class Mixed:
         self.told[0] = True
         store.append(
             [
-                envelope(seconds, processes=[process(0)], tables={"steps": steps(0, self.at, self.wait, 200 * MS - self.wait)}),
-                envelope(seconds + 1, made_ns=self.end_ns, tables={"gpu_waits": waits(self.at[self.told], self.starved[self.told], 100 * MS)}),
+                envelope(seconds, processes=[process(0)],
+                         tables={"steps": steps(0, self.at, self.wait, 200 * MS - self.wait)}),
+                envelope(seconds + 1, made_ns=self.end_ns,
+                         tables={"gpu_waits": waits(self.at[self.told], self.starved[self.told], 100 * MS)}),
             ]
         )  # fmt: skip
 
@@ -69,7 +71,8 @@ class Mixed:
         }  # fmt: skip
         told = new & self.told
         events = {
-            "request_ns": self.at[told], "loader": np.zeros(told.sum(), np.int64), "starved_ns": self.starved[told],
+            "request_ns": self.at[told], "loader": np.zeros(told.sum(), np.int64),
+            "starved_ns": self.starved[told],
             "gpu_step_ns": self.starved[told], "slack_ns": np.full(told.sum(), UNKNOWN),
         }  # fmt: skip
         lost = by_device(rows, events)["wait_ns"]
@@ -201,7 +204,7 @@ def test_the_newest_buckets_wait_for_their_events(store: DuckDBStore) -> None:
 
 
 def test_the_cushion_lasts_as_long_as_the_devices_steps(store: DuckDBStore) -> None:
-    """The loop queues a step in 3 ms and waits for 87; what lies ready lasts 90 ms each, as the detectors' headroom has it."""
+    """The loop queues a step in 3 ms and waits 87 ms. Each ready batch lasts 90 ms, as in the detectors."""
     times = T0 + np.arange(600, dtype=np.int64) * 90 * MS
     rows = steps(0, times, 87 * MS, 3 * MS, ready=2)
     tables = {"steps": rows, "gpu_waits": waits(times, 0, 90 * MS)}
@@ -212,7 +215,7 @@ def test_the_cushion_lasts_as_long_as_the_devices_steps(store: DuckDBStore) -> N
 
 
 def test_a_file_of_before_is_by_the_devices_clock_from_its_beginning(tmp_path: Path) -> None:
-    """Its rollups do not hold what was hidden: they are summed anew."""
+    """Its rollups do not hold what was hidden: they are summed again."""
     store = DuckDBStore(tmp_path)
     Mixed(store, 0.9)
     roll(store)

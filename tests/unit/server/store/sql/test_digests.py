@@ -1,4 +1,4 @@
-"""What is kept of a bucket beside its sums, of large runs a few ranks at a time. That it is right: ``test_store_conformance``."""
+"""What is kept of a bucket beside its sums, for large runs in parts. Values: ``test_store_conformance``."""
 
 from pathlib import Path
 

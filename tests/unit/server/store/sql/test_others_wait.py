@@ -41,7 +41,7 @@ def _send(
     seq: int = 1,
     **more: int,
 ) -> int:
-    """Iterations of ranks: waits for data, the rest of each step, and of that the time in collectives. Returns its end."""
+    """Store iterations of ranks: data waits, the rest of each step, and its time in collectives; the end."""
     parts = []
     ends = begin_ns
     for rank, (data, work) in enumerate(zip(data_ms, work_ms, strict=True)):
@@ -56,7 +56,9 @@ def _send(
         )
     ranks = [process(rank, len(data_ms), **more) for rank in range(len(data_ms))]
     made = {"made_ns": ends, "processes": ranks}
-    store.append([envelope(seq, stream=f"s{seq}", tables={"steps": joined(parts)}, **made)])  # type: ignore[arg-type]
+    store.append([envelope(
+        seq, stream=f"s{seq}", tables={"steps": joined(parts)}, **made,  # type: ignore[arg-type]
+    )])  # fmt: skip
     return ends
 
 
@@ -135,7 +137,7 @@ def test_ranks_that_are_late_by_turns_are_told_iteration_by_iteration(store: Duc
 
 
 def test_collectives_tell_more_than_durations(store: DuckDBStore) -> None:
-    """Rank 1 computes longer: nobody waits for data, and rank 0 waits in the exchange, which takes 3 ms by itself."""
+    """Rank 1 computes longer: nobody waits for data, and rank 0 waits in the exchange, itself only 3 ms."""
     _send(store, [_flat(5), _flat(5)], [_flat(100), _flat(100)], [_flat(43), _flat(3)])
     assert set(_wait_ms(store, 0)) == {40.0}
     assert set(_wait_ms(store, 1)) == {0.0}
