@@ -137,7 +137,7 @@ class Peers:
 
 
 class Forwarding:
-    """ASGI middleware that passes on requests about other servers' runs. Envelopes are left to their route."""
+    """ASGI middleware that passes on requests about other servers' runs, but not envelopes."""
 
     def __init__(self, app: ASGIApp, peers: Peers) -> None:
         self._app = app
