@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _addresses(given: list[str], from_environ: tuple[str, ...], path: Path) -> tuple[str, tuple[str, ...]]:
     """Return the addresses and their source."""
-    named = tuple(address for text in given for address in variables.ADDRESSES.parse(text, "ADDRESS"))
+    named = tuple(address for one in given for address in variables.ADDRESSES.parse(one, "ADDRESS"))
     if named:
         return "ADDRESS", named
     config = read_config(path)  # an unusable file is reported even if the variable takes precedence

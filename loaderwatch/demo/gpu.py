@@ -1,4 +1,4 @@
-"""The demo's simulated GPUs: one for each rank, as busy as what the rank has launched."""
+"""The demo's simulated GPUs: one per rank, busy while the kernels of its rank run."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The environment variables that the training needs for simulated GPUs, and what to tell the person."""
+    """The training's environment variables for simulated GPUs, and a notice for the person."""
 
     environ: Mapping[str, str]
     notice: Text
 
 
 def prepare(folder: Path, ranks: int) -> Simulation:
-    """Build the stand-in for NVIDIA's library and its script in ``folder``.
-
-    Without a compiler the GPU charts stay off.
+    """Build the stand-in for NVIDIA's library and its script in ``folder``; without compiler, no GPU charts.
 
     Raises:
         OSError: the folder cannot be written.
@@ -56,7 +54,7 @@ def prepare(folder: Path, ranks: int) -> Simulation:
 
 
 def virtual_gpu(local_rank: int) -> VirtualGpu:
-    """Return this rank's GPU; in the demo the stand-in for NVIDIA's library shows what it does."""
+    """Return this rank's GPU; in the demo the stand-in for NVIDIA's library shows its activity."""
     gpu = VirtualGpu(uuid=_uuid(local_rank))
     busy = busy_file(local_rank)
     if busy is not None:
@@ -65,7 +63,7 @@ def virtual_gpu(local_rank: int) -> VirtualGpu:
 
 
 def busy_file(local_rank: int) -> BusyFile | None:
-    """Return the file in which this rank says what its GPU does; None outside the demo."""
+    """Return the file in which this rank reports its GPU's activity; None outside the demo."""
     folder = variables.DEMO_GPUS.read()
     return None if folder is None else BusyFile(_busy_path(folder, local_rank))
 

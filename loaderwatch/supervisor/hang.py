@@ -35,5 +35,5 @@ def lasting_hang(
 
 
 def pause_s(restart: int, first_s: float) -> float:
-    """Return the pause in seconds before a restart (counted from 1): it doubles each time, up to ten minutes."""
+    """Return the pause in seconds before the restart of this number: doubled each time, at most 10 min."""
     return min(first_s * 2.0 ** min(restart - 1, 30), max(first_s, LONGEST_PAUSE_S))

@@ -50,7 +50,7 @@ class Job:
             os._exit(COULD_NOT_START)
 
     def poll(self) -> int | None:
-        """Return the exit code as in ``subprocess`` (3, or -9 for SIGKILL) once the job has ended, else None."""
+        """Return the ended job's exit code as in ``subprocess`` (3, or -9 for SIGKILL), else None."""
         if self.returncode is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
@@ -79,7 +79,7 @@ class Job:
 
 
 def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Return the processes that still run and their descendants; a process with a reused pid does not count."""
+    """Return the processes that still run, and their descendants; reused pids do not count."""
     running: dict[int, psutil.Process] = {}
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -105,7 +105,7 @@ def is_in_foreground() -> bool:
 
 
 def die_of(number: int) -> None:
-    """End this process by a signal, without our own core file; return if the signal does not end a process."""
+    """End this process by a signal, without our own core file; return if the signal ends no process."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with suppress(OSError, ValueError):  # SIGKILL has no handler
         signal.signal(number, signal.SIG_DFL)

@@ -116,7 +116,7 @@ class AlertCommand:
 
 
 def as_json(event: Event, server_url: str, run_id: str, finding: Finding) -> bytes:
-    """Return the alert in the form of ``GET /runs/{run}/findings``, with event, run and page address, as a line."""
+    """Return the alert as in ``GET /runs/{run}/findings``, with event, run and page address, as one line."""
     alert: dict[str, Any] = msgspec.to_builtins(finding)
     about = {"event": event, "run": run_id, "page": f"{server_url}/#/runs/{run_id}"}
     return msgspec.json.encode({**about, **alert}) + b"\n"

@@ -116,8 +116,8 @@ def end_job(job: Job, pump: Callable[[float], object], grace_s: float = GRACE_S)
             return living(everyone)
 
 
-def _with_new(known: list[psutil.Process], current: list[psutil.Process]) -> list[psutil.Process]:
-    return [*known, *(process for process in current if process not in known)]
+def _with_new(known: list[psutil.Process], found: list[psutil.Process]) -> list[psutil.Process]:
+    return [*known, *(process for process in found if process not in known)]
 
 
 def _signal(processes: list[psutil.Process], number: int) -> None:

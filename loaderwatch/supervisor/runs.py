@@ -51,7 +51,7 @@ class JobRuns:
     @staticmethod
     def _rings(folder: Path) -> list[tuple[str, int]]:
         try:
-            matches = [_MAIN_RING.fullmatch(name) for name in os.listdir(folder)]  # noqa: PTH208 - names suffice
+            matches = [_MAIN_RING.fullmatch(n) for n in os.listdir(folder)]  # noqa: PTH208 - names suffice
         except OSError:
             return []
         return [(folder.name, int(match[1])) for match in matches if match is not None]

@@ -22,7 +22,7 @@ _SI_KERNEL: Final = 0x80
 
 
 class Signals:
-    """The signals that arrive here. Signals ignored at the start (``nohup``) stay ignored, also for the job."""
+    """The signals that arrive here. Those ignored at the start (``nohup``) stay ignored, also for the job."""
 
     def __init__(self) -> None:
         self._taken = {n for n in FORWARDED if signal.getsignal(n) is not signal.SIG_IGN}

@@ -58,7 +58,7 @@ def supervise(plan: Plan) -> int:
     supervisor = _Supervisor(plan)
     try:
         return supervisor.run()
-    except Exception as error:  # noqa: BLE001 - the fault is ours, and the job's exit code must still come through
+    except Exception as error:  # noqa: BLE001 - our fault must not hide the job's exit code
         say("supervisor-fault", error=repr(error))
         return supervisor.only_wait()
 
