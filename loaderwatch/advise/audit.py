@@ -54,7 +54,7 @@ def not_told(advice: list[Advice], findings: list[Finding]) -> list[Advice]:
     The finding's number is measured, the audit's is computed from the configuration. Two numbers on a page
     are no advice.
     """
-    ranks_with_advice = [
+    told = [
         finding.rank
         for finding in findings
         if finding.state != "resolved" and finding.scenario in SAYS_HOW_MANY
@@ -63,7 +63,6 @@ def not_told(advice: list[Advice], findings: list[Finding]) -> list[Advice]:
         item
         for item in advice
         if not (
-            item.check.startswith("workers-")
-            and any(rank is None or rank in item.ranks for rank in ranks_with_advice)
+            item.check.startswith("workers-") and any(rank is None or rank in item.ranks for rank in told)
         )
     ]

@@ -19,11 +19,9 @@ ENOUGH_TIMES: Final = 1.5
 
 def check(facts: Facts) -> list[Advice]:
     """Find loaders whose slow fetches outlast the ready batches, and machines short of shared memory."""
-    advices = [advice for loader in facts.loaders if (advice := _jitter(facts, loader)) is not None]
-    advices += [
-        advice for host in facts.hosts.values() if (advice := _shared_memory(facts, host)) is not None
-    ]
-    return advices
+    found = [advice for loader in facts.loaders if (advice := _jitter(facts, loader)) is not None]
+    found += [advice for host in facts.hosts.values() if (advice := _shared_memory(facts, host)) is not None]
+    return found
 
 
 def _jitter(facts: Facts, loader: LoaderFacts) -> Advice | None:

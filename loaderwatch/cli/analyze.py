@@ -184,9 +184,7 @@ def _stored(filed: FiledRun, hang_after_s: float | None, attempt: int | None) ->
         findings, verdict = judge_stored(store, run.run_id, hang_after_s, attempt)
     if attempt in (None, run.attempt):
         findings = LaterRuns(store).mark(run, findings)
-    earlier_attempt = next(
-        (attempt_before for attempt_before in run.earlier if attempt_before.number == attempt), None
-    )
+    earlier_attempt = next((a for a in run.earlier if a.number == attempt), None)
     if earlier_attempt is not None:
         row = msgspec.structs.replace(row, state=earlier_attempt.state, steps=earlier_attempt.steps)
     analysis = _Analysis(_worst_first(findings), _title(row, attempt), verdict)

@@ -114,16 +114,7 @@ def _setting(changed: Setting) -> str:
 
 def _table(measures: list[Difference]) -> list[str]:
     rows = [("", "A", "B", in_own_language("comparison-columns"), "")]
-    rows += [
-        (
-            measure.label,
-            _value(measure, measure.a),
-            _value(measure, measure.b),
-            _change(measure),
-            measure.said,
-        )
-        for measure in measures
-    ]
+    rows += [(m.label, _value(m, m.a), _value(m, m.b), _change(m), m.said) for m in measures]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     return ["  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
 

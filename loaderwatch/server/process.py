@@ -415,7 +415,6 @@ def _shown_elsewhere(name: str, listener: socket.socket, here: str) -> str:
     ours = [str(address[0]) for family, *_, address in addresses if family == listener.family]
     if len(ours) == len(addresses):
         return name
-    ours = [
-        host for host in ours if not (is_loopback(host) or "%" in host)
-    ]  # a zone is known to this machine only
+    # an address with a zone is known to this machine only
+    ours = [host for host in ours if not (is_loopback(host) or "%" in host)]
     return _in_url(ours[0]) if ours else here

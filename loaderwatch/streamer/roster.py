@@ -45,9 +45,7 @@ class Member:
     handle: Handle | None = None  # training processes only, while they live
     last_lines: dict[str, list[str]] = field(default_factory=dict)  # of the job, once it has crashed
     exit_code: int | None = None  # of a dead process, as in ``subprocess``; None if unknown
-    final_cursor: int | None = (
-        None  # of a dead process read to its end: the cursor that an envelope must cover
-    )
+    final_cursor: int | None = None  # dead and read to the end: the cursor that an envelope must cover
     info: ProcessInfo | None = None  # training processes only, as the process wrote it
     info_mark: tuple[int, int] = field(default=(0, 0))
     model_calls: Sequence[Call] = ()  # the places that call the model to train

@@ -95,9 +95,7 @@ class Streamer:
         self._drain.rows["gpu_waits"] = self._outbox.held
         self._members = MemberSampler()
         self._host = HostSampler()
-        self._sampled_pid: int | None = (
-            None  # the training process whose cgroups were last sampled with the host
-        )
+        self._sampled_pid: int | None = None  # the training process whose cgroups were last sampled
         self._gpus = GpuSampler()
         last_stacks = LastStacks()
         self._stacks = StackCollector(last_stacks)

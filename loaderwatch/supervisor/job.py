@@ -84,9 +84,7 @@ def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                running.update(
-                    (member.pid, member) for member in (process, *process.children(recursive=True))
-                )
+                running.update((p.pid, p) for p in (process, *process.children(recursive=True)))
     return list(running.values())
 
 

@@ -36,9 +36,7 @@ class Condition:
 
         A change fails only if it is more than noise.
         """
-        measured = next(
-            (difference for difference in compared.measures if difference.measure == self.measure), None
-        )
+        measured = next((m for m in compared.measures if m.measure == self.measure), None)
         value = None if measured is None else self._value(measured)
         if measured is None or value is None:
             return Text("condition-failed", {"condition": self.text, "measure": self.measure, "value": None})
@@ -62,15 +60,13 @@ def parse(text: str) -> Condition:
     Raises:
         ConfigError: the text is not a condition, or names no measure.
     """
-    match = _FORM.fullmatch(text)
-    if match is None:
+    said = _FORM.fullmatch(text)
+    if said is None:
         raise ConfigError(
             f"--fail-if {text!r} is no condition;"
             " write e.g. 'data_wait_ratio > 0.1' or 'steps_per_s.change < -5%'"
         )
-    if match["measure"] not in MEASURES:
+    if said["measure"] not in MEASURES:
         raise ConfigError(f"--fail-if {text!r} names no measure; use one of {', '.join(MEASURES)}")
-    limit = float(match["limit"]) / (100 if match["percent"] else 1)
-    return Condition(
-        " ".join(text.split()), match["measure"], match["change"] is not None, match["sign"], limit
-    )
+    limit = float(said["limit"]) / (100 if said["percent"] else 1)
+    return Condition(" ".join(text.split()), said["measure"], said["change"] is not None, said["sign"], limit)

@@ -57,7 +57,7 @@ def _pairs(
     for one in alone:
         rest = [other for other in left if other.role == one.role]
         renamed = (
-            rest[0] if len(rest) == 1 and sum(unpaired.role == one.role for unpaired in alone) == 1 else None
+            rest[0] if len(rest) == 1 and sum(loader.role == one.role for loader in alone) == 1 else None
         )
         if renamed is not None:
             left.remove(renamed)

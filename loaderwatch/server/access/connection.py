@@ -21,9 +21,7 @@ from loaderwatch.core.system import raise_descriptor_limit
 
 _log = logging.getLogger(__name__)
 
-HEADERS_S: Final = (
-    20.0  # from the connection, or the end of the pause between requests, to the end of the headers
-)
+HEADERS_S: Final = 20.0  # to the end of the headers: from the connection, or the end of the pause before
 BODY_S: Final = 120.0  # for a whole body: 8 MiB at 70 kB/s
 READING_S: Final = 30.0  # in which a client must read LEAST_READ
 LEAST_READ: Final = 48 * 1024
@@ -128,9 +126,8 @@ class Listener(socket.socket):
         super().__init__(family, kind, protocol)
         self.most = _most_connections()
         self.open_count = 0
-        self._spare: int | None = os.open(
-            os.devnull, os.O_RDONLY
-        )  # closed to accept one connection and hang up
+        # closed to accept one connection and hang up on it
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY)
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Accept a connection; hang up on connections while there are too many.

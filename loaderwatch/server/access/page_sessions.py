@@ -6,12 +6,11 @@ who has taken over the server's port. So the page keeps a key that it never send
 1. The page asks for a *ticket*, which the server makes with the key of its data directory.
 2. Both sides make the session's key from the token and the ticket. The server proves that it knows the key.
 3. The page signs method, address, body and time of each request, and the *boots* that it has seen: random
-names of server
-   processes. A server accepts only requests with its own boot. So a request that another process received
-   while the server was dead is useless once the server is back.
+names
+   of server processes. A server accepts only requests with its own boot. So a request that another process
+   received while the server was dead is useless once the server is back.
 4. A ticket is valid only at the address where that server listens. A process that has taken over a page's
-address cannot
-   pass the page's requests on to a server that has moved to another port.
+   address cannot pass the page's requests on to a server that has moved to another port.
 """
 
 from __future__ import annotations
@@ -166,9 +165,7 @@ class PageSessions:
     def _mac(self, tokens: Tokens, issued: str, host: str) -> str:
         place = f"{self._listens_at}\n{self._public_url}\n{tokens.page_key}"
         if tokens.shared_key and self._public_host and host.strip().lower() == self._public_host:
-            place = (
-                self._public_url
-            )  # the balancer's address: such a session is valid for all servers behind it
+            place = self._public_url  # the balancer's address: the session is valid for all servers behind it
         key = tokens.shared_key or tokens.page_key
         return _hmac(key, f"loaderwatch page ticket\n{issued}\n{place}").hex()
 

@@ -82,9 +82,8 @@ class Gate:
         self._sessions = sessions
         self._open_to_all = open_to_all
         self._page_headers = page_headers()
-        self._answer_headers = (
-            answer_headers()
-        )  # short: a page has eighty files and gets ten answers a second
+        # short, because a page has eighty files and gets ten answers a second
+        self._answer_headers = answer_headers()
         self._hosts = hosts
         scheme, _, name = (public_url or "").partition("://")
         self._is_stopping = is_stopping

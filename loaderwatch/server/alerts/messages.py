@@ -62,10 +62,7 @@ def message(
         return _message("resolved", "alert-resolved", alert, run_name, [link], language)
     title, cause, advice = (text_of(finding, part) for part in ("title", "cause", "advice"))
     folded = (
-        Text(
-            "folded-finding", {"title": text_of(folded_finding, "title"), "warned_s": folded_finding.warned_s}
-        )
-        for folded_finding in finding.folded
+        Text("folded-finding", {"title": text_of(f, "title"), "warned_s": f.warned_s}) for f in finding.folded
     )
     parts = [
         say(title, language),

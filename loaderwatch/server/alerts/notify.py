@@ -143,12 +143,8 @@ class Notifier:
         """Look up the addresses that a run gave; return whether it gave any."""
         given = () if self._runs is None else self._runs.of(run_id)
         if given or run_id in self._of_run:
-            recipients = [
-                recipient for recipient in self._general.of(given) if recipient.address not in self._of_server
-            ]
-            known = [
-                recipient.address for recipient in recipients if self._find(recipient, "notify") is not None
-            ]
+            recipients = [r for r in self._general.of(given) if r.address not in self._of_server]
+            known = [r.address for r in recipients if self._find(r, "notify") is not None]
             self._of_run[run_id] = known
         return bool(given)
 

@@ -283,9 +283,7 @@ class LiveRun:
             _, judge = self._load()
             announcements = judge.judge(window, findings, now_ns)
             if ended:
-                announcements += [
-                    with_its_end(announcement, window) for announcement in judge.close(window.now_ns, now_ns)
-                ]
+                announcements += [with_its_end(a, window) for a in judge.close(window.now_ns, now_ns)]
             self._ask_for_stacks(judge.book, window)
             announcements = self._tell(announcements, window)
             open_alerts = judge.book.open_alerts()

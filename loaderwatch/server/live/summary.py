@@ -79,11 +79,8 @@ def summary_of(
         name=name or window.run_name,
         state=state,
         attempt=window.attempt,
-        attempts=max([window.attempt, *(attempt.number + 1 for attempt in earlier[-1:])]),
-        earlier=[
-            from_records(answers.Earlier, attempt, attempt=attempt.number, exit=ending(attempt))
-            for attempt in earlier
-        ],
+        attempts=max([window.attempt, *(a.number + 1 for a in earlier[-1:])]),
+        earlier=[from_records(answers.Earlier, a, attempt=a.number, exit=ending(a)) for a in earlier],
         started_at=window.started_ns / 1e9,
         last_seen_at=(last_seen_ns or window.now_ns) / 1e9,
         now=window.now_ns / 1e9,
@@ -203,12 +200,10 @@ def _progress(window: RunWindow) -> answers.Progress | None:
         progress = rank.process.progress
         if progress is None:
             continue
-        global_step = progress.global_step
-        if global_step is not None and progress.stage == "train" and rank.span is not None:
-            global_step += max(0, rank.span.steps - progress.at_steps)
-        return from_records(
-            answers.Progress, progress, version=progress.framework_version, global_step=global_step
-        )
+        step = progress.global_step
+        if step is not None and progress.stage == "train" and rank.span is not None:
+            step += max(0, rank.span.steps - progress.at_steps)
+        return from_records(answers.Progress, progress, version=progress.framework_version, global_step=step)
     return None
 
 

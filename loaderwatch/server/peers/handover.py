@@ -58,9 +58,7 @@ class Handover:
         for live in self._live.all():
             await self._live.hand_over(live.run_id)
         leaving = asyncio.get_running_loop().run_in_executor(self._threads, self._store.leave)
-        with suppress(
-            LoaderwatchError, asyncio.TimeoutError
-        ):  # else they give up on this server after a while
+        with suppress(LoaderwatchError, asyncio.TimeoutError):  # else they give this server up after a while
             await asyncio.wait_for(leaving, LEAVE_S)
 
     async def stop(self) -> None:

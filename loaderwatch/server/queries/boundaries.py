@@ -40,10 +40,8 @@ def _epochs_of(rank: RankWindow, loader: LoaderInfo, limit: int) -> answers.Load
     begins = _rows(rank.table("epoch_begins"), loader.loader)
     ends = {row["epoch"]: row for row in _rows(rank.table("epoch_ends"), loader.loader)}
     parts = [
-        _parts(
-            begin, ends.get(begin["epoch"], {}), begins[place + 1] if place + 1 < len(begins) else {}, usual_s
-        )
-        for place, begin in enumerate(begins)
+        _parts(begin, ends.get(begin["epoch"], {}), begins[i + 1] if i + 1 < len(begins) else {}, usual_s)
+        for i, begin in enumerate(begins)
     ]
     return from_records(
         answers.LoaderEpochs,

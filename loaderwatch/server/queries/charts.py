@@ -163,9 +163,7 @@ def stored_summary(
     """Answer ``GET /runs/{run}/summary`` for a stored run or attempt: its last half minute and totals."""
     run = store.run(run_id)
     stored = (windows or StoredWindows(store)).of(run_id, attempt)
-    earlier_attempt = next(
-        (attempt_before for attempt_before in run.earlier if attempt_before.number == attempt), None
-    )
+    earlier_attempt = next((a for a in run.earlier if a.number == attempt), None)
     return summary_of(
         stored.evidence,
         stored.totals,

@@ -30,9 +30,7 @@ def what_if_of(run: RunEvidence, rank: int | None) -> list[answers.WhatIf]:
     for number in ranks:
         loaders = [loader for loader in window.ranks[number].process.loaders if loader.role == "train"]
         simulated = [(loader, what_if(run, number, loader.loader)) for loader in loaders]
-        possible = [
-            _answer(window, number, loader, result) for loader, result in simulated if result is not None
-        ]
+        possible = [_answer(window, number, loader, r) for loader, r in simulated if r is not None]
         if possible:
             return possible
     return []

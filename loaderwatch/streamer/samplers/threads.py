@@ -33,16 +33,14 @@ class ThreadTimes:
         if pins:
             self._find_pinning()
         cpu_ns = {
-            thread: spent
-            for thread in (self._main, *self._pinning)
-            if (spent := self._spent(thread)) is not None
+            tid: spent for tid in (self._main, *self._pinning) if (spent := self._spent(tid)) is not None
         }
         elapsed_ns = now_ns - self._at_ns
         previous_ns, self._cpu_ns, self._at_ns = self._cpu_ns, cpu_ns, now_ns
         ratios = {
-            thread: (spent - previous_ns[thread]) / elapsed_ns
-            for thread, spent in cpu_ns.items()
-            if thread in previous_ns and elapsed_ns > 0
+            tid: (spent - previous_ns[tid]) / elapsed_ns
+            for tid, spent in cpu_ns.items()
+            if tid in previous_ns and elapsed_ns > 0
         }
         return ratios.pop(self._main, None), max(ratios.values(), default=None)
 
@@ -54,7 +52,7 @@ class ThreadTimes:
         self._others &= threads
         self._pinning &= threads
         unknown = threads - self._others - self._pinning
-        self._pinning |= {thread for thread in unknown if self._name(thread) == PIN_NAME}
+        self._pinning |= {tid for tid in unknown if self._name(tid) == PIN_NAME}
         unknown -= self._pinning
         self._others |= unknown & self._new
         self._new = unknown - self._others

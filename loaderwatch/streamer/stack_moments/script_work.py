@@ -37,9 +37,7 @@ class ScriptWork:
                 self._looks.pop(rank, None)
                 continue
             looks = self._looks.setdefault(rank, deque(maxlen=LOOKS))
-            evaluates = any(
-                loader.loader == span.loader and loader.role != "train" for loader in main.info.loaders
-            )
+            evaluates = any(x.loader == span.loader and x.role != "train" for x in main.info.loaders)
             looks.append(span.phase is Phase.STEP and not evaluates)
             often = len(looks) == LOOKS and sum(looks) >= OWN_RATIO * LOOKS
             if looks[-1] and often and self._budget.take(rank, [main.pid], now_ns):
