@@ -7,15 +7,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.advise import (
-    batches,
-    epoch_start,
-    options,
-    prefetch,
-    sharding,
-    threads,
-    workers,
-)
+from loaderwatch.advise import batches, epoch_start, options, prefetch, sharding, threads, workers
 from loaderwatch.advise.advice import by_severity, worded
 from loaderwatch.advise.facts import Facts
 from loaderwatch.core.answers import Advice, Finding

@@ -106,12 +106,7 @@ def _batch_size(k: _Known) -> Estimate | None:
     now_s = iteration_s(k.played.pipeline, today)
     times = [iteration_s(replace(pipeline, step_s=factor * pipeline.step_s), today) for factor in (2, 1)]
     least, most = (1 - ratio(each_s / 2, now_s) for each_s in times)
-    return Estimate(
-        f"batch_size={2 * samples}",
-        least,
-        most,
-        Text("option-batch-size"),
-    )
+    return Estimate(f"batch_size={2 * samples}", least, most, Text("option-batch-size"))
 
 
 def _pin_memory(k: _Known) -> Estimate | None:

@@ -141,11 +141,4 @@ def flight_recorder(facts: Facts) -> list[Advice]:
     )
     if not blind:
         return []
-    return [
-        Advice(
-            check="flight-recorder",
-            severity="info",
-            rule="flight-recorder",
-            ranks=blind,
-        )
-    ]
+    return [Advice(check="flight-recorder", severity="info", rule="flight-recorder", ranks=blind)]

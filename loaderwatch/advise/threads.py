@@ -35,7 +35,7 @@ def _threaded(facts: Facts, loader: LoaderFacts) -> Advice | None:
     threads = _threads(loader)
     host = facts.host_of(loader)
     usable = host.usable_cpus if host is not None else math.nan
-    computing = sum(one.workers for one in facts.on_host(loader.host) if one.trains) or loader.workers
+    computing = sum(other.workers for other in facts.on_host(loader.host) if other.trains) or loader.workers
     # Threads that fit onto the CPUs are a choice; only workers × threads beyond the CPUs hurt.
     if threads <= 1 or not computing * threads > usable:
         return None

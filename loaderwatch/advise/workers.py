@@ -46,9 +46,9 @@ def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
     if total <= host.usable_cpus or cpu_ratio < LATENCY_CPU_RATIO:
         return []  # workers that wait for storage or network do not need a CPU each
     ranks = facts.ranks_on(host.name)
-    each = most_workers(host.usable_cpus, ranks)
+    per_rank = most_workers(host.usable_cpus, ranks)
     largest = max(at_once, key=lambda loader: loader.workers)
-    if each >= largest.workers:
+    if per_rank >= largest.workers:
         return []  # several small loaders: there is no single number to change
     names = sorted({loader.info.name for loader in at_once})
     return [
@@ -63,7 +63,7 @@ def _crowded(facts: Facts, host: HostFacts) -> list[Advice]:
                 **cpus(host),
                 "computing_ratio": min(1.0, cpu_ratio) if math.isfinite(cpu_ratio) else None,
                 "quota": _is_quota(host),
-                "num_workers": each,
+                "num_workers": per_rank,
                 "num_workers_now": largest.workers,
                 "loader": largest.info.name,
             },
@@ -83,10 +83,7 @@ def cpus(host: HostFacts | None) -> dict[str, Param]:
     """Return the parameters of the message ``usable-cpus``: the usable CPUs, and the total if larger."""
     if host is None or not math.isfinite(host.usable_cpus):
         return {"usable_cpus": None, "of_cpus": None}
-    return {
-        "usable_cpus": host.usable_cpus,
-        "of_cpus": host.cpus if host.usable_cpus < host.cpus else None,
-    }
+    return {"usable_cpus": host.usable_cpus, "of_cpus": host.cpus if host.usable_cpus < host.cpus else None}
 
 
 def _is_quota(host: HostFacts) -> bool:
@@ -144,8 +141,8 @@ def most_workers(usable_cpus: float, ranks: int) -> int:
     From three CPUs on, one is left for the training process. Of two CPUs both may load: a training process
     that drives a GPU sleeps most of the time.
     """
-    each = math.floor(usable_cpus / max(1, ranks))
-    return max(1, each if each <= 2 else each - 1)
+    per_rank = math.floor(usable_cpus / max(1, ranks))
+    return max(1, per_rank if per_rank <= 2 else per_rank - 1)
 
 
 def _one_cpu(facts: Facts, host: HostFacts) -> Advice | None:

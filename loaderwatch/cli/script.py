@@ -97,11 +97,11 @@ def inspect_script(
             _kill_marked(folder)
         output = log.read_text(errors="replace")
     if not reports:
-        what = " ".join(command)
+        command_line = " ".join(command)
         if ended:
-            raise ScriptFailed(f"{what} ended before it iterated a training loader\n{tail(output)}")
+            raise ScriptFailed(f"{command_line} ended before it iterated a training loader\n{tail(output)}")
         raise ScriptFailed(
-            f"{what} did not come to a training loader within {timeout_s:g} s;"
+            f"{command_line} did not come to a training loader within {timeout_s:g} s;"
             f" give it longer with --timeout\n{_stuck(output)}"
         )
     return Inspected(reports, output)

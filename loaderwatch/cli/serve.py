@@ -63,13 +63,13 @@ def run(args: argparse.Namespace) -> int:
 def _options(args: argparse.Namespace) -> ServeOptions:
     settings = load_settings()
     data_dir = args.data_dir or settings.data_dir
-    before = remembered(data_dir) if args.resume else None
-    if before is not None:
+    remembered_options = remembered(data_dir) if args.resume else None
+    if remembered_options is not None:
         # The job that restarts the server sends with its own LOADERWATCH_TOKEN.
         return (
-            before
-            if before.no_auth or before.token
-            else replace(before, token=_usable(*_given_token(None, settings.token)))
+            remembered_options
+            if remembered_options.no_auth or remembered_options.token
+            else replace(remembered_options, token=_usable(*_given_token(None, settings.token)))
         )
     if args.advertise is not None and args.store is None:
         raise ConfigError(

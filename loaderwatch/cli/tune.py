@@ -87,8 +87,8 @@ def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
         if not file.exists():
             return 0.0
         newest = decode_json(file.read_bytes(), Tuning)
-        told = len(known[-1].trials) if known else 0
-        for trial in newest.trials[told:]:
+        shown = len(known[-1].trials) if known else 0
+        for trial in newest.trials[shown:]:
             print(f"  {_trial_line(trial)}", file=sys.stderr, flush=True)
         known[:] = [newest]
         return float(args.seconds + GRACE_S)
@@ -117,10 +117,7 @@ def report(tuning: Tuning) -> list[str]:
     """Return the lines about a tuning: the curve, the advice, the line to paste."""
     where = f" ({tuning.made_at})" if tuning.made_at else ""
     columns = [say(Text("tuning-columns", {}, part), own_language()) for part in _COLUMNS]
-    lines = [
-        f"{tuning.loader}{where}",
-        "  {:>11}  {:>9}  {:>11}  {:>8}".format(*columns),
-    ]
+    lines = [f"{tuning.loader}{where}", "  {:>11}  {:>9}  {:>11}  {:>8}".format(*columns)]
     speeds = [trial for trial in tuning.trials if trial.wait_ratio is None]
     for trial in sorted(speeds, key=lambda one: one.num_workers):
         is_now, is_advised = (

@@ -48,46 +48,12 @@ class Act:
 
 
 ACTS = (
-    Act(
-        key="healthy",
-        scenarios=(),
-        epochs=3,
-    ),
-    Act(
-        key="few-workers",
-        scenarios=("S02",),
-        epochs=2,
-        repeats=3,
-        read_latency_s=0.010,
-    ),
-    Act(
-        key="slow-sample",
-        scenarios=("S20",),
-        epochs=5,
-        repeats=1,
-        slow_read_s=3.5,
-    ),
-    Act(
-        key="epoch-restart",
-        scenarios=("S28",),
-        epochs=4,
-        repeats=1,
-        persistent=False,
-        start_method="spawn",
-    ),
-    Act(
-        key="sawtooth",
-        scenarios=("S26",),
-        epochs=3,
-        repeats=5,
-        preview_s=0.6,
-    ),
-    Act(
-        key="hang",
-        scenarios=("S36",),
-        epochs=3,
-        hang_s=20.0,
-    ),
+    Act(key="healthy", scenarios=(), epochs=3),
+    Act(key="few-workers", scenarios=("S02",), epochs=2, repeats=3, read_latency_s=0.010),
+    Act(key="slow-sample", scenarios=("S20",), epochs=5, repeats=1, slow_read_s=3.5),
+    Act(key="epoch-restart", scenarios=("S28",), epochs=4, repeats=1, persistent=False, start_method="spawn"),
+    Act(key="sawtooth", scenarios=("S26",), epochs=3, repeats=5, preview_s=0.6),
+    Act(key="hang", scenarios=("S36",), epochs=3, hang_s=20.0),
 )
 
 HANG_AFTER_S = 8.0

@@ -9,14 +9,7 @@ from pathlib import Path
 
 from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.message import Text
-from loaderwatch.demo.stand_in import (
-    BusyFile,
-    NoCompiler,
-    SimulatedGpu,
-    build,
-    environment,
-    write_script,
-)
+from loaderwatch.demo.stand_in import BusyFile, NoCompiler, SimulatedGpu, build, environment, write_script
 from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 
@@ -47,10 +40,7 @@ def prepare(folder: Path, ranks: int) -> Simulation:
         script,
         [SimulatedGpu(uuid=f"GPU-{_uuid(rank)}", busy=_busy_path(folder, rank)) for rank in range(ranks)],
     )
-    return Simulation(
-        {**environ, **environment(library, script)},
-        Text("demo-gpus", {"gpus": ranks}),
-    )
+    return Simulation({**environ, **environment(library, script)}, Text("demo-gpus", {"gpus": ranks}))
 
 
 def virtual_gpu(local_rank: int) -> VirtualGpu:

@@ -67,8 +67,8 @@ def table(results: Sequence[Outcome]) -> str:
         title = say(outcome.played.act.title, own_language())
         mark = in_own_language("demo-right", right=outcome.is_right)
         expected = _expected(outcome.played.act.scenarios)
-        found = ", ".join(outcome.found) or in_own_language("demo-nothing")
-        lines.append(f"{title:<38} {expected:<9} {found:<12} {mark}")
+        scenarios = ", ".join(outcome.found) or in_own_language("demo-nothing")
+        lines.append(f"{title:<38} {expected:<9} {scenarios:<12} {mark}")
         lines += [f"    {title}" for title in outcome.titles]
     return "\n".join(lines)
 

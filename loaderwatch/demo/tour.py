@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         DemoError: a part of the demo did not start.
     """
     played = acts.acts_to_play(options.acts, fast=options.fast)
-    before = signal.signal(signal.SIGTERM, _as_interrupt)
+    previous_handler = signal.signal(signal.SIGTERM, _as_interrupt)
     umask = os.umask(0o077)  # like a server: images, logs and the ranks' files are only for this user
     try:
         with Tour(options) as tour:
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
         raise DemoError(str(error)) from error
     finally:
         os.umask(umask)
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 class Tour:

@@ -18,12 +18,7 @@ from loaderwatch.streamer.drain import Drain, build_span
 from loaderwatch.streamer.flight_recorder import FlightReader
 from loaderwatch.streamer.job_stderr import JobStderr, write_stderr
 from loaderwatch.streamer.messages.run_files import RunFiles
-from loaderwatch.streamer.outbox.files import (
-    StreamState,
-    host_folder_name,
-    new_stream_name,
-    ring_folder,
-)
+from loaderwatch.streamer.outbox.files import StreamState, host_folder_name, new_stream_name, ring_folder
 from loaderwatch.streamer.outbox.outbox import Outbox
 from loaderwatch.streamer.process_rows import MemberSampler
 from loaderwatch.streamer.rings import RingFolder

@@ -59,8 +59,8 @@ class Succession:
         rings = self._settings.rings_dir
         left = {
             (path.parent.name, here)
-            for what in ("main-*.ring", f"*{SUFFIX}")
-            for path in rings.glob(f"*/{what}")
+            for pattern in ("main-*.ring", f"*{SUFFIX}")
+            for path in rings.glob(f"*/{pattern}")
         }
         left = {(run_id, host) for run_id, host in left if RUN_ID_PATTERN.match(run_id)}
         for folder in self._settings.outbox_dir.glob("*/*"):

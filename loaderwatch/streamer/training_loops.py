@@ -183,7 +183,7 @@ def _end(node: Any) -> int:
 def _read(node: Any) -> set[str]:
     """Return the dotted names that a statement reads; for a loop, those that its head reads."""
     part = node.iter if isinstance(node, ast.For | ast.AsyncFor) else node
-    names = {_dotted(each) for each in ast.walk(part) if isinstance(getattr(each, "ctx", None), ast.Load)}
+    names = {_dotted(n) for n in ast.walk(part) if isinstance(getattr(n, "ctx", None), ast.Load)}
     return names - {""}
 
 
@@ -199,10 +199,10 @@ def _assigned(node: Any) -> set[str]:
         return set()
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     stored = {
-        _dotted(each.value if isinstance(each, ast.Subscript) else each)
+        _dotted(n.value if isinstance(n, ast.Subscript) else n)
         for target in targets
-        for each in ast.walk(target)
-        if isinstance(getattr(each, "ctx", None), ast.Store)
+        for n in ast.walk(target)
+        if isinstance(getattr(n, "ctx", None), ast.Store)
     }
     return stored - {""}
 
@@ -235,7 +235,7 @@ def _loops(file: str) -> dict[Lines, _Loop]:
     """Return a source file's loops by their first and last line; empty if the file is unreadable."""
     return {
         _lines(node): _Loop(
-            _head(node), _body(node), any(isinstance(each, _YIELDS) for each in ast.walk(node))
+            _head(node), _body(node), any(isinstance(inner, _YIELDS) for inner in ast.walk(node))
         )
         for node in _found_in(file, _LOOPS)
     }

@@ -88,7 +88,7 @@ def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> 
             low, high = (by - half) / scale, (by + half) / scale
             judgement = _judged(measure, change, low, high)
     label = Text("compared-measure", {"measure": name})
-    said = Text("comparison-judged", {"judgement": judgement})
+    judged = Text("comparison-judged", {"judgement": judgement})
     return Difference(
         measure=name,
         label=say(label),
@@ -99,9 +99,9 @@ def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> 
         change_low=low,
         change_high=high,
         judgement=judgement,
-        said=say(said),
+        said=say(judged),
         label_text=label,
-        said_text=said,
+        said_text=judged,
     )
 
 

@@ -60,13 +60,15 @@ def parse(text: str) -> Condition:
     Raises:
         ConfigError: the text is not a condition, or names no measure.
     """
-    said = _FORM.fullmatch(text)
-    if said is None:
+    parsed = _FORM.fullmatch(text)
+    if parsed is None:
         raise ConfigError(
             f"--fail-if {text!r} is no condition;"
             " write e.g. 'data_wait_ratio > 0.1' or 'steps_per_s.change < -5%'"
         )
-    if said["measure"] not in MEASURES:
+    if parsed["measure"] not in MEASURES:
         raise ConfigError(f"--fail-if {text!r} names no measure; use one of {', '.join(MEASURES)}")
-    limit = float(said["limit"]) / (100 if said["percent"] else 1)
-    return Condition(" ".join(text.split()), said["measure"], said["change"] is not None, said["sign"], limit)
+    limit = float(parsed["limit"]) / (100 if parsed["percent"] else 1)
+    return Condition(
+        " ".join(text.split()), parsed["measure"], parsed["change"] is not None, parsed["sign"], limit
+    )

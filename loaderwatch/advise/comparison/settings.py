@@ -47,21 +47,19 @@ def _pairs(
     left = list(theirs)
     alone: list[LoaderInfo] = []
     pairs: list[tuple[LoaderInfo | None, LoaderInfo | None]] = []
-    for one in ours:
-        same = next((other for other in left if (other.role, other.name) == (one.role, one.name)), None)
+    for our in ours:
+        same = next((other for other in left if (other.role, other.name) == (our.role, our.name)), None)
         if same is None:
-            alone.append(one)
+            alone.append(our)
         else:
             left.remove(same)
-            pairs.append((one, same))
-    for one in alone:
-        rest = [other for other in left if other.role == one.role]
-        renamed = (
-            rest[0] if len(rest) == 1 and sum(loader.role == one.role for loader in alone) == 1 else None
-        )
+            pairs.append((our, same))
+    for our in alone:
+        rest = [other for other in left if other.role == our.role]
+        renamed = rest[0] if len(rest) == 1 and sum(x.role == our.role for x in alone) == 1 else None
         if renamed is not None:
             left.remove(renamed)
-        pairs.append((one, renamed))
+        pairs.append((our, renamed))
     return [*pairs, *((None, other) for other in left)]
 
 
@@ -96,7 +94,7 @@ def _machine_settings(hosts: Sequence[HostInfo], gpus: Mapping[str, Sequence[Gpu
     settings: Settings = {"hosts": ", ".join(sorted(host.name for host in hosts)) or None}
     for name in _OF_A_HOST:
         settings[name] = " and ".join(_distinct(_text(getattr(host, name)) for host in hosts)) or None
-    devices = Counter(gpu.name for each in gpus.values() for gpu in each if gpu.rank is not None)
+    devices = Counter(gpu.name for of_host in gpus.values() for gpu in of_host if gpu.rank is not None)
     settings["gpus"] = ", ".join(f"{number} × {name}" for name, number in sorted(devices.items())) or None
     return settings
 

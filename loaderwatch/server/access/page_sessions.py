@@ -80,11 +80,7 @@ class PageSessions:
     """The sessions that this server process accepts. Tickets are signed, so none must be stored."""
 
     def __init__(
-        self,
-        clock: Callable[[], float] = time.time,
-        *,
-        listens_at: str = "",
-        public_url: str | None = None,
+        self, clock: Callable[[], float] = time.time, *, listens_at: str = "", public_url: str | None = None
     ) -> None:
         """Start without sessions. ``listens_at``: numeric address and port of the listening socket."""
         self.boot: Final = secrets.token_hex(8)
@@ -114,8 +110,8 @@ class PageSessions:
     def proof_of(self, request: Request, tokens: Tokens) -> Proof | None:
         """Return the proof in a request's address if it is recent, for this process and its session valid."""
         query: bytes = request.scope["query_string"]
-        head, found, text = query.rpartition(_PARAMETER)
-        if not found or len(text) > _MOST_PROOF_BYTES or not (head == b"" or head.endswith(b"&")):
+        head, separator, text = query.rpartition(_PARAMETER)
+        if not separator or len(text) > _MOST_PROOF_BYTES or not (head == b"" or head.endswith(b"&")):
             return None
         path = request.scope.get("raw_path") or request.scope["path"].encode()
         target = path + (b"?" + head[:-1] if head else b"")

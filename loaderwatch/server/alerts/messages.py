@@ -118,12 +118,12 @@ def _where(finding: Finding, language: str) -> str:
         ("pid", finding.pid),
         ("sample", ", ".join(map(str, finding.sample_indices)) or None),
     )
-    said = (
+    sentences = (
         say(Text(f"alert-{name}", {"samples" if name == "sample" else name: value}), language)
         for name, value in known
         if value is not None
     )
-    return ("，" if language == "zh" else ", ").join(said)
+    return ("，" if language == "zh" else ", ").join(sentences)
 
 
 def _lasted_s(alert: Alert) -> float:

@@ -51,7 +51,7 @@ async def ingest_bundle(request: Request) -> Response:
         answers = await asyncio.gather(
             *(_answer(request, body) for body in split_bundle(bundle)), return_exceptions=True
         )
-        return Response(join_answers([_said(one) for one in answers]), media_type="application/msgpack")
+        return Response(join_answers([_said(answer) for answer in answers]), media_type="application/msgpack")
 
     return await _read(request, MAX_BUNDLE_BYTES, taken)
 

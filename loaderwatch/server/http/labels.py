@@ -65,7 +65,7 @@ def _label(parts: Parts, run_id: str, wanted: _Wanted) -> Labels:
     if "name" in given:
         given["name"] = one_line(given["name"]).strip()
     if "tags" in given:
-        given["tags"] = list(dict.fromkeys(tag for each in given["tags"] if (tag := one_line(each).strip())))
+        given["tags"] = list(dict.fromkeys(tag for text in given["tags"] if (tag := one_line(text).strip())))
     labels = msgspec.structs.replace(parts.store.run(run_id).labels, **given)
     parts.store.label(run_id, labels)
     return labels

@@ -125,10 +125,10 @@ def series(
     digits: Digits = None,
 ) -> Response:
     """Return a metric over time; a list of them when ``metric`` repeats."""
-    found = charts.several_series(
+    answer = charts.several_series(
         _parts(request).store, run, metric, rank, start, end, points, attempt, digits
     )
-    return json_answer(found if len(metric) > 1 else found[0])
+    return json_answer(answer if len(metric) > 1 else answer[0])
 
 
 @router.get("/{run}/heatmap")
@@ -148,8 +148,8 @@ def heatmap(
 ) -> Response:
     """Return a metric over time, a row per rank or host."""
     rows = Rows(by=by, order=order, find=find, limit=limit)
-    found = heatmap_of(_parts(request).store, run, metric, start, end, points, attempt, rows, digits)
-    return json_answer(found)
+    answer = heatmap_of(_parts(request).store, run, metric, start, end, points, attempt, rows, digits)
+    return json_answer(answer)
 
 
 @router.get("/{run}/epochs")
@@ -188,8 +188,8 @@ def marks(
 ) -> Response:
     """Return the events beside charts: changed settings, checkpoints, evaluation, attempts and alerts."""
     parts = _parts(request)
-    found = in_language(live_answers.findings(parts, run, attempt), reader_language.get())
-    return json_answer(marks_of(parts.store, run, found, rank, start, end, attempt, limit))
+    findings_said = in_language(live_answers.findings(parts, run, attempt), reader_language.get())
+    return json_answer(marks_of(parts.store, run, findings_said, rank, start, end, attempt, limit))
 
 
 @router.get("/{run}/fetches")

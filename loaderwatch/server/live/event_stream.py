@@ -209,13 +209,7 @@ class Hub:
         return latest.number, latest.findings_number
 
     def _event(
-        self,
-        name: str,
-        latest: _Latest,
-        summary: bytes,
-        found: bytes | None,
-        may_change: bool,
-        more: bytes,
+        self, name: str, latest: _Latest, summary: bytes, found: bytes | None, may_change: bool, more: bytes
     ) -> bytes:
         return b"".join(
             (

@@ -259,12 +259,7 @@ class Device:
             sm_ratio = self._sm.get(pid, (None, 0.0))[0]
             processes.append(
                 GpuProcess(
-                    pid=pid,
-                    rank=ranks.get(pid),
-                    memory_bytes=memory,
-                    sm_ratio=sm_ratio,
-                    name=name,
-                    user=user,
+                    pid=pid, rank=ranks.get(pid), memory_bytes=memory, sm_ratio=sm_ratio, name=name, user=user
                 )
             )
         values = self.values()

@@ -11,12 +11,7 @@ from typing import Final
 from loaderwatch.core.facts import LONGER_STEP
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.roster import Roster
-from loaderwatch.streamer.stack_moments.budget import (
-    OF_A_PART_APART_NS,
-    LastStacks,
-    StackBudget,
-    steps_long,
-)
+from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, LastStacks, StackBudget, steps_long
 
 LONGER: Final = 2.0
 """Times the shortest usual step so far. From this ratio on, the part that grew is the larger part of the
