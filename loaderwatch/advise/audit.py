@@ -25,8 +25,7 @@ CHECKS: Final[tuple[Callable[[Facts], list[Advice]], ...]] = (
 )
 
 SAYS_HOW_MANY: Final = frozenset({"S01", "S02", "S03", "S04", "S07", "S08", "S43", "S49", "S55"})
-"""Scenarios whose advice gives a number of workers or says that more do not help; S43 and S55 include one of
-them."""
+"""Scenarios whose advice says how many workers to use, or that more are no cure; S43, S55 include such."""
 
 
 def audit(facts: Facts) -> list[Advice]:
@@ -43,8 +42,7 @@ def audit(facts: Facts) -> list[Advice]:
 def not_told(advice: list[Advice], findings: list[Finding]) -> list[Advice]:
     """Leave out advice on the number of workers if an open finding of the same rank gives one.
 
-    The finding's number is measured, the audit's is computed from the configuration. Two numbers on a page
-    are no advice.
+    The finding's number is measured, the audit's is computed; two numbers on a page would contradict.
     """
     told = [
         finding.rank

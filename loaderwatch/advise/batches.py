@@ -10,8 +10,7 @@ from loaderwatch.core.answers import Advice, Text
 
 MANY_TENSORS: Final = 200
 """Tensors in a batch above which its handover is expensive. Each costs the training thread a file descriptor
-and a map;
-measured: 500 tensors ≈ 80 ms (pytorch#24984)."""
+and a map; measured: 500 tensors ≈ 80 ms (pytorch#24984)."""
 MANY_OBJECTS: Final = 20_000
 LARGE_ARRAYS_BYTES: Final = 8e6
 

@@ -9,8 +9,7 @@ from loaderwatch.core.answers import Advice
 from loaderwatch.detect.iterable_datasets import copies
 
 NEW_BUFFER_SWITCH = (2, 13)
-"""The torch version whose DDP has ``forward_sync_buffers`` and deprecates ``broadcast_buffers``
-(pytorch#178054)."""
+"""DDP's ``forward_sync_buffers`` exists since, ``broadcast_buffers`` is deprecated (pytorch#178054)."""
 
 
 def check(facts: Facts) -> list[Advice]:

@@ -25,17 +25,14 @@ FACTORS: Final = (1, 2, 4, 8, 16)
 FEW_FETCHES: Final = 8
 """With fewer fetches nothing is simulated, because their spread is unknown."""
 PLAYS: Final = 4
-"""Places in the measured data where the simulation starts; almost as many other orders of it give the
-range."""
+"""Places in the data where the simulation starts; almost as many other orders of it give the range."""
 BLOCK: Final = 8
 """Batches that stay together when the order changes, so that a burst stays one."""
 MOST_OFF: Final = 1.5
-"""Largest factor by which the simulation may miss today's speed. Beyond it, the loop waits for something
-else, and there is no answer."""
+"""Factor by which the simulation may miss today's speed. Beyond it the loop waits for something else."""
 MOST_DELAY: Final = 0.9
 HANDOVER_S: Final = 0.02
-"""The longest handover of a ready batch to the loop, in seconds. A longer one is a wait for something
-else."""
+"""Longest handover of a ready batch to the loop, in seconds. More is a wait for something else."""
 SEED: Final = 0
 
 

@@ -16,8 +16,7 @@ SERIAL_STEP_RATIO: Final = 0.1
 """Share (0 to 1) of a step from which loading on the training thread is worth advice. Below it, more
 processes would cost more than they gain (Lightning#18149: message passing dominates for data in memory)."""
 SERIAL_FLOOR_S: Final = 0.005
-"""Seconds of a fetch below which workers gain nothing: to pass a batch between processes costs about a
-millisecond."""
+"""Seconds of a fetch below which workers gain nothing: passing a batch on costs about a millisecond."""
 SERIAL_FETCH_S: Final = 0.05
 """Seconds of a fetch from which loading on the training thread is worth advice if the step is unknown."""
 

@@ -45,8 +45,7 @@ COMMANDS: Final = (
 
 
 STARTED_BY: Final = "--started-by"
-"""The option of ``serve`` that names the program that started it. The server then starts beside a
-training."""
+"""The option of ``serve`` that names the program that started it, usually beside a training."""
 _SERVER_PARTS: Final = ("numpy", "fastapi", "duckdb", "apprise", "loaderwatch.detect.detectors")
 """Parts of a server's imports; each part is imported as a whole at low priority, however long it takes."""
 _GENTLY_S: Final = 15.0

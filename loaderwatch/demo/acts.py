@@ -12,8 +12,7 @@ from loaderwatch.core.message import Text
 class Act:
     """One part of the training run, with its own data loader.
 
-    An epoch has ``images / (2 ranks * batch_size)`` batches; ``repeats`` of 4 shows each image four times per
-    epoch.
+    An epoch has ``images / (2 ranks * batch_size)`` batches; ``repeats`` of 4 shows each image four times.
     """
 
     key: str

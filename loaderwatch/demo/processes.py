@@ -89,8 +89,7 @@ class Group:
 def end_ranks(pids: Sequence[int], patience_s: float = 5.0) -> None:
     """End the remaining ranks. torchrun gives each its own session, which includes its workers.
 
-    The patience is for multiprocessing's resource tracker, which removes the semaphores of spawned workers
-    after their end.
+    The patience lets multiprocessing's resource tracker remove the semaphores of ended spawned workers.
     """
     for pid in pids:
         _signal_group(pid, signal.SIGTERM)

@@ -1,7 +1,6 @@
 """Simulated GPUs: the stand-in for NVIDIA's library, its script, and the marks of busy times.
 
-A training script imports this module beside torch, so it imports nothing heavy. ``nvml_stand_in.c`` describes
-the statements of the script.
+A training script imports this module, so it imports nothing heavy. See ``nvml_stand_in.c`` for statements.
 """
 
 from __future__ import annotations

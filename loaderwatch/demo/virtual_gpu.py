@@ -2,9 +2,8 @@
 
 As in CUDA, work is queued and runs in order while the loop goes on. Events complete when the device reaches
 them. ``synchronize`` and copies back wait. A caller that queues too much waits for room in the launch queue.
-An event knows only its own stream: on an idle stream it completes at once, whatever the device does for
-another stream. The device records when it computed, so its idle time is known exactly. It computes nothing:
-tensors stay on the CPU.
+An event on an idle stream completes at once, whatever the device does for another stream. The device records
+when it computed, so its idle time is known exactly. It computes nothing: tensors stay on the CPU.
 """
 
 from __future__ import annotations

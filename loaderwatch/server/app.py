@@ -92,12 +92,10 @@ def create_app(
         make_live_run: makes the live runs; tests pass other detectors here.
         hosts: the host names to answer to; by default from ``options``.
         reached_at: the address for other servers of the same database; by default ``url``.
-        listens_at: numeric address and port of the listening socket, as in a URL; page sessions are bound to
-            it.
+        listens_at: numeric address and port of the listening socket; page sessions are bound to it.
 
     Raises:
-        ConfigError: Apprise does not know a notification address, or ``config.toml`` or the ``store`` is
-            unusable.
+        ConfigError: a notification address, ``config.toml`` or the ``store`` is unusable.
         StaticError: the page or Plotly is missing.
         StoreError: the store cannot be opened.
     """

@@ -40,8 +40,7 @@ _log = logging.getLogger(__name__)
 
 _COLLECT_EVERY: Final = 50_000
 """Net new objects between two collections of cycles. With Python's 700 (2,000 since 3.13) the windows of
-1,024 ranks, which hold no cycle, were searched a hundred times a second: 7 % of the time, with pauses of 80
-ms."""
+1,024 ranks, which hold no cycle, were searched 100 times a second: 7 % of the time, with pauses of 80 ms."""
 _M_MMAP_THRESHOLD: Final = -3  # a constant of malloc.h
 _GRACE_S: Final = 1  # for answers in progress when the server must stop
 _LOOK_S: Final = 1  # between looks at server.json and token.json

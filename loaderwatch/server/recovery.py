@@ -25,8 +25,7 @@ LOOK_S: Final = 10.0
 async def recover_runs(options: ServeOptions, store: Store) -> None:
     """Look for such runs forever, now and then; start a streamer for each, which ends once all is sent.
 
-    Only runs that this server knows are sent. For another server's runs, the next streamer on this machine
-    sends them there.
+    Only runs that this server knows are sent; the next streamer here sends another server's runs there.
     """
     started: dict[str, subprocess.Popen[bytes]] = {}
     while True:

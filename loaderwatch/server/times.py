@@ -22,8 +22,8 @@ from loaderwatch.server.store import rows
 
 _DAY_NS: Final = 86400 * SECOND_NS
 MOST_OFF_NS: Final = 2 * 365 * _DAY_NS
-"""The largest distance between an envelope's time and the server's clock. Outboxes are days late, clocks
-hours wrong."""
+"""Largest distance of an envelope's time from the server's clock. Outboxes are days late, clocks hours
+off."""
 _WRITTEN_NS: Final = 1_767_225_600 * SECOND_NS
 """2026: a server whose clock is earlier has not been given the time yet, and accepts all times."""
 OLDEST_NS: Final = 1_577_836_800 * SECOND_NS
@@ -33,8 +33,7 @@ BEFORE_NS: Final = 7 * _DAY_NS
 AFTER_NS: Final = _DAY_NS
 """How long after it: the clock was set back in between, as from local time to UTC."""
 MOST_BUCKETS: Final = 30_000
-"""Time buckets of 5 s that an envelope's rows may fall into. The longest wait drawn, 28 hours, fills
-20,160."""
+"""Time buckets of 5 s that an envelope's rows may fall into. The longest drawn wait (28 h) fills 20,160."""
 _FEW_NS: Final = 3600 * SECOND_NS
 """Rows within an hour fall into about 5,000 buckets at most, and are not counted."""
 OUT_OF_TIME: Final = "time"

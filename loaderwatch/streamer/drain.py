@@ -12,12 +12,10 @@ from loaderwatch.streamer.roster import Member, Roster
 from loaderwatch.streamer.samplers.process import Reading
 
 MAX_ROWS_PER_ENVELOPE: Final = 20_000
-"""About 3 MB of columns. So a backlog (after a takeover) is sent as several envelopes, each well below the
-size limit."""
+"""About 3 MB of columns: a backlog (after a takeover) is sent as several envelopes below the size limit."""
 
 LOOK_CLOSER_NS: Final = 1_500_000_000
-"""From this age on, every envelope reads the process's facts again for an open span; younger spans get last
-second's."""
+"""From this age on, every envelope reads an open span's facts again; younger ones get last second's."""
 
 NAMELESS_NS: Final = 5_000_000_000
 MAX_STAMP: Final = 2**62  # a century in nanoseconds; a larger stamp is not a time

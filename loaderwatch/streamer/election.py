@@ -25,7 +25,7 @@ STANDBY_NAME: Final = "standby.lock"
 class FileLock:
     """A lock on a file, held until ``release`` or the death of this process.
 
-    Another process may unlink and recreate the file (the end of a run does). So a lock counts only while the
+    The end of a run unlinks the file, and another process may recreate it. So a lock counts only while the
     path leads to the locked file.
     """
 

@@ -1,7 +1,6 @@
 """Reads the dump of PyTorch's flight recorder: a rank's collectives when one of them timed out.
 
-Another process of this user wrote the dump as a pickle. Only plain containers, numbers and text are read from
-it.
+Another process of this user pickled the dump. Only plain containers, numbers and text are read from it.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ MOST_WAITING: Final = 100
 class JobStderr:
     """The inherited stderr of the process that started this one, for systems without /proc.
 
-    A thread writes the lines, because writing may block. The job shares the descriptor's settings, so we
-    cannot make it non-blocking.
+    A thread writes, because writing may block. The job shares the descriptor, so it must stay blocking.
     """
 
     def __init__(self, fd: int) -> None:
@@ -121,8 +120,7 @@ def is_open_for_writing(pid: int, proc_root: Path = PROC) -> bool:
     """Whether a process's descriptor 2 is open for writing and not a data file.
 
     Opening the file again would not show this. Where stderr was closed, descriptor 2 may be a pipe's reading
-    end or a data file, and our line would go into it. A plain file is the job's stderr if it appends; the
-    agent ensures that.
+    end or a data file. A plain file is the job's stderr if it appends, which the agent ensures.
     """
     process = proc_root / str(pid)
     try:

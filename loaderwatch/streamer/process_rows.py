@@ -11,8 +11,7 @@ from loaderwatch.streamer.roster import Member, Roster
 from loaderwatch.streamer.samplers.process import ProcessSampler, Reading, state_code
 
 HELPERS_AFTER_NS: Final = 3_000_000_000
-"""From this age of a span on, the training process's other threads and its children are read. That is the
-costlier part."""
+"""From this age of a span on, the training process's other threads and children are read, the costly part."""
 IN_LOADER: Final = frozenset({Phase.ITER, Phase.WAIT, Phase.TEARDOWN})
 """Phases in which the loader's workers do the work."""
 

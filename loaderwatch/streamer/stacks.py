@@ -43,14 +43,13 @@ OLD_TIMES_USUAL: Final = 3.0
 AGAIN_AFTER: Final = (1, 2, 6, 12)
 """Span ages at which stacks are taken, in units of the first: 5, 10, 30, 60 s, then every 60 s."""
 ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
-"""Phases that may be long: between loops and in the user's code. After the first minute stacks come at 2, 4,
-6, … min."""
+"""Phases that may be long: outside loops and in the user's code. After 1 min stacks come at 2, 4, 6, …
+min."""
 WORKER_AGAIN_NS: Final = 10 * SECOND_NS
 ANSWER_NS: Final = SECOND_NS
 PAST_A_WAIT: Final = 2
-"""Signals sent until another thread takes one while the main thread is in an uninterruptible wait. The kernel
-keeps one for the main thread and gives the next to a thread that can take it (``complete_signal`` in
-kernel/signal.c)."""
+"""Signals sent while the main thread is in an uninterruptible wait. The kernel keeps one for that thread and
+gives the next to another one that can take it (``complete_signal`` in kernel/signal.c)."""
 MAX_FILE_BYTES: Final = 2**20
 MAX_TEXT_PER_ENVELOPE: Final = 2 * 2**20
 WATCHED: Final = frozenset(
@@ -76,7 +75,7 @@ class _Pending:
     signalled: bool = False
     size_before: int = 0
     size: int = 0
-    silent_ns: int = 0  # the last look at which the file was still empty: the stack was taken then
+    silent_ns: int = 0  # the last look before the answer, at first the request: the stack is from then
     wchan: str | None = None
 
 
@@ -87,7 +86,7 @@ class _Level:
 
 
 class StackCollector:
-    """Takes stacks when a span grows old or somebody asks."""
+    """Takes stacks when a span grows old, or on request."""
 
     def __init__(self, last: LastStacks) -> None:
         self._last = last
@@ -212,8 +211,7 @@ class StackCollector:
     def _signal_past_a_wait(self, pending: _Pending, number: int, now_ns: int) -> None:
         """Ask the other threads of a process whose main thread is in an uninterruptible wait.
 
-        These signals queue up. A process without another thread takes them when its wait is over. So no more
-        than two are ever queued.
+        These signals queue up, and a process without another thread takes them later. So at most two queue.
         """
         pid = pending.member.pid
         if not _awaits_a_signal(pending.member, number):

@@ -43,8 +43,7 @@ SETTLED_NS: Final = 2 * SECOND_NS
 """The run has ended on this host if its last training process is dead and nothing new came for this long."""
 FIRST_RING_NS: Final = 60 * SECOND_NS
 ALONE_NS: Final = 30 * SECOND_NS
-"""How long a streamer without a server starts no other process. The server it waits for starts within this
-time."""
+"""How long a streamer without a server starts no other process. Its server starts within this time."""
 LINGER_S: Final = 600.0
 CLOCK_JUMP_NS: Final = 2 * SECOND_NS
 IN_STEP: Final = frozenset(

@@ -52,7 +52,7 @@ def in_loops(calls: Sequence[Call], cwd: str) -> list[Call]:
         cwd: the process's working directory; file names may be relative to it.
     """
     calls_in_loops: list[Call] = []
-    # searched: the loop that takes the batches is still to come. is_passed: a loopless function lies between.
+    # searched: the batch loop is still to come. is_passed: a function without a loop lies in between.
     searched, is_passed = True, False
     for call in reversed(calls):
         loops = _loops(str(Path(cwd, call.file)))

@@ -30,11 +30,9 @@ FIRST_BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 10.0
 REFUSED_BACKOFF_S: Final = 30.0
 MAX_RETRY_AFTER_S: Final = 60.0
-"""The longest pause in seconds that a server may ask for, so that a wrong server cannot silence the job for
-longer."""
+"""Longest pause in seconds that a server may ask for: a wrong server must not silence the job for longer."""
 UNREACHED_S: Final = 5.0
-"""Without any answer for this long, the job's stderr says so. A server that starts with the job answers
-sooner."""
+"""After this long without any answer, the job's stderr says so. A server that starts with it is faster."""
 UNPROVEN_BACKOFF_S: Final = 5.0
 """Pause when token and server do not match: one of them may be about to change."""
 REJECTED_STATUSES: Final = frozenset({400, 413, 415, 422})

@@ -131,8 +131,7 @@ def run_command(
 ) -> Text | None:
     """Run a command with ``/bin/sh`` and the text on its stdin; return how it failed, None if it did not.
 
-    Its output is not shown, except the last stderr line of a failed command. After ``timeout_s``, or when
-    abandoned, its process group is killed.
+    Only a failed command's last stderr line is kept. A late or abandoned command's process group is killed.
     """
     abandoned = abandoned or threading.Event()
     with tempfile.TemporaryFile() as stdin:  # not a pipe, since the command need not read it

@@ -24,8 +24,7 @@ from loaderwatch.texts import own_language
 GRACE_S: Final = 45.0
 """How long a job may take to end after SIGTERM. torchrun gives its ranks 30 s before it kills them."""
 KILLED_WITHIN_S: Final = 15.0
-"""How long the kernel may take to end a killed process; only one waiting in the kernel (state D) takes
-longer."""
+"""How long the kernel may take to end a killed process. Only a wait in the kernel (state D) lasts longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +124,4 @@ def _signal(processes: list[psutil.Process], number: int) -> None:
         try:
             process.send_signal(number)
         except psutil.Error:
-            continue  # it is gone, or somebody else's
+            continue  # it is gone, or belongs to another user

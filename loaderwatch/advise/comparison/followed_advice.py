@@ -64,8 +64,7 @@ def _loaders(finding: Finding, processes: Sequence[ProcessInfo]) -> list[LoaderI
 def _promised(before_per_s: float, ceiling_ratio: float | None) -> float | None:
     """Return the highest speed possible once that share of the time is gone.
 
-    The ceiling may be a share of the finding's duration. Applied to the whole run it promises at least as
-    much, so it holds.
+    The ceiling may be a share of the finding's duration. Applied to the whole run it promises more, not less.
     """
     if ceiling_ratio is None or ceiling_ratio >= 1:
         return None

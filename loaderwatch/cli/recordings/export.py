@@ -1,4 +1,4 @@
-"""``loaderwatch export``: the newest part of a run as one small file for somebody else.
+"""``loaderwatch export``: the newest part of a run as one small file for another person.
 
 ``loaderwatch analyze FILE`` reads it. It holds what the page shows: script, arguments, paths, host names and
 stacks. With ``--redact`` these are replaced; numbers, line numbers, and names of functions and classes stay.

@@ -102,8 +102,7 @@ def _bring(file: Path, place: Destination) -> str:
     """Import the run of a file and return a line about it.
 
     Raises:
-        LoaderwatchError: the file is unreadable, cannot be stored, or its run exists and differs; nothing is
-            kept.
+        LoaderwatchError: the file is unreadable or not storable, or its run exists and differs.
     """
     if place.holds_file(file):
         return in_own_language("file-lies-there", run=file.stem)

@@ -1,7 +1,6 @@
 """The headers of a request that one server passes on to another: its caller, and what the caller may do.
 
-Only servers can write them: the key is made from a token that the servers of one database share, without
-revealing it.
+Only servers can write them: the key is made from a token that the servers of one database share.
 """
 
 from __future__ import annotations

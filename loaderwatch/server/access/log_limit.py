@@ -18,15 +18,13 @@ LIMITED: Final = (
     "loaderwatch.server.access.request_gate",
     "loaderwatch.server.ingest",
 )
-"""Loggers of malformed requests, slow clients, our faults that a request reveals, and envelopes that must be
-sent again."""
+"""Loggers of malformed requests, slow clients, faults that requests reveal, and envelopes to be resent."""
 
 
 class LogLimit(logging.Filter):
     """Passes ``BURST`` lines of each kind, then one a minute, which says how many were left out before it.
 
-    A kind is a message without its arguments and the type of its exception, so a caller cannot create new
-    kinds.
+    A kind is a message without arguments plus its exception's type, so a caller cannot create new kinds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

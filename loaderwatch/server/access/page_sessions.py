@@ -6,9 +6,8 @@ who has taken over the server's port. So the page keeps a key that it never send
 1. The page asks for a *ticket*, which the server makes with the key of its data directory.
 2. Both sides make the session's key from the token and the ticket. The server proves that it knows the key.
 3. The page signs method, address, body and time of each request, and the *boots* that it has seen: random
-names
-   of server processes. A server accepts only requests with its own boot. So a request that another process
-   received while the server was dead is useless once the server is back.
+   names of server processes. A server accepts only requests with its own boot. So a request that another
+   process received while the server was dead is useless once the server is back.
 4. A ticket is valid only at the address where that server listens. A process that has taken over a page's
    address cannot pass the page's requests on to a server that has moved to another port.
 """
@@ -38,8 +37,7 @@ READ_S: Final = 30 * 86400
 CHANGE_S: Final = 86400
 """Seconds for which the owner's session may also change things: a day's work."""
 WINDOW_S: Final = 60.0
-"""Largest difference of a signed time from ours. The page knows our clock to a second, but may be
-suspended."""
+"""Largest difference of a signed time from ours. The page knows our clock to 1 s, but may be suspended."""
 SIGNED_BYTES: Final = 16 * 1024
 """Longest body of a signed request, in bytes. The page's longest are notes of 2,000 characters."""
 _MOST_PROOF_BYTES: Final = 512

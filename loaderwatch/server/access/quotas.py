@@ -19,8 +19,7 @@ LIVE_RUNS: Final = 1000
 LIVE_RANKS: Final = 16_384  # of all live runs; each rank takes at least about 50 KB
 HOSTS: Final = 4096  # hosts of a run; also the limit of its streams
 STRANGERS: Final = 256
-"""Ranks without a process that a run may mention. There should be none: each envelope names its stream's
-processes."""
+"""Ranks without a process that a run may mention. There should be none: envelopes name their processes."""
 LIVE_BYTES: Final = 4 * 2**30
 """Most bytes of windows and envelopes in memory. A run of 1,024 ranks takes about 1 GB."""
 _AGAIN_S: Final = 10.0

@@ -38,8 +38,7 @@ QUESTIONS_AT_ONCE: Final = 8  # per address; a browser asks six at once, and the
 QUESTIONS_WAITING: Final = 100
 
 READ_S: Final = 60.0
-"""Seconds that a question may read a store. A chart takes 0.1 s, a window of a thousand ranks some
-seconds."""
+"""Seconds that a question may read a store. A chart takes 0.1 s, a window of 1,000 ranks some seconds."""
 WHOLE_READ_S: Final = 600.0
 """The same for questions about all rows of a run: as long as the command line waits for the answer."""
 _WHOLE: Final = ("/fingerprint", "/recording")

@@ -2,8 +2,7 @@
 
 Scripts come only from our own files, never from text (``eval``, handlers in markup, ``javascript:`` links).
 With Trusted Types not even our own scripts can turn text into markup. Style attributes in markup have no
-effect, except for one known text; scripts may set styles one by one. A style sheet is one of our files, or a
-known empty one.
+effect, except for one known text; scripts may set styles. A style sheet is our own or a known empty one.
 """
 
 from __future__ import annotations

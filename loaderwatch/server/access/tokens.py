@@ -48,13 +48,11 @@ class Tokens:
     owner: str
     extra: str | None = None
     extra_agent: str | None = None
-    """A second agent token, given by a person: containers of jobs and server must both know one
-    beforehand."""
+    """A second agent token, from a person, for containers of jobs and server that must both know one."""
     page_key: str = field(default_factory=lambda: _new_token(), repr=False)
     """The data directory's random key, from which the page's sessions start."""
     shared_key: str | None = field(default=None, repr=False)
-    """The key that servers of one database share instead of ``page_key``: each accepts the others'
-    sessions."""
+    """The key that servers of one database share, so that each accepts the others' page sessions."""
 
     @property
     def page_token(self) -> str:

@@ -119,8 +119,7 @@ class AlertBook:
     def apply(self, changes: Changes, now_ns: int) -> list[Announcement]:
         """Apply the tracker's changes; return the announcements for people.
 
-        Incidents carry the time of their own host; ``now_ns`` is this server's time and decides about
-        silences.
+        Incidents carry their own host's time; ``now_ns`` is this server's time, which decides about silences.
         """
         for incident in (*changes.opened, *changes.updated):
             self._open_or_update(incident)

@@ -21,8 +21,8 @@ LEAST_COST_RATIO: Final = 0.01
 UNEXPLAINED_RATIO: Final = 0.05
 """From this share of the run on, lost time without a finding is reported as unexplained."""
 OVERLAP_RATIO: Final = 1.02
-"""Sum of the lines as a multiple of the lost time, from which on they overlap: ranks, a hang in a slow
-epoch."""
+"""Sum of the lines, as a multiple of the lost time, from which on they overlap (several ranks, nested
+hangs)."""
 _LINE_LENGTH: Final = 300
 _ENDS: Final = ("finished", "crashed", "hung")
 

@@ -76,9 +76,8 @@ class Notifier:
     ) -> None:
         """Make a notifier.
 
-        ``recipients`` get messages of every run. ``run_addresses`` is the folder with the runs' own
-        addresses, ``general`` has their terms. ``now`` is the local time for quiet hours. An error about a
-        wrong address names ``source``.
+        ``recipients`` get messages of every run. ``run_addresses`` is the folder of the runs' own addresses,
+        with terms from ``general``. ``now`` is the time for quiet hours. ``source`` is named in errors.
         """
         self._general = general or Recipients()
         self._runs = None if run_addresses is None else RunAddresses(run_addresses)

@@ -1,7 +1,6 @@
 """Commands for a run's streamers (stacks to take, lines to write), sent with receipts.
 
-All senders share a token, so a receipt tells a stream only about the processes that it sent. ``Claims`` knows
-which stream sent which process.
+All senders share a token, so a receipt tells a stream only about its own processes. ``Claims`` knows them.
 """
 
 from __future__ import annotations
@@ -17,25 +16,22 @@ from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
 
 MAX_NOTICES: Final = 100
-"""Lines kept for a process whose streamer does not return. The oldest are dropped; the page still shows the
+"""Lines kept for a process whose streamer does not return; older ones are dropped. The page has all
 alerts."""
 
 MAX_PROCESSES: Final = 1000
-"""Processes with waiting lines. There is one alert per cause, so only a sender of false processes reaches
-this."""
+"""Processes with waiting lines. With one alert per cause, only a sender of false processes reaches this."""
 
 AGAIN_S: Final = 10.0
 """How soon stacks of a rank that stands still are requested again, in seconds."""
 
 SILENT_S: Final = 60.0
 """After this many seconds without an envelope, another stream may take over a rank: its host has died. A
-restart on another host takes about as long at least, and a streamer that was cut off for less time keeps its
-ranks."""
+restart elsewhere takes about as long, and a streamer that was cut off for less time keeps its ranks."""
 
 
 MAX_EARLIER: Final = 4
-"""Earlier processes remembered per rank. A line is at most some seconds late, and no rank restarts more
-often."""
+"""Earlier processes remembered per rank. Lines are at most seconds late, and no rank restarts more often."""
 
 
 class Process(NamedTuple):

@@ -22,8 +22,7 @@ from loaderwatch.server.live.summary_changes import Changes
 from loaderwatch.texts import SOURCE
 
 HEARTBEAT_S: Final = 5.0
-"""After this many seconds without news, a client gets a sign of life. The page waits for two
-(web/js/store.js)."""
+"""After this many seconds without news, a client gets a sign of life; web/js/store.js waits for two."""
 MAX_CLIENTS: Final = 256
 MAX_CLIENTS_OF_ONE: Final = 64  # of one address
 MAX_UNFOLLOWED: Final = 64

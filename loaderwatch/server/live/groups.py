@@ -28,8 +28,7 @@ _MEASURES: Final[tuple[tuple[RankMeasure, float, float], ...]] = (
     ("step_s", 0.0, TIME_FLOOR),
     ("gpu_utilization_ratio", RATIO_FLOOR, 0.0),
 )
-"""Measures in which ranks differ, by importance: ranks that wait for a rank short of data have long steps,
-too."""
+"""Measures in which ranks differ, by importance: ranks that wait for a starved rank have long steps, too."""
 
 
 class _Key(NamedTuple):

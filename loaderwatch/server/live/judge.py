@@ -44,8 +44,7 @@ class Judge:
     def judge(self, window: RunWindow, findings: list[Finding], now_ns: int) -> list[Announcement]:
         """Apply the detectors' findings in a window; return the announcements for people.
 
-        A death that no detector explains becomes a finding. ``now_ns`` is the reader's own time; it decides
-        about silences.
+        A death that no detector explains becomes a finding. ``now_ns``, the reader's time, decides silences.
         """
         death = unexplained_death(window, findings, self.alerts(window))
         findings = findings if death is None else [*findings, death]

@@ -41,8 +41,7 @@ _SAVE_INTERVAL_S: Final = 10.0  # for alerts whose numbers only grow; a change o
 _CLOSING_S: Final = 2.0  # how often a streamer gets the last words, since the end may come at any time
 _ATTENDED_S: Final = 60.0  # longer than the pause between a page's requests for its rank
 MAX_INBOX: Final = 4_000
-"""Envelopes that may wait for a look, some 15 s of a thousand ranks. Beyond it, the run is read from the
-store."""
+"""Envelopes that may wait for a look, some 15 s of 1,000 ranks. With more, the run is read from the store."""
 
 
 class LiveRun:
@@ -93,8 +92,7 @@ class LiveRun:
         self.latest: RunState | None = None  # the state at the last look
         self.summary: Summary | None = None  # the summary in that state
         self._last_word: tuple[Process | None, Callable[[str], Closing]] | None = None
-        """As of the last look: the process that prints the last words, and a function that makes them in a
-        language."""
+        """The process that prints the last words, and the function that makes them in a language."""
         self.took_s = 0.0  # duration of the attempt, as of the last look
         self._closing_handed_at = 0.0
         self.summarized = 0  # the newest attempt whose end was reported to people
@@ -385,8 +383,7 @@ class LiveRun:
     def _tell(self, announcements: Sequence[Announcement], window: RunWindow) -> list[Announcement]:
         """Save the alerts, leave lines for the job's stderr, and return the announcements for people.
 
-        If other servers may continue the run, only stored announcements are returned, so that none is
-        repeated.
+        If other servers may continue the run, only stored announcements are returned: none is repeated.
         """
         self._untold += announcements
         shared = self._store.shared

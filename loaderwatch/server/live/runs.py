@@ -35,8 +35,7 @@ _LARGE_LOOK_S: Final = 0.75
 """The same while no rank stands still, if streams send once a second or less
 (``server.envelope_intervals``)."""
 _LOOK_REST: Final = 1.0
-"""Pause after a look, in durations of that look. With ten thousand ranks, looks would leave no time for
-envelopes."""
+"""Pause after a look, in durations of that look. Else ten thousand ranks would leave envelopes no time."""
 _TURN_S: Final = 0.1  # between turns of the loop
 _DETECT_S: Final = 1.0
 _DETECT_REST: Final = 1.0  # pause after a pass, in durations of the last pass, while a rank stands still

@@ -23,8 +23,7 @@ _S: Final = 1e9
 def boundaries_of(window: RunWindow, rank: int | None, limit: int) -> list[answers.LoaderEpochs]:
     """Return the loaders that started an epoch, with their newest ``limit`` epochs. Rank None: all ranks.
 
-    Loaders that are rebuilt for each epoch count as one, as in the findings. The cost of an epoch is the same
-    as in the finding about it.
+    Loaders that are rebuilt for each epoch count as one, and epochs cost the same as in the findings.
     """
     loaders_with_epochs = []
     for number in sorted(window.ranks):

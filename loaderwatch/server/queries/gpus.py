@@ -15,8 +15,7 @@ from loaderwatch.texts import say
 def gpus_in(window: RunWindow, host: str | None, limit: int | None) -> list[answers.Gpu]:
     """Return at most ``limit`` GPUs of one host.
 
-    Without a host, return those of all hosts, ordered by host name; of a large run, only of hosts kept in
-    detail.
+    Without a host, return those of all hosts by name; of a large run, only of hosts kept in detail.
     """
     shown = window.ranks_by_host if window.summed and host is None else window.hosts
     hosts = sorted((name, window.hosts[name]) for name in shown if name in window.hosts)

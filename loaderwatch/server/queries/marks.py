@@ -32,8 +32,7 @@ PHASE_KINDS: Final[dict[MarkKind, re.Pattern[str]]] = {
 """Names of phases, by kind: those of the framework callbacks, and common names."""
 
 APART_S: Final = 5.0
-"""Loaders of one name that appear within this time are different; later ones are the same with other
-settings."""
+"""Loaders of one name that appear within this time are different; a later one has changed settings."""
 
 MOST_PHASES: Final = 5000
 MOST_FACTS: Final = 2000

@@ -32,9 +32,8 @@ SAY_AGAIN_S: Final = 600.0
 class StreamState(msgspec.Struct, kw_only=True):
     """The state file, which lies next to the envelopes and is replaced as a whole.
 
-    ``settled_seq`` and ``cursors`` belong together. Every envelope up to that number is stored by the server,
-    or was given up and counted. These envelopes cover the rings up to those cursors, except the rows that are
-    ``held`` back.
+    ``settled_seq`` and ``cursors`` belong together. Every envelope up to that number is stored by the server
+    or given up and counted. These envelopes cover the rings up to those cursors, except the ``held`` rows.
     """
 
     stream: str

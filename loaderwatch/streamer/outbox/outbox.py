@@ -2,8 +2,7 @@
 
 An envelope is written to a file before it is sent. The file is removed once the state file says that the
 server has it. So a streamer that takes over finds the first unsent record of every ring, and a stream's
-numbers never go back. A dropped or rejected envelope leaves a gap. A server needs rising numbers, not
-consecutive ones.
+numbers never go back. Dropped and rejected envelopes leave gaps, which a server accepts.
 """
 
 from __future__ import annotations
@@ -85,8 +84,7 @@ class Outbox:
     def put(self, payload: bytes, cursors: dict[str, int], held: Sequence[tuple[int, ...]] = ()) -> bool:
         """Store the envelope ``next_seq``; return False if there is no room, and count its rows as lost.
 
-        ``held``: rows of "gpu_waits" before the cursors that no envelope holds yet, kept for the next
-        streamer.
+        ``held``: rows of "gpu_waits" before the cursors that no envelope holds yet.
         """
         covered = Covered(self.state.stream, self.state.wall_offset_ns, cursors, list(held))
         data = pack_file(covered, payload)

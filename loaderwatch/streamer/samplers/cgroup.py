@@ -1,8 +1,7 @@
 """CPU and memory limits of a process's control groups, v1 and v2.
 
-A container's limit does not show in ``os.cpu_count`` or the affinity mask. Yet once the quota is used up, the
-kernel stops every thread of the group for the rest of each period (Documentation/scheduler/sched-bwc.rst of
-Linux).
+A container's limit does not show in ``os.cpu_count`` or the affinity mask. Yet once its quota is used up, all
+threads of the group stop for the rest of the period (Linux, Documentation/scheduler/sched-bwc.rst).
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ def find_cpu_groups(pid: int, proc_root: Path, fs_root: Path) -> list[Path]:
 def find_groups(pid: int, controller: str, proc_root: Path, fs_root: Path) -> list[Path]:
     """Return the folders of a process's control groups for a controller ("cpu", "memory"), innermost first.
 
-    The ancestors are included, because their limits hold too. ``fs_root`` is above the mount points; tests
-    change it.
+    The ancestors are included, because their limits hold too. Mount points lie below ``fs_root``.
     """
     try:
         memberships = (proc_root / str(pid) / "cgroup").read_text("utf-8", "replace")

@@ -12,8 +12,7 @@ from typing import Final
 from loaderwatch.core.system import PROC
 
 MOST_BYTES: Final = 2**18
-"""About four thousand locks. A host that serves files to others may have far more; only the first are
-read."""
+"""About four thousand locks. A file server may have far more; only the first are read."""
 
 
 class FileLocks:

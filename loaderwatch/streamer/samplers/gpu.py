@@ -1,7 +1,6 @@
 """The GPU sampler: its own thread reads NVML ten times a second, so a hanging driver never stops the drain.
 
-Fields fail one by one: a value that a GPU or driver does not provide is None, and the other values are still
-read.
+Fields fail one by one: a value that a GPU or driver does not provide is None, and the others are read.
 """
 
 from __future__ import annotations
@@ -248,8 +247,7 @@ def _info(index: int, device: Device, rank: int | None) -> GpuInfo:
 def find_device(devices: list[Device], pid: int, uuid: str | None) -> int | None:
     """Return the index of a process's device: the named one, unless NVML lists the process only on others.
 
-    Without a name, or with a wrong one, it is the device where the process holds the most memory; None if
-    unknown.
+    With no or a wrong name, it is the device where the process holds the most memory; None if unknown.
     """
     named = _named(devices, uuid)
     listed = [index for index, device in enumerate(devices) if _lists(device, pid)]

@@ -2,9 +2,8 @@
 
 An event knows only its own stream. On an idle stream it completes at once. By events the GPU then starves as
 long as the loop waits, whatever it computes elsewhere. NVML knows the whole GPU, which cannot have lacked
-batches for longer than it was idle. If it was idle for much less than the events say, the events are not
-believed: only the share of a batch's wait that NVML confirms counts as starved, and the rest belongs to the
-step.
+batches for longer than it was idle. If it was idle for much less than the events say, they are not believed.
+Then only the share of a batch's wait that NVML confirms is starved, and the rest belongs to the step.
 """
 
 from __future__ import annotations
@@ -24,11 +23,9 @@ FEW_READINGS: Final = 10
 HOLD_NS: Final = 10 * SECOND_NS
 """How long rows that report a starved GPU wait for NVML's first readings."""
 LESS_BY: Final = 0.1
-"""Share of all time by which NVML must show the GPU less idle than the events do. It is what counts for an
-alert."""
+"""Share of all time by which NVML must show the GPU less idle than events do: what counts for an alert."""
 LESS_THAN: Final = 0.75
-"""NVML's idle share must also be below this part of the events' share: lag and rounding explain less than a
-quarter."""
+"""NVML's idle share must also be below this part of the events': lag and rounding explain less."""
 
 Row = tuple[int, ...]
 _FIELDS: Final[tuple[str, ...]] = ("rank", *RECORD_FIELDS[RecordKind.GPU_WAIT])

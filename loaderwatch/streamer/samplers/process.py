@@ -24,8 +24,7 @@ LETTERS: Final = {"stopped": "T", "zombie": "Z"}
 """psutil's states as letters of /proc. "running" is missing: macOS and Windows report it for sleepers too."""
 PSS_EVERY_NS: Final = 10_000_000_000
 PSS_REST: Final = 500
-"""After a PSS reading, none follows for this many times its duration: 0.2 % of a core for any number of
-processes."""
+"""After a PSS reading, none follows for this many times its duration: 0.2 % of a core in all."""
 
 
 def process_began_s(pid: int) -> float | None:

@@ -105,8 +105,7 @@ def parse_fd_limit(text: bytes) -> int | None:
 def parse_pss(text: bytes) -> int | None:
     """Parse the proportional share of anonymous memory in /proc/<pid>/smaps_rollup, in bytes.
 
-    Before Linux 5.3 only the share of all memory is known. It includes mapped files, which the kernel can
-    drop.
+    Before Linux 5.3 only the share of all memory is known, including mapped files that can be dropped.
     """
     anonymous = _kilobytes(text, b"\nPss_Anon:")
     return _kilobytes(text, b"\nPss:") if anonymous is None else anonymous
@@ -140,8 +139,7 @@ def descriptors_to_keep() -> int:
 class ProcessFiles:
     """The files of one /proc/<pid>. They stay open between readings while enough descriptors are free.
 
-    An open file belongs to *its* process: if another process gets the pid, reading fails with "no such
-    process".
+    An open file belongs to *its* process: once another process has the pid, reading fails (ESRCH).
     """
 
     _kept = 0  # open files of all instances together

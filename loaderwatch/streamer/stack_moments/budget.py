@@ -15,12 +15,10 @@ APART_NS: Final = (0, 5 * SECOND_NS, 300 * SECOND_NS, 600 * SECOND_NS, 900 * SEC
 so that a cause that begins later gets a stack too."""
 
 OF_ONE_APART_NS: Final = (0, SECOND_NS, SECOND_NS, SECOND_NS, 300 * SECOND_NS, 1200 * SECOND_NS)
-"""The same if only one process is asked at a time. The first stacks come soon, because several show the usual
-line."""
+"""The same if one process is asked at a time. First stacks come soon: several of them show the usual line."""
 
 OF_A_PART_APART_NS: Final = (0, *(SECOND_NS,) * 5, 300 * SECOND_NS, 1200 * SECOND_NS)
-"""Two more stacks for a part of a step: in a short step the loop may have left that part when the signal
-arrives."""
+"""Two more stacks for a part of a step, since in short steps the loop may have left it before the signal."""
 
 OTHER_REASON_NS: Final = 5 * SECOND_NS
 """How long after a stack of a process no stack of it is taken for another reason."""
@@ -35,8 +33,7 @@ LONG_WAIT_NS: Final = 250_000_000
 LONG_STEP_NS: Final = 250_000_000
 """A shorter step is never long."""
 LONG_TIMES_USUAL: Final = 4.0
-"""A step is long from this many times the usual step. The stack then shows the cause, unless it is the
-model."""
+"""A step is long from this many times the usual step. The stack then shows the cause outside the model."""
 
 
 def waits_long(main: Member, now_ns: int) -> bool:

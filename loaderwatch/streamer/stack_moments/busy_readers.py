@@ -1,7 +1,6 @@
 """When the stack of a sample reader is worth a signal: the loop waits for data, and the reader computes.
 
-A reader that waits for a disk or the network is not asked: its kernel function already says what it waits
-for.
+A reader that waits for a disk or the network is not asked: its kernel function already says that.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ from loaderwatch.streamer.roster import Roster
 from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, LastStacks, StackBudget, steps_long
 
 LONGER: Final = 2.0
-"""Times the shortest usual step so far. From this ratio on, the part that grew is the larger part of the
-step."""
+"""Times the shortest usual step so far. From here on, the part that grew is the larger part of the step."""
 LEAST_STEP_NS: Final = 5_000_000
 """The shortest usual step that is followed. Other work of the machine changes shorter steps as much."""
 PARTS: Final = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
