@@ -1,8 +1,7 @@
 """Threads that numeric libraries start inside workers.
 
 ``torch.set_num_threads`` in the training process does not reach workers. A worker limits only torch's
-threads, to one. OpenBLAS, MKL, OpenCV, numexpr and rayon start one per CPU in each (pytorch#20311,
-pytorch#22451).
+threads, to one. OpenBLAS, MKL, OpenCV, numexpr, rayon start one per CPU (pytorch#20311, pytorch#22451).
 """
 
 from __future__ import annotations

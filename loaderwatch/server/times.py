@@ -22,8 +22,7 @@ from loaderwatch.server.store import rows
 
 _DAY_NS: Final = 86400 * SECOND_NS
 MOST_OFF_NS: Final = 2 * 365 * _DAY_NS
-"""Largest distance of an envelope's time from the server's clock. Outboxes are days late, clocks hours
-off."""
+"""Largest distance of an envelope's time from our clock. Outboxes are days late, and clocks hours wrong."""
 _WRITTEN_NS: Final = 1_767_225_600 * SECOND_NS
 """2026: a server whose clock is earlier has not been given the time yet, and accepts all times."""
 OLDEST_NS: Final = 1_577_836_800 * SECOND_NS

@@ -20,7 +20,7 @@ RING: Final = ".ring"
 INFO: Final = ".json"
 STACK: Final = ".stack"
 NOTE: Final = ".overrun"
-"""A worker's note about its current sample, for the training process if the sample kills the worker."""
+"""A worker's note about its sample. The training process reads it if the worker was ended for the sample."""
 STRAY_S: Final = 60.0
 """A file without a ring that is older than this belongs to a process that died while it created its files."""
 

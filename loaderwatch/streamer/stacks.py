@@ -43,8 +43,7 @@ OLD_TIMES_USUAL: Final = 3.0
 AGAIN_AFTER: Final = (1, 2, 6, 12)
 """Span ages at which stacks are taken, in units of the first: 5, 10, 30, 60 s, then every 60 s."""
 ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
-"""Phases that may be long: outside loops and in the user's code. After 1 min stacks come at 2, 4, 6, …
-min."""
+"""Phases that may be long: outside loops and in user code. After 1 min stacks come at 2, 4, 6, … min."""
 WORKER_AGAIN_NS: Final = 10 * SECOND_NS
 ANSWER_NS: Final = SECOND_NS
 PAST_A_WAIT: Final = 2

@@ -215,7 +215,7 @@ class Streamer:
         self._sample_host(next((m.pid for m in mains if m.alive), None), now)
 
     def _sample_host(self, training_pid: int | None, now: int) -> None:
-        """Sample the host, also once after the last training process died: counters may show the killer."""
+        """Sample the host, once more after the last training process died: counters may show the reason."""
         pid = self._sampled_pid if training_pid is None else training_pid
         self._sampled_pid = training_pid
         if pid is not None:

@@ -25,8 +25,7 @@ FIRST_STREAMER_S: Final = 60.0
 ADOPT_NS: Final = 60_000_000_000
 UNATTENDED_S: Final = 1200.0
 """After this time without a write, another host's outbox has no streamer: the host is gone, or was a
-container that returned under another name. It is twice as long as a streamer waits for a server after its
-run."""
+container that returned under another name. It is twice the time that a streamer waits after its run."""
 
 
 class Succession:

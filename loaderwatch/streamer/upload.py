@@ -32,7 +32,7 @@ REFUSED_BACKOFF_S: Final = 30.0
 MAX_RETRY_AFTER_S: Final = 60.0
 """Longest pause in seconds that a server may ask for: a wrong server must not silence the job for longer."""
 UNREACHED_S: Final = 5.0
-"""After this long without any answer, the job's stderr says so. A server that starts with it is faster."""
+"""Time without any answer before the job's stderr says so. A server that starts with the job is faster."""
 UNPROVEN_BACKOFF_S: Final = 5.0
 """Pause when token and server do not match: one of them may be about to change."""
 REJECTED_STATUSES: Final = frozenset({400, 413, 415, 422})
@@ -160,7 +160,7 @@ class Uploader(threading.Thread):
         return answer.status, parse_retry_after(answer.retry_after), answer.body
 
     def _say_away(self, how: str, **told: Param) -> None:
-        """Report once that and how the server is away, with the parameters of the message ``server-away``."""
+        """Report once how the server is away, with the parameters of the message ``server-away``."""
         params = {"url": "" if self.target is None else self.target.url, "how": how, **told}
         if not self._away_said and self.target is not None:
             self._away_said = True

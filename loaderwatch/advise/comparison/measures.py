@@ -15,8 +15,7 @@ SAMPLES: Final = "samples_per_s"
 class Measure:
     """A measure, and which of two values is better.
 
-    ``series``: the store's metric that it is taken from; None if it is computed in another way. ``highest``:
-    the metric of the rank with the highest value.
+    ``series``: its metric in the store; None if it is computed. ``highest``: of the rank with most of it.
     """
 
     unit: Unit

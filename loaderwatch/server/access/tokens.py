@@ -112,7 +112,7 @@ def load_tokens(path: Path, extra: str | None = None) -> Tokens:
     """Return the tokens in ``path``, which is created on first use and readable by its owner only.
 
     Raises:
-        ConfigError: the file exists and is not what this function writes.
+        ConfigError: the file exists but does not hold tokens.
         OSError: the file cannot be read or written.
     """
     try:

@@ -21,8 +21,7 @@ LEAST_COST_RATIO: Final = 0.01
 UNEXPLAINED_RATIO: Final = 0.05
 """From this share of the run on, lost time without a finding is reported as unexplained."""
 OVERLAP_RATIO: Final = 1.02
-"""Sum of the lines, as a multiple of the lost time, from which on they overlap (several ranks, nested
-hangs)."""
+"""The lines overlap if their sum is this multiple of the lost time: ranks, or a hang in a slow epoch."""
 _LINE_LENGTH: Final = 300
 _ENDS: Final = ("finished", "crashed", "hung")
 

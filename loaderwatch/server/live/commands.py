@@ -16,8 +16,7 @@ from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.wire import Envelope, Notice, StackRequest
 
 MAX_NOTICES: Final = 100
-"""Lines kept for a process whose streamer does not return; older ones are dropped. The page has all
-alerts."""
+"""Lines kept for a process whose streamer stays away; older ones are dropped. The page shows all alerts."""
 
 MAX_PROCESSES: Final = 1000
 """Processes with waiting lines. With one alert per cause, only a sender of false processes reaches this."""
@@ -142,7 +141,7 @@ class Commands:
             self._stacks.update(ranks)
 
     def want_stacks_again(self, ranks: Iterable[int]) -> None:
-        """Ask for fresh stacks of these ranks, except those already requested here within ``AGAIN_S``."""
+        """Ask for fresh stacks of these ranks. A rank requested here within ``AGAIN_S`` is skipped."""
         now = time.monotonic()
         due = [rank for rank in ranks if now - self._asked_at.get(rank, -AGAIN_S) >= AGAIN_S]
         self._asked_at.update(dict.fromkeys(due, now))

@@ -47,7 +47,7 @@ class _Key(NamedTuple):
 def groups_of(rows: Sequence[RankRow]) -> list[RankGroup]:
     """Return the groups of a run's ranks, the smallest first; at most ``MOST_GROUPS``.
 
-    If there are more, the largest group is the last one, and the next smaller ones are left out.
+    If there are more, groups between the smallest ones and the largest one are left out.
     """
     if len(rows) <= MOST_ROWS:
         return []

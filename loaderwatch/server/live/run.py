@@ -47,8 +47,8 @@ MAX_INBOX: Final = 4_000
 class LiveRun:
     """A run whose envelopes arrive.
 
-    Call ``take``, ``receipt`` and the requests on the event loop. Call ``look`` and ``detect`` in worker
-    threads, never twice at the same time.
+    Call ``take``, ``receipt`` and the requests on the event loop; ``look`` and ``detect`` in worker threads,
+    each never twice at the same time.
     """
 
     def __init__(

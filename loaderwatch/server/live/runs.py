@@ -32,8 +32,7 @@ _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 0.48  # between looks at one run: a streamer sends two envelopes a second
 _LARGE_LOOK_S: Final = 0.75
-"""The same while no rank stands still, if streams send once a second or less
-(``server.envelope_intervals``)."""
+"""The same while no rank stands still, if streams send seldom (``server.envelope_intervals``)."""
 _LOOK_REST: Final = 1.0
 """Pause after a look, in durations of that look. Else ten thousand ranks would leave envelopes no time."""
 _TURN_S: Final = 0.1  # between turns of the loop

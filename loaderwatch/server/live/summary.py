@@ -55,11 +55,11 @@ def summary_of(
 ) -> answers.Summary:
     """Return the answer of ``GET /runs/{run}/summary``.
 
-    Without a ``verdict`` the summary has a plain sentence made from the numbers. ``host_lost`` says whether a
-    host is silent; without it, the hosts' own times of their newest envelopes decide. ``costs_s`` are the
-    costs of the run's alerts. ``lost_s`` in the answer is the largest of them, and at least what ``lost_s``
-    of ``critical_path`` gives for data wait and epoch boundaries. ``earlier`` are the run's earlier attempts;
-    all other arguments belong to the window's attempt. ``name`` replaces the script's name.
+    Without a ``verdict`` the summary has a plain sentence made from the numbers. Without ``host_lost``, a
+    test for silent hosts, the times of the hosts' newest envelopes decide. The answer's ``lost_s`` is the
+    largest of ``costs_s``, the costs of the run's alerts. It is at least what ``critical_path.lost_s`` gives
+    for data wait and epoch boundaries. Earlier attempts are in ``earlier``; other arguments belong to the
+    window's attempt. A given ``name`` replaces the script's name.
     """
     window, use = run.window, run.use
     host_lost = host_lost or _behind(window)

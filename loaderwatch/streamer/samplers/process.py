@@ -28,7 +28,7 @@ PSS_REST: Final = 500
 
 
 def process_began_s(pid: int) -> float | None:
-    """Return when a process began, which tells it from a later one with its pid; None if it has ended."""
+    """Return when a process began: pid and start identify it. None if it has ended. This needs no /proc."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:

@@ -1,8 +1,8 @@
 """When to take stacks of waiting workers: the loop waits for data, and they wait for a lock, timer or answer.
 
 Either most workers wait so at every step, or all of them do during one long wait. An answer may come from the
-process that hands out a lock, as a ``multiprocessing.Manager`` does. A worker that waits for a disk is not
-asked: its kernel function already says so.
+process that hands out a lock, as a ``multiprocessing.Manager`` does. A worker that waits for a disk
+is not asked: its kernel function already says so.
 """
 
 from __future__ import annotations

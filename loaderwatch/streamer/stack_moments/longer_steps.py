@@ -16,7 +16,7 @@ from loaderwatch.streamer.stack_moments.budget import OF_A_PART_APART_NS, LastSt
 LONGER: Final = 2.0
 """Times the shortest usual step so far. From here on, the part that grew is the larger part of the step."""
 LEAST_STEP_NS: Final = 5_000_000
-"""The shortest usual step that is followed. Other work of the machine changes shorter steps as much."""
+"""The shortest usual step that is followed. Shorter steps vary as much by other work of the machine."""
 PARTS: Final = (Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER)
 
 
