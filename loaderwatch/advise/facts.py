@@ -34,7 +34,7 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class LoaderFacts:
-    """One loader of one rank: its configuration and, if known, its measurements. Unknown numbers are NaN."""
+    """The configuration of a loader on one rank and, if known, its measurements. Unknown numbers are NaN."""
 
     rank: int
     host: str

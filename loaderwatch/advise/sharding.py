@@ -9,7 +9,7 @@ from loaderwatch.core.answers import Advice
 from loaderwatch.detect.iterable_datasets import copies
 
 NEW_BUFFER_SWITCH = (2, 13)
-"""DDP's ``forward_sync_buffers`` exists since, ``broadcast_buffers`` is deprecated (pytorch#178054)."""
+"""First torch version with DDP's ``forward_sync_buffers``; it deprecates the old name (pytorch#178054)."""
 
 
 def check(facts: Facts) -> list[Advice]:

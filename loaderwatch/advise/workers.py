@@ -145,7 +145,7 @@ def most_workers(usable_cpus: float, ranks: int) -> int:
 
 
 def _one_cpu(facts: Facts, host: HostFacts) -> Advice | None:
-    """Find a mask that leaves one of several CPUs without a quota that explains it (pytorch#101850)."""
+    """Find a mask that leaves one of several CPUs although there is no quota (pytorch#101850)."""
     if host.usable_cpus != 1 or host.cpus < 4 or math.isfinite(host.quota_cpus):
         return None
     loaders = [loader for loader in facts.on_host(host.name) if loader.workers]

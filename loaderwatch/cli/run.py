@@ -47,7 +47,7 @@ def prepare_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Become the script: Python itself runs it, so that no frame of ours is below its frames.
+    """Become the script: Python runs it directly, so that no stack of it has our frames.
 
     With an option that needs a process beside the job, a child becomes the script.
 

@@ -53,8 +53,8 @@ def inspect_script(
     """Run ``[-m] SCRIPT ARGS`` up to its first training batch, on ``ranks`` ranks of this machine.
 
     All processes that it started have ended when this returns. With ``ranks`` None it runs as a plain script,
-    without a launcher's environment. ``environ`` is added to the script's. ``look`` is called with the folder
-    of the reports during the wait; it returns how many seconds to wait beyond ``timeout_s``.
+    without a launcher's environment. The script also gets ``environ``. During the wait, ``look`` gets the
+    folder of the reports and returns how many seconds to wait beyond ``timeout_s``.
 
     Raises:
         ScriptFailed: no rank reported in time.

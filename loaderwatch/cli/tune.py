@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tune(args: argparse.Namespace, known: list[Tuning]) -> Tuning:
-    """Run the script; ``known`` gets the state after each trial, for an interrupt."""
+    """Run the script; ``known`` gets the result after each trial, in case of an interrupt."""
     # so that the script ends with us
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 

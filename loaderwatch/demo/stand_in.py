@@ -99,8 +99,7 @@ def build(folder: Path) -> Path:
 def write_script(path: Path, gpus: Iterable[SimulatedGpu], errors: Sequence[tuple[str, str]] = ()) -> None:
     """Write what the library shows; a running library reads the change at its next call.
 
-    ``errors`` are (function, NVML error name) for all GPUs, e.g. ``("nvmlInit",
-    "NVML_ERROR_DRIVER_NOT_LOADED")``.
+    ``errors`` for all GPUs are (function, error), e.g. ``("nvmlInit", "NVML_ERROR_DRIVER_NOT_LOADED")``.
     """
     lines = [f"error {function} {name}" for function, name in errors]
     for gpu in gpus:

@@ -68,8 +68,8 @@ class Digits(Dataset[tuple[Tensor, int]]):
     def _fetch_from_storage(self, index: int) -> None:
         """Take as long as remote storage would, and wait if it does not answer."""
         if self.act.read_latency_s:
-            # Each connection delivers a fixed number of images per second. A late worker catches up, or else
-            # work of the machine would slow one rank down, which is another scenario.
+            # Each connection delivers a fixed number of images per second. A late worker catches up. Else
+            # other work of the machine would slow one rank down, which is another scenario.
             now = time.monotonic()
             self.answer_at = max(self.answer_at, now - CATCH_UP_S) + self.act.read_latency_s
             time.sleep(max(0.0, self.answer_at - now))

@@ -47,8 +47,8 @@ ELSEWHERE: Final = frozenset({Phase.OUTSIDE, Phase.USER})
 WORKER_AGAIN_NS: Final = 10 * SECOND_NS
 ANSWER_NS: Final = SECOND_NS
 PAST_A_WAIT: Final = 2
-"""Signals sent while the main thread is in an uninterruptible wait. The kernel keeps one for that thread and
-gives the next to another one that can take it (``complete_signal`` in kernel/signal.c)."""
+"""Signals sent while the main thread is in an uninterruptible wait. The kernel keeps the first for that
+thread and gives the second to a thread that can take it (``complete_signal`` in kernel/signal.c)."""
 MAX_FILE_BYTES: Final = 2**20
 MAX_TEXT_PER_ENVELOPE: Final = 2 * 2**20
 WATCHED: Final = frozenset(

@@ -19,7 +19,7 @@ from loaderwatch.streamer.outbox.files import SUFFIX, host_folder_name, ring_fol
 log = logging.getLogger(__name__)
 
 RESPAWN_NS: Final = 30_000_000_000
-"""At most one standby starts within this time, so that one that dies at once does not restart in a loop."""
+"""At most one standby starts within this time, so that a dying one is not restarted in a loop."""
 
 FIRST_STREAMER_S: Final = 60.0
 ADOPT_NS: Final = 60_000_000_000

@@ -44,7 +44,7 @@ class AlertTeller:
         """Return the new events in one run's findings."""
         events: list[tuple[Event, Finding]] = []
         here = {finding.id for finding in findings}
-        # an alert that is missing belongs to an attempt before a new one
+        # alerts go missing when a new attempt begins
         for gone in [reported for reported in self._told.values() if reported.id not in here]:
             del self._told[gone.id]
             if gone.state != "resolved" and gone.code != "crashed":

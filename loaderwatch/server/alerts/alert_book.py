@@ -170,7 +170,7 @@ class AlertBook:
         return unsaved
 
     def put_back(self, unsaved: Sequence[StoredAlert]) -> None:
-        """Offer alerts that the store refused again at the next call."""
+        """Return these alerts again at the next ``take_unsaved``, because the store refused them."""
         for stored in unsaved:
             alert = self._alerts.get(stored.id)
             if alert is not None:

@@ -1,8 +1,8 @@
 """The event stream: news of a live run for browsers (server-sent events).
 
 Clients have no queues: the hub keeps each run's newest state, and a client gets it when it is ready. So a
-slow client skips states and never delays others. It still learns of every change of the findings, because its
-stream remembers which version it sent last.
+slow client skips states and never delays others. It still gets every change of the findings, because its
+stream remembers the version sent last.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The parts of a run's summary that a page does not have yet.
 
 A page that asks for changes first gets the whole summary, and of each rank what it is, not how fast it goes.
-Later it gets only the changed fields. The speeds of all ranks change with every look, so a page asks for
-those of the ranks that it shows (``GET /runs/{run}/ranks``).
+Later it gets only the changed fields. The speeds of all ranks change with every look, so a page
+asks only for the ranks that it shows (``GET /runs/{run}/ranks``).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Changes:
 
 
 def _kind(summary: Summary) -> tuple[Any, ...]:
-    """The facts that make it another summary: its attempt, its ranks, and whether it is running."""
+    """Facts whose change needs a whole new summary: the attempt, the ranks, and whether the run goes on."""
     return summary.attempt, summary.state in RUNNING, [row.rank for row in summary.ranks]
 
 

@@ -1,7 +1,7 @@
 """Runs change hands as servers come and go: heartbeats, then the runs to release and to take over.
 
-A run is released with its alerts stored. It is taken over as after a start of this server: it is claimed, so
-that its former owner writes no more, then read from the store.
+A run is released with its alerts stored. A takeover is like a start of this
+server: the run is claimed, so that its former owner writes no more, then read from the store.
 """
 
 from __future__ import annotations

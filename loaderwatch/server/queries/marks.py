@@ -214,7 +214,7 @@ def _by_kind(marks: Sequence[Mark]) -> dict[MarkKind, list[Mark]]:
 
 
 def _merged(marks: list[Mark]) -> list[Mark]:
-    """Return marks of one kind; those of several ranks, or one inside another, become one mark.
+    """Return marks of one kind, merged: overlapping marks of several ranks, or nested ones, become one.
 
     A phase and the loader that is read in it are the same evaluation. Alerts and attempts stay separate.
     """

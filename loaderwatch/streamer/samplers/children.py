@@ -119,7 +119,7 @@ _NOTHING: Final = _Count(0, 0)
 
 
 def _most(now: dict[_Key, _Count], before: dict[_Key, _Count]) -> int:
-    """Return the voluntary switches of the one that woke up most; a new one counts from its start."""
+    """Return the most voluntary switches of any thread or process; new ones count from their start."""
     return max((count.switches - before.get(key, _NOTHING).switches for key, count in now.items()), default=0)
 
 
