@@ -1,4 +1,4 @@
-"""The order of advice, and its words: the worst first, and what several ranks have in common only once."""
+"""The order and words of advice: worst first, and once for several ranks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("info", "warning", "critical")
 
 
 def by_severity(found: list[Advice]) -> list[Advice]:
-    """Return the advice, the worst first; what several ranks have in common for loaders of one name, once."""
+    """Return the advice, worst first; the same advice of several ranks for loaders of one name, once."""
     merged: dict[tuple[str, str | None], Advice] = {}
     for advice in sorted(found, key=lambda a: -SEVERITIES.index(a.severity)):
         key = (advice.check, advice.loader)
@@ -28,6 +28,6 @@ def by_severity(found: list[Advice]) -> list[Advice]:
 
 
 def worded(advice: Advice) -> Advice:
-    """Return the advice with its sentences in English, for readers that have no catalogue."""
+    """Return the advice with English sentences, for readers without a catalogue."""
     what, why, change = (say(Text(advice.rule, advice.params, part)) for part in ("what", "why", "change"))
     return msgspec.structs.replace(advice, what=what, why=why, change=change)

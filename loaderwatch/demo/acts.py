@@ -1,4 +1,4 @@
-"""The six acts of the demo: what the training run does in each, what should be found, and where to look."""
+"""The six acts of the demo: what the training run does, what should be found, and where to look."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from loaderwatch.core.message import Text
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One stretch of the training run with its own data loader.
+    """One part of the training run, with its own data loader.
 
-    An epoch has ``images / (2 ranks * batch_size)`` batches; ``repeats`` of 4 shows each image four times an
-    epoch.
+    An epoch has ``images / (2 ranks * batch_size)`` batches; ``repeats`` of 4 shows each image four times.
     """
 
     key: str
@@ -21,26 +20,26 @@ class Act:
     epochs: int
     repeats: int = 4
     workers: int = 2
-    read_latency_s: float = 0.0  # seconds for each image to arrive from pretended remote storage
+    read_latency_s: float = 0.0  # seconds for an image to arrive from simulated remote storage
     persistent: bool = True
     start_method: str | None = None
-    slow_read_s: float = 0.0  # seconds that the one large file takes
-    hang_s: float = 0.0  # seconds in which one read is not answered; first epoch only
-    preview_s: float = 0.0  # seconds that the loop itself takes each ten steps to save previews
+    slow_read_s: float = 0.0  # seconds to read the one large file
+    hang_s: float = 0.0  # seconds in which one read gets no answer; first epoch only
+    preview_s: float = 0.0  # seconds that the loop spends on previews every ten steps
 
     @property
     def title(self) -> Text:
-        """Return the act's name for people."""
+        """The act's name for people."""
         return self._said()
 
     @property
     def what(self) -> Text:
-        """Return what happens."""
+        """What happens in the act."""
         return self._said("what")
 
     @property
     def look(self) -> Text:
-        """Return what to look at on the page."""
+        """What to look at on the page."""
         return self._said("look")
 
     def _said(self, part: str | None = None) -> Text:
@@ -48,54 +47,20 @@ class Act:
 
 
 ACTS = (
-    Act(
-        key="healthy",
-        scenarios=(),
-        epochs=3,
-    ),
-    Act(
-        key="few-workers",
-        scenarios=("S02",),
-        epochs=2,
-        repeats=3,
-        read_latency_s=0.010,
-    ),
-    Act(
-        key="slow-sample",
-        scenarios=("S20",),
-        epochs=5,
-        repeats=1,
-        slow_read_s=3.5,
-    ),
-    Act(
-        key="epoch-restart",
-        scenarios=("S28",),
-        epochs=4,
-        repeats=1,
-        persistent=False,
-        start_method="spawn",
-    ),
-    Act(
-        key="sawtooth",
-        scenarios=("S26",),
-        epochs=3,
-        repeats=5,
-        preview_s=0.6,
-    ),
-    Act(
-        key="hang",
-        scenarios=("S36",),
-        epochs=3,
-        hang_s=20.0,
-    ),
+    Act(key="healthy", scenarios=(), epochs=3),
+    Act(key="few-workers", scenarios=("S02",), epochs=2, repeats=3, read_latency_s=0.010),
+    Act(key="slow-sample", scenarios=("S20",), epochs=5, repeats=1, slow_read_s=3.5),
+    Act(key="epoch-restart", scenarios=("S28",), epochs=4, repeats=1, persistent=False, start_method="spawn"),
+    Act(key="sawtooth", scenarios=("S26",), epochs=3, repeats=5, preview_s=0.6),
+    Act(key="hang", scenarios=("S36",), epochs=3, hang_s=20.0),
 )
 
 HANG_AFTER_S = 8.0
-"""The demo's hang limit in seconds, so short that the alert comes while the worker still hangs."""
+"""The demo's hang limit in seconds: so short that the alert comes during the hang."""
 
 
 def acts_to_play(keys: list[str] | None = None, *, fast: bool = False) -> list[Act]:
-    """Return the acts with these keys (None: all) in their order; ``fast`` shortens them for tests.
+    """Return the acts with these keys (None: all) in order; ``fast`` shortens them for tests.
 
     Raises:
         ConfigError: a key names no act.
@@ -119,6 +84,6 @@ def _shortened(act: Act) -> Act:
         case "slow-sample":
             return replace(act, epochs=3)
         case "epoch-restart":
-            return act  # three boundaries are the least that show a habit
+            return act  # three boundaries are the fewest that show a habit
         case _:
             return replace(act, epochs=1, repeats=2, hang_s=12.0)

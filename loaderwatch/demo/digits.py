@@ -1,7 +1,4 @@
-"""scikit-learn's handwritten digits as a folder of PNG files, as an image data set lies on disk.
-
-There is one folder for each class.
-"""
+"""scikit-learn's handwritten digits as PNG files, one folder per class, like an image data set on disk."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 SIDE = 32
-"""Pixels of an image's edge; the digits come as 8 x 8 and are enlarged, so that decoding is work."""
+"""Pixels of an image's edge. The digits are 8 x 8 and are enlarged, so that decoding takes work."""
 
 
 def write_digits(folder: Path) -> int:
-    """Write ``<class>/<index>.png`` under ``folder`` and return how many images there are (1,797).
+    """Write ``<class>/<index>.png`` under ``folder`` and return the number of images (1,797).
 
     Raises:
         OSError: the folder cannot be written.

@@ -1,4 +1,4 @@
-"""The demo's simulated GPUs: one for each rank, as busy as what the rank has launched."""
+"""The demo's simulated GPUs: one per rank, busy while the kernels of its rank run."""
 
 from __future__ import annotations
 
@@ -9,29 +9,20 @@ from pathlib import Path
 
 from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.message import Text
-from loaderwatch.demo.stand_in import (
-    BusyFile,
-    NoCompiler,
-    SimulatedGpu,
-    build,
-    environment,
-    write_script,
-)
+from loaderwatch.demo.stand_in import BusyFile, NoCompiler, SimulatedGpu, build, environment, write_script
 from loaderwatch.demo.virtual_gpu import VirtualGpu
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The environment variables that the training needs for simulated GPUs, and what to tell the person."""
+    """The training's environment variables for simulated GPUs, and a notice for the person."""
 
     environ: Mapping[str, str]
     notice: Text
 
 
 def prepare(folder: Path, ranks: int) -> Simulation:
-    """Build the stand-in for NVIDIA's library and its script in ``folder``.
-
-    Without a compiler the GPU charts stay off.
+    """Build the stand-in for NVIDIA's library and its script in ``folder``; without compiler, no GPU charts.
 
     Raises:
         OSError: the folder cannot be written.
@@ -49,14 +40,11 @@ def prepare(folder: Path, ranks: int) -> Simulation:
         script,
         [SimulatedGpu(uuid=f"GPU-{_uuid(rank)}", busy=_busy_path(folder, rank)) for rank in range(ranks)],
     )
-    return Simulation(
-        {**environ, **environment(library, script)},
-        Text("demo-gpus", {"gpus": ranks}),
-    )
+    return Simulation({**environ, **environment(library, script)}, Text("demo-gpus", {"gpus": ranks}))
 
 
 def virtual_gpu(local_rank: int) -> VirtualGpu:
-    """Return this rank's GPU; in the demo the stand-in for NVIDIA's library shows what it does."""
+    """Return this rank's GPU; in the demo the stand-in for NVIDIA's library shows its activity."""
     gpu = VirtualGpu(uuid=_uuid(local_rank))
     busy = busy_file(local_rank)
     if busy is not None:
@@ -65,7 +53,7 @@ def virtual_gpu(local_rank: int) -> VirtualGpu:
 
 
 def busy_file(local_rank: int) -> BusyFile | None:
-    """Return the file in which this rank says what its GPU does; None outside the demo."""
+    """Return the file in which this rank reports its GPU's activity; None outside the demo."""
     folder = variables.DEMO_GPUS.read()
     return None if folder is None else BusyFile(_busy_path(folder, local_rank))
 

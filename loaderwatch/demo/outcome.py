@@ -1,4 +1,4 @@
-"""Which finding belongs to which act, as the table at the demo's end."""
+"""Which finding belongs to which act: the table at the demo's end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from loaderwatch.demo.acts import ACTS, Act
 from loaderwatch.texts import in_own_language, own_language, say
 
 SLACK_S = 1.0
-"""Seconds by which a finding may begin before its act: its interval may hold the step before that."""
+"""Seconds by which a finding may begin before its act: its interval may include the step before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """An act and when it was played, UTC seconds."""
+    """An act and its time, in UTC seconds."""
 
     act: Act
     began_at: float
@@ -27,21 +27,21 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One act that was played, and what was found in it."""
+    """One played act and its findings."""
 
     played: Played
-    found: tuple[str, ...]  # scenarios of its findings that alert, first found first
+    found: tuple[str, ...]  # scenarios of its alerting findings, in order of time
     titles: tuple[str, ...]
 
     @property
     def is_right(self) -> bool:
-        """Whether an expected scenario is among those found, or none was found where none should be."""
+        """Whether an expected scenario was found, or none if none is expected."""
         expected = self.played.act.scenarios
         return any(scenario in expected for scenario in self.found) if expected else not self.found
 
 
 def read_played(report: Path) -> list[Played]:
-    """Return the acts that were played to their end, from the training script's report; none without one."""
+    """Return the acts played to their end, from the training script's report; empty without one."""
     acts = {act.key: act for act in ACTS}
     if not report.exists():
         return []
@@ -50,7 +50,7 @@ def read_played(report: Path) -> list[Played]:
 
 
 def outcomes(played: Sequence[Played], findings: Iterable[Finding]) -> list[Outcome]:
-    """Return each act with the findings that began in it; those of severity info do not count."""
+    """Return each act with the findings that began in it, except those of severity info."""
     alerting = sorted((f for f in findings if f.severity != "info"), key=lambda f: f.began_at)
     result = []
     for act in played:
@@ -60,24 +60,24 @@ def outcomes(played: Sequence[Played], findings: Iterable[Finding]) -> list[Outc
 
 
 def table(results: Sequence[Outcome]) -> str:
-    """Return the outcomes as text: act, expected, found, and the sentence that was found."""
+    """Return the outcomes as text: act, expected, found, and the titles of the findings."""
     head = [say(Text("demo-columns", {}, part), own_language()) for part in ("act", "expected", "found")]
     lines = ["{:<38} {:<9} {}".format(*head)]
     for outcome in results:
         title = say(outcome.played.act.title, own_language())
         mark = in_own_language("demo-right", right=outcome.is_right)
         expected = _expected(outcome.played.act.scenarios)
-        found = ", ".join(outcome.found) or in_own_language("demo-nothing")
-        lines.append(f"{title:<38} {expected:<9} {found:<12} {mark}")
+        scenarios = ", ".join(outcome.found) or in_own_language("demo-nothing")
+        lines.append(f"{title:<38} {expected:<9} {scenarios:<12} {mark}")
         lines += [f"    {title}" for title in outcome.titles]
     return "\n".join(lines)
 
 
 def _expected(scenarios: Sequence[str]) -> str:
-    """Return which scenarios an act may show: "S02", "S02 or S03", "nothing"."""
+    """Return the expected scenarios of an act: "S02", "S02 or S03", "nothing"."""
     if not scenarios:
         return in_own_language("demo-nothing")
-    said, *others = scenarios
+    text, *others = scenarios
     for other in others:
-        said = in_own_language("demo-either", one=said, other=other)
-    return said
+        text = in_own_language("demo-either", one=text, other=other)
+    return text

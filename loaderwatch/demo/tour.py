@@ -1,4 +1,4 @@
-"""The demo from its first line in the terminal to its last: server, training run, what was found."""
+"""The whole demo in the terminal: server, training run, and what was found."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ SETTLE_LIMIT_S = 30.0
 
 
 class DemoError(LoaderwatchError):
-    """A part of the demo did not come up."""
+    """A part of the demo did not start."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Play the demo and return its exit code: 0 when every act had the finding that it should have, else 1.
+    """Play the demo and return its exit code: 0 if every act had the expected finding, else 1.
 
     Raises:
-        ConfigError: an act is asked for that there is not.
-        DemoError: a part of the demo did not come up.
+        ConfigError: a requested act does not exist.
+        DemoError: a part of the demo did not start.
     """
     played = acts.acts_to_play(options.acts, fast=options.fast)
-    before = signal.signal(signal.SIGTERM, _as_interrupt)
-    umask = os.umask(0o077)  # as a server does: images, logs and what the ranks write are this user's alone
+    previous_handler = signal.signal(signal.SIGTERM, _as_interrupt)
+    umask = os.umask(0o077)  # like a server: images, logs and the ranks' files are only for this user
     try:
         with Tour(options) as tour:
             tour.play(played, fast=options.fast)
@@ -54,11 +54,11 @@ def run(options: argparse.Namespace) -> int:
         raise DemoError(str(error)) from error
     finally:
         os.umask(umask)
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 class Tour:
-    """The demo's processes and folder; leaving the block ends them and removes a temporary folder."""
+    """The demo's processes and folder. Leaving the block ends them and removes a temporary folder."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         own: Path | None = options.data_dir or _default_folder()
@@ -69,7 +69,7 @@ class Tour:
         for folder in (self.folder, self._places.logs_dir):
             private_folder(folder)
             if folder in ours:
-                folder.chmod(0o700)  # one that an earlier demo left open to others
+                folder.chmod(0o700)  # an earlier demo may have left it open to others
         self._report = self.folder / "played.jsonl"
         self._report.unlink(missing_ok=True)
         (self.folder / "storage-answered").unlink(missing_ok=True)
@@ -92,17 +92,17 @@ class Tour:
 
     @property
     def client(self) -> Client:
-        """Return the client of the demo's server."""
+        """The client of the demo's server."""
         assert self._client is not None, "used outside its block"
         return self._client
 
     @property
     def page_url(self) -> str:
-        """Return the address of the page for a person."""
+        """The address of the page for a person."""
         return self.client.page_url or self.client.url
 
     def play(self, played: Sequence[acts.Act], *, fast: bool) -> None:
-        """Run the training through the acts, and wait for its end.
+        """Run the training through the acts and wait for its end.
 
         Raises:
             DemoError: the training run failed.
@@ -124,7 +124,7 @@ class Tour:
             raise DemoError(f"the training run ended with exit code {code}; what it said is above")
 
     def close(self, *, keep: bool) -> int:
-        """Print what was found, leave the page up until Ctrl-C if ``keep``, and return the exit code."""
+        """Print what was found, keep the page up until Ctrl-C if ``keep``, and return the exit code."""
         results = self._results()
         print("\n" + outcome.table(results), flush=True)
         if keep:
@@ -155,18 +155,18 @@ class Tour:
         command += ["--started-by", "demo"]
         server = processes.Group(command, self._environ, self._places.logs_dir / "demo-server.log")
         self._server = server
-        found: list[Client] = []
+        clients: list[Client] = []
 
         def is_up() -> bool:
             client = find_own_server(self.folder, "viewer")
             if client is not None:
-                found.append(client)
-            return bool(found) or server.exit_code() is not None
+                clients.append(client)
+            return bool(clients) or server.exit_code() is not None
 
         processes.wait_until(is_up, START_LIMIT_S)
-        if not found:
+        if not clients:
             raise DemoError(f"the server did not come up:\n{server.last_words()}")
-        return found[0]
+        return clients[0]
 
     def _end(self) -> None:
         if self._training is not None:
@@ -189,7 +189,7 @@ def _default_folder() -> Path | None:
 
 
 def _environ(folder: Path) -> dict[str, str]:
-    """Return this environment with the demo's own data folder and nothing of another server or run."""
+    """Return this environment with the demo's own data folder, without settings of other servers or runs."""
     return {
         **variables.without_ours(os.environ),
         variables.DIR.name: str(folder),
@@ -198,7 +198,7 @@ def _environ(folder: Path) -> dict[str, str]:
 
 
 def _free_port() -> int:
-    """Return the default port if it is free, else any that is.
+    """Return the default port if it is free, else any free port.
 
     Raises:
         DemoError: no port is free.

@@ -1,4 +1,4 @@
-"""The FastAPI application: its parts, their life cycle, and one shape for errors."""
+"""The FastAPI application: its parts, their life cycle, and one form for all errors."""
 
 from __future__ import annotations
 
@@ -85,17 +85,17 @@ def create_app(
 
     Args:
         options: the options of ``loaderwatch serve``.
-        tokens: the tokens in force, with which the server also proves itself; None lets everyone in.
-        url: the server's own address as people reach it, without a slash at the end.
+        tokens: the tokens in force; with them the server also proves itself. None lets everyone in.
+        url: the server's own public address, without a slash at the end.
         open_to_all: lets everyone in; senders still ask the server to prove itself.
-        store: a store to use instead of the one that ``options`` name.
-        make_live_run: makes the live runs; tests give other detectors here.
+        store: a store to use instead of the one in ``options``.
+        make_live_run: makes the live runs; tests pass other detectors here.
         hosts: the host names to answer to; by default from ``options``.
-        reached_at: the address at which other servers of the same database reach this one; by default ``url``.
-        listens_at: the numeric address and port of the listening socket, as in a URL; sessions of the page are for it.
+        reached_at: the address for other servers of the same database; by default ``url``.
+        listens_at: numeric address and port of the listening socket; page sessions are bound to it.
 
     Raises:
-        ConfigError: an address to notify is not one Apprise knows, or ``config.toml`` or the ``store`` cannot be used.
+        ConfigError: a notification address, ``config.toml`` or the ``store`` is unusable.
         StaticError: the page or Plotly is missing.
         StoreError: the store cannot be opened.
     """
@@ -185,22 +185,22 @@ def _open_store(options: ServeOptions, reached_at: str) -> Store:
         return DuckDBStore(options.runs_dir)
     try:
         return ClickHouseStore(parse_address(options.store), Server(_server_id(options), reached_at))
-    except StoreError as error:  # there is nobody yet who could send again
+    except StoreError as error:  # at the start there is no sender yet that could retry
         raise ConfigError(str(error)) from None
 
 
 def _server_id(options: ServeOptions) -> str:
-    """Return the id of the server of this data directory, which keeps it: one that was started again has the same runs."""
+    """Return the server id stored in this data directory, so that a restarted server has the same runs."""
     with suppress(OSError, UnicodeDecodeError):
-        found = read_own(options.server_id_path).decode("ascii").strip()
-        if RUN_ID_PATTERN.match(found):
-            return found
-    made = secrets.token_hex(8)
+        stored_id = read_own(options.server_id_path).decode("ascii").strip()
+        if RUN_ID_PATTERN.match(stored_id):
+            return stored_id
+    new_id = secrets.token_hex(8)
     try:
-        write_atomically(options.server_id_path, made.encode())
+        write_atomically(options.server_id_path, new_id.encode())
     except OSError as error:
         raise ConfigError(f"cannot write {options.server_id_path}: {error.strerror}") from None
-    return made
+    return new_id
 
 
 @asynccontextmanager
@@ -225,9 +225,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         parts.ready, parts.stopping = False, True
         retention.cancel()
         recovery.cancel()
-        await asyncio.gather(
-            retention, recovery, return_exceptions=True
-        )  # whatever ended the server, the store is closed in order
+        # whatever ended the server, close the store in order
+        await asyncio.gather(retention, recovery, return_exceptions=True)
         parts.hub.close()
         if parts.handover is not None:
             await parts.handover.stop()
@@ -252,14 +251,14 @@ def _add_pages(app: FastAPI, parts: Parts) -> None:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
     async def page(path: str, request: Request) -> Response:
-        found = None if path.startswith("api/") else parts.static.response(path, request)
-        if found is None:
+        file = None if path.startswith("api/") else parts.static.response(path, request)
+        if file is None:
             return error_answer(404, f"there is nothing at /{path[:200]}", "path")
-        return found
+        return file
 
 
 def _add_error_answers(app: FastAPI) -> None:
-    """Answer every error with ``{"error", "field"}``. The gate answers those that nobody expects."""
+    """Answer every error with ``{"error", "field"}``. The gate answers unexpected errors."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""The file ``config.toml`` of a data directory, in which a person sets up its server once, whoever starts it."""
+"""The file ``config.toml`` of a data directory: its server's settings, whoever starts the server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from loaderwatch.server.alerts.recipients import Recipient, Recipients, parse_no
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the file says; of a file that is not there, nothing."""
+    """The content of the file; a missing file is empty."""
 
     notify: Recipients = field(default_factory=Recipients)
 
     def recipients(self, given: tuple[str, ...]) -> tuple[Recipient, ...]:
-        """Return whom a server tells of every run: the addresses that it was given, else those of the file."""
+        """Return the recipients of every run: the addresses given to the server, else those of the file."""
         return self.notify.of(given) if given else self.notify.named
 
 
@@ -29,7 +29,7 @@ def read_config(path: Path) -> Config:
     """Read the file.
 
     Raises:
-        ConfigError: it cannot be read, is no TOML, or has a key or value that cannot be used.
+        ConfigError: the file is unreadable or not TOML, or has an unusable key or value.
     """
     try:
         table = msgspec.toml.decode(read_own(path))
@@ -58,10 +58,10 @@ class ConfigFile:
         self.config = read_config(path)
 
     def reread(self) -> bool:
-        """Read the file again if it was changed; return whether it was. One that cannot be used leaves things as they are.
+        """Read the file again if it changed; return whether it did. An unusable file changes nothing.
 
         Raises:
-            ConfigError: as ``read_config``, once for each change.
+            ConfigError: as ``read_config``, once per change.
         """
         mark = self._look()
         if mark == self._mark:
@@ -72,10 +72,10 @@ class ConfigFile:
 
     def _look(self) -> tuple[int, int, int] | None:
         try:
-            found = self.path.stat()
+            stat_result = self.path.stat()
         except OSError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return stat_result.st_ino, stat_result.st_mtime_ns, stat_result.st_size
 
 
 def is_open_to_others(path: Path) -> bool:

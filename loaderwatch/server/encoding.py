@@ -1,4 +1,4 @@
-"""What goes over HTTP: bodies of a bounded size, and JSON answers, in which unknown values are null and errors have one shape."""
+"""Bodies and answers over HTTP: bodies of limited size, and JSON answers with null for unknown values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from loaderwatch.detect.translation import in_language
 from loaderwatch.texts import SOURCE
 
 reader_language: Final = ContextVar("reader_language", default=SOURCE)
-"""The language, "en" or "zh", in which the request that is being answered gets its sentences."""
+"""The language, "en" or "zh", of the sentences in the answer to the current request."""
 
 
 async def body_of(request: Request, most: int) -> bytes | None:
-    """Return a request's body; None if it is longer than ``most`` bytes, as soon as that shows.
+    """Return a request's body; None as soon as it is longer than ``most`` bytes.
 
     Raises:
-        ClientDisconnect: it ended early.
+        ClientDisconnect: the request ended early.
     """
     body = bytearray()
     async for chunk in request.stream():
@@ -33,17 +33,17 @@ async def body_of(request: Request, most: int) -> bytes | None:
 
 
 def too_large(most: int) -> Response:
-    """Make the answer to a request whose body is longer."""
+    """Make the answer to a request whose body is too long."""
     return error_answer(413, f"at most {most} bytes are accepted", "(body)")
 
 
 def encode_json(value: Any, language: str = SOURCE) -> bytes:
-    """Encode any of our structures as JSON, with its sentences in a language. NaN and infinity become null."""
+    """Encode any of our structures as JSON, its sentences in a language. NaN and infinity become null."""
     return _encoder.encode(in_language(value, language))
 
 
 def significant(values: NDArray[np.float64], digits: int | None) -> NDArray[np.float64]:
-    """Round to so many significant digits (None: not at all), as a chart can show and a short answer holds."""
+    """Round to this many significant digits (None: not at all), enough for a chart or a short answer."""
     if digits is None:
         return values
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -54,7 +54,7 @@ def significant(values: NDArray[np.float64], digits: int | None) -> NDArray[np.f
 
 
 def json_answer(value: Any, status: int = 200) -> Response:
-    """Make an answer of the API in its reader's language."""
+    """Make an answer of the API in the reader's language."""
     return Response(
         encode_json(value, reader_language.get()), status_code=status, media_type="application/json"
     )

@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions(DataDir):
-    """One server's options. With ``port`` None the server takes the default port if it is free, else any."""
+    """One server's options. With ``port`` None the server takes the default port if free, else any."""
 
     host: str = "127.0.0.1"
     port: int | None = None
@@ -30,17 +30,17 @@ class ServeOptions(DataDir):
     notify: tuple[str, ...] = ()
     retain_days: float | None = None
     store: str | None = None  # the address of a ClickHouse database; None: DuckDB in the data directory
-    advertise: str | None = None  # the address at which the other servers of that database reach this one
+    advertise: str | None = None  # this server's address for the other servers of that database
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
     hang_after_s: float | None = None  # None: the detectors' own limit
-    idle_hours: float | None = None  # leave after so long without a report or a look; None: never
+    idle_hours: float | None = None  # leave after this time without a report or a look; None: never
     started_by: str = "hand"  # or "run", "demo"
-    resumed: bool = False  # continues a server that was killed, at its port if that is free, else at any
+    resumed: bool = False  # continues a killed server, at its port if that is free, else at any
 
 
 def remember(options: ServeOptions) -> None:
-    """Write the options down for a server that continues this one after it was killed.
+    """Write the options down for a server that continues this one if it is killed.
 
     Raises:
         OSError: the file cannot be written.
@@ -52,7 +52,7 @@ _decode: Final = msgspec.json.Decoder(ServeOptions, dec_hook=lambda kind, value:
 
 
 def remembered(data_dir: Path) -> ServeOptions | None:
-    """Return the options of this directory's last server if it was killed; None if it ended in order."""
+    """Return the options of this directory's last server if it was killed; None if it ended normally."""
     path = DataDir(data_dir).remembered_path
     try:
         options: ServeOptions = _decode(read_own(path))

@@ -1,4 +1,4 @@
-"""The language in which the reader of an answer gets its sentences."""
+"""The language of the sentences in an answer."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from loaderwatch.texts import LANGUAGES, SOURCE, catalogue
 
 
 class Reader:
-    """ASGI middleware that notes a request's language: ``?lang=zh``, else the first known one that ``Accept-Language`` asks for."""
+    """ASGI middleware that notes a request's language: ``?lang=zh``, else the best of ``Accept-Language``."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._read = {SOURCE}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on with its language; refuse a language that there is not."""
+        """Pass the request on with its language; refuse an unknown language."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -31,21 +31,22 @@ class Reader:
             return
         language = asked or accepted(Headers(scope=scope).get("accept-language", ""))
         if language in LANGUAGES and language not in self._read:
-            await run_in_threadpool(catalogue, language)  # off the event loop: it reads files
+            await run_in_threadpool(catalogue, language)  # off the event loop, because it reads files
             self._read.add(language)
         reader_language.set(language)
         await self._app(scope, receive, send)
 
 
 def accepted(header: str) -> str:
-    """Return the known language that a header ``Accept-Language`` prefers; English where it names none of them.
+    """Return the known language that an ``Accept-Language`` header prefers; English if it names none.
 
-    Each part is a language tag with a weight from 0 to 1, such as "zh-CN;q=0.8" (RFC 9110, section 12.5.4). Of equal weights the first counts.
+    Each part is a language tag with a weight from 0 to 1, such as "zh-CN;q=0.8" (RFC 9110, section 12.5.4).
+    Of equal weights the first counts.
     """
     best, most = SOURCE, 0.0
     for part in header[:200].lower().split(","):
-        tag, *parameters = (each.strip() for each in part.split(";"))
-        weights = [each.removeprefix("q=") for each in parameters if each.startswith("q=")]
+        tag, *parameters = (text.strip() for text in part.split(";"))
+        weights = [text.removeprefix("q=") for text in parameters if text.startswith("q=")]
         try:
             q = float(weights[0] if weights else 1)
         except ValueError:

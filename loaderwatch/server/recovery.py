@@ -1,4 +1,4 @@
-"""Recovery of this machine's runs whose processes were all killed: the server starts streamers that send what they left."""
+"""Recovery of this machine's runs whose processes were all killed: streamers send the data they left."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ LOOK_S: Final = 10.0
 
 
 async def recover_runs(options: ServeOptions, store: Store) -> None:
-    """Look for such runs now and then, for ever; start a streamer for each, which ends when everything is sent.
+    """Look for such runs forever, now and then; start a streamer for each, which ends once all is sent.
 
-    Only runs that this server knows are sent: the next streamer on this machine sends those of another server there.
+    Only runs that this server knows are sent; the next streamer here sends another server's runs there.
     """
     started: dict[str, subprocess.Popen[bytes]] = {}
     while True:
@@ -37,12 +37,12 @@ async def recover_runs(options: ServeOptions, store: Store) -> None:
             try:
                 name = (await asyncio.to_thread(store.run, run_id)).name
                 started[run_id] = await asyncio.to_thread(_start, options, run_id, name)
-            except (LoaderwatchError, OSError) as error:  # not known here, or no process can be started
+            except (LoaderwatchError, OSError) as error:  # unknown here, or no process can be started
                 _log.debug("run %s is left as it lies: %s", run_id, error)
 
 
 def _unread_runs(rings_dir: Path) -> set[str]:
-    """Return the runs whose rings are still there and that had a streamer but have none now."""
+    """Return the runs whose rings still exist and that had a streamer but have none now."""
     try:
         check_own(rings_dir)
     except NotPrivate:

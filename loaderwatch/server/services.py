@@ -40,11 +40,11 @@ class Parts:
     later_runs: LaterRuns
     arrivals: Arrivals
     url: str
-    reached_at: str  # the address at which other servers of the same database reach this one
-    keys: Keys  # the tokens in force, with which the server also proves itself
+    reached_at: str  # this server's address for the other servers of its database
+    keys: Keys  # the tokens in force; with them the server also proves itself
     sessions: PageSessions
     lifetime: Lifetime
-    peers: Peers | None = None  # the other servers of the database; None where there can be none
+    peers: Peers | None = None  # the other servers of the database; None if there can be none
     handover: Handover | None = None
     ready: bool = False
     stopping: bool = False

@@ -1,4 +1,4 @@
-"""Checks the server's certificate and key before it listens with them."""
+"""Checks the server's certificate and key before it listens."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from loaderwatch.core.errors import ConfigError
 
 
 def read_certificate(certfile: Path | None, keyfile: Path | None) -> str | None:
-    """Return the server's own certificate as PEM; None when it speaks plain http.
+    """Return the server's own certificate as PEM; None for plain http.
 
     Raises:
-        ConfigError: certificate or key is missing or cannot be read, or they do not belong together.
+        ConfigError: certificate or key is missing or unreadable, or they do not belong together.
     """
     if certfile is None and keyfile is None:
         return None
@@ -29,16 +29,18 @@ def read_certificate(certfile: Path | None, keyfile: Path | None) -> str | None:
         return _first_certificate(certfile)
     except _Encrypted:
         raise ConfigError(
-            f"--ssl-keyfile {keyfile} is encrypted; write it without a password, e.g. with `openssl pkey -in {keyfile} -out FILE`"
+            f"--ssl-keyfile {keyfile} is encrypted; write it without a password,"
+            f" e.g. with `openssl pkey -in {keyfile} -out FILE`"
         ) from None
     except ssl.SSLError as error:
         if error.reason == "KEY_VALUES_MISMATCH":
             raise ConfigError(
-                f"--ssl-keyfile {keyfile} is not the key of --ssl-certfile {certfile}; name the two that were made together"
+                f"--ssl-keyfile {keyfile} is not the key of --ssl-certfile {certfile};"
+                " name the two that were made together"
             ) from error
         raise ConfigError(
-            f"--ssl-certfile {certfile} and --ssl-keyfile {keyfile} are not a certificate and its key in PEM form"
-            f" ({error.reason or error})"
+            f"--ssl-certfile {certfile} and --ssl-keyfile {keyfile} are not a certificate and its key in PEM"
+            f" form ({error.reason or error})"
         ) from error
     except ValueError as error:
         raise ConfigError(f"--ssl-certfile {certfile} holds no certificate in PEM form ({error})") from error
@@ -49,7 +51,7 @@ class _Encrypted(Exception):
 
 
 def _no_password() -> str:
-    raise _Encrypted  # without this, OpenSSL would ask for the password on the terminal
+    raise _Encrypted  # else OpenSSL would ask for the password on the terminal
 
 
 def _first_certificate(certfile: Path) -> str:

@@ -1,4 +1,4 @@
-"""The exit code of a training process, asked of the kernel: the streamer is not its parent, and a killed process says nothing."""
+"""The exit code of a training process, from the kernel: the streamer is not the parent of that process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXIT: Final = 1 << 3
 
 
 class Handle:
-    """A handle of one process (a pidfd). Opened while the process lives, it gives the exit code even after its parent's wait."""
+    """A pidfd of one process. Opened in its lifetime, it gives the exit code even after the parent's wait."""
 
     def __init__(self, pid: int, proc_root: Path = PROC) -> None:
         self._stat = proc_root / str(pid) / "stat"
@@ -33,9 +33,9 @@ class Handle:
                 return  # the process is gone, or a sandbox forbids this
 
     def exit_code(self) -> int | None:
-        """Return the exit code as in ``subprocess``: 3 is exit code 3, -9 is SIGKILL. None when the kernel does not tell.
+        """Return the exit code as in ``subprocess`` (-9 is SIGKILL); None if the kernel does not say.
 
-        Linux tells since 6.15; before that, only while the parent has not waited for the process.
+        Linux says it since 6.15; before, only until the parent has waited for the process.
         """
         if self._descriptor is None:
             return None
@@ -43,7 +43,7 @@ class Handle:
         if status is None:
             status = self._uncollected()
         if status is None:
-            status = self._collected()  # its parent has just waited for it
+            status = self._collected()  # the parent has just waited for it
         return None if status is None else os.waitstatus_to_exitcode(status)
 
     def close(self) -> None:
@@ -64,7 +64,7 @@ class Handle:
         return status if mask & _EXIT else None
 
     def _uncollected(self) -> int | None:
-        """Return the last field of a zombie's ``stat``, which is also 0 for those who may not read it."""
+        """Return the last field of a zombie's ``stat``; it is also 0 for a reader without permission."""
         try:
             fields = self._stat.read_text().rpartition(")")[2].split()
         except OSError:

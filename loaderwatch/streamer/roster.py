@@ -37,18 +37,18 @@ class Member:
     ring: TrackedRing
     files: ProcessFiles
     alive: bool = True
-    died_ns: int = 0  # monotonic, when we noticed
+    died_ns: int = 0  # monotonic time at which the death was noticed
     start_ticks: int | None = None
     began_s: float | None = None  # start time where there is no /proc
     stat: Stat | None = None
     drained: bool = False  # dead, and its last records are in an envelope on disk
     handle: Handle | None = None  # training processes only, while they live
     last_lines: dict[str, list[str]] = field(default_factory=dict)  # of the job, once it has crashed
-    exit_code: int | None = None  # dead: as ``subprocess`` has it, None when nobody could say
+    exit_code: int | None = None  # of a dead process, as in ``subprocess``; None if unknown
     final_cursor: int | None = None  # dead and read to the end: the cursor that an envelope must cover
     info: ProcessInfo | None = None  # training processes only, as the process wrote it
     info_mark: tuple[int, int] = field(default=(0, 0))
-    model_calls: Sequence[Call] = ()  # from where it calls the model to train
+    model_calls: Sequence[Call] = ()  # the places that call the model to train
 
     @property
     def pid(self) -> int:
@@ -62,7 +62,7 @@ class Member:
 
     @property
     def finished(self) -> bool:
-        """Whether it came to its end without an error. ``sys.exit(143)`` leaves no error behind, but its exit code."""
+        """Whether it ended without an error. ``sys.exit(143)`` leaves no error, only its exit code."""
         return self.ring.reader.status().finished and (self.exit_code or 0) <= 0
 
     def let_go(self) -> None:
@@ -105,7 +105,7 @@ class Roster:
         return member if member.worker < 0 else self.mains.get(member.ring.identity.parent_pid)
 
     def rank_of(self, member: Member) -> int | None:
-        """Return a process's rank; None until its training process has published it."""
+        """Return a process's rank; None until its training process has published the rank."""
         main = self.main_of(member)
         return main.info.rank if main is not None and main.info is not None else None
 
@@ -194,7 +194,7 @@ class Roster:
         self.folder.forget(member.ring)
 
     def _still_awaited(self, worker: Member, now_ns: int) -> bool:
-        """Whether a worker that died without a word is kept, because its training process may be waiting for it."""
+        """Whether a worker that died without notice is kept: its training process may be waiting for it."""
         if worker.ring.reader.status().finished:
             return False
         main = self.main_of(worker)
@@ -211,7 +211,7 @@ class Roster:
             return False
         if now_ns - worker.died_ns < DEAD_WORKER_HELD_NS:
             return True
-        # The batches that it had read ahead may last for minutes of slow steps before the loop waits for it.
+        # The batches it had read ahead may last for minutes of slow steps before the loop waits for it.
         span: OpenSpan | None = main.ring.span()
         return (
             span is not None
@@ -239,7 +239,7 @@ class Roster:
     def _note_end(member: Member, now_ns: int) -> None:
         member.alive, member.died_ns = False, now_ns
         if member.handle is not None:
-            if member.start_ticks is not None:  # else the pid may be somebody else's
+            if member.start_ticks is not None:  # else the pid may belong to another process
                 member.exit_code = member.handle.exit_code()
             member.handle.close()
             member.handle = None
@@ -251,13 +251,13 @@ class Roster:
             began_s = process_began_s(member.pid)
             if member.began_s is None:
                 member.began_s = began_s
-            return began_s is not None and began_s == member.began_s  # else the pid is somebody else's by now
+            return began_s is not None and began_s == member.began_s  # else the pid was reused
         stat = member.files.stat()
         if stat is None or not stat.alive:
             return False
         if member.start_ticks is None:
             if started_after(stat, member.ring.identity.created_ns):
-                return False  # the pid belongs to somebody else by now
+                return False  # the pid was reused
             member.start_ticks = stat.start_ticks
         member.stat = stat
         return stat.start_ticks == member.start_ticks
@@ -265,8 +265,8 @@ class Roster:
     def _read_info(self, member: Member) -> None:
         path = member.ring.info_path
         try:
-            found = os.stat(path)  # noqa: PTH116 - with every change of the folder
-            mark = (found.st_ino, found.st_mtime_ns)
+            stat = os.stat(path)  # noqa: PTH116 - with every change of the folder
+            mark = (stat.st_ino, stat.st_mtime_ns)
             if mark == member.info_mark:
                 return
             data = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Which hang is a reason to start the job anew, and how long to pause before."""
+"""Which hang is a reason to restart the job, and how long to pause before."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ LONGEST_PAUSE_S: Final = 600.0
 def lasting_hang(
     findings: Iterable[Finding], *, began_at: float, now: float, after_s: float
 ) -> Finding | None:
-    """Return the alert of a hang that has lasted ``after_s`` seconds, None if there is none.
+    """Return the alert of a hang that has lasted ``after_s`` seconds; None if there is none.
 
-    Only a critical one counts that fires: a person who acknowledged or silenced it is looking into it, and slow input is
-    no hang. A job whose script is over has done its work, which a new start would do again. One from before ``began_at``, when this attempt was started, is an earlier attempt's.
+    Only a critical, firing alert counts: a person who acknowledged or silenced it is looking into it, and
+    slow input is no hang. A job whose script is over has done its work, and a restart would repeat it. An
+    alert from before ``began_at``, the start of this attempt, belongs to an earlier attempt.
     """
     return next(
         (
@@ -27,12 +28,12 @@ def lasting_hang(
             and (finding.severity, finding.state) == ("critical", "firing")
             and finding.began_at >= began_at
             and now - finding.began_at >= after_s
-            and not any(each.value == AT_END for each in finding.evidence)
+            and not any(fact.value == AT_END for fact in finding.evidence)
         ),
         None,
     )
 
 
 def pause_s(restart: int, first_s: float) -> float:
-    """Return the pause in seconds before a restart, counted from 1: it doubles each time, up to ten minutes."""
+    """Return the pause in seconds before the restart of this number: doubled each time, at most 10 min."""
     return min(first_s * 2.0 ** min(restart - 1, 30), max(first_s, LONGEST_PAUSE_S))

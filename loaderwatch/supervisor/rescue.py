@@ -1,4 +1,4 @@
-"""What is saved of a job that hangs, before it is ended: stacks of all its processes and the recording."""
+"""Saves data of a hung job before it is ended: stacks of all its processes and the recording."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _FAILURES: Final = (OSError, ServerError, http.client.HTTPException)
 
 
 def save(client: Client, settings: Settings, run_id: str) -> list[Path]:
-    """Take stacks of the run now, and write them and its recording beside the data; return the files written.
+    """Take stacks of the run now, write them and its recording beside the data, and return the files.
 
-    What cannot be saved is said, and keeps nobody from ending the job.
+    A failure is reported and does not prevent the end of the job.
     """
     folder = settings.data_dir / "hangs"
     name = f"{run_id}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -30,9 +30,9 @@ def save(client: Client, settings: Settings, run_id: str) -> list[Path]:
     try:
         private_folder(folder)
         owner = client if settings.server else find_own_server(settings.data_dir, "owner") or client
-        came, missing = owner.fresh_stacks(run_id, None, STACKS_WITHIN_S)
+        stacks, missing = owner.fresh_stacks(run_id, None, STACKS_WITHIN_S)
         file = folder / f"{name}.stacks.txt"
-        write_atomically(file, f"{stacks_text([*came, *missing])}\n".encode("utf-8", "replace"))
+        write_atomically(file, f"{stacks_text([*stacks, *missing])}\n".encode("utf-8", "replace"))
         files.append(file)
     except _FAILURES as error:
         say("no-fresh-stacks", run=run_id, error=str(error))

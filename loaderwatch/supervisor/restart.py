@@ -1,4 +1,4 @@
-"""``--restart-on-hang``: notices a hang that lasts, saves what tells why, and ends the job."""
+"""``--restart-on-hang``: notices a lasting hang, saves the evidence, and ends the job."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from loaderwatch.supervisor.say import say
 from loaderwatch.texts import own_language
 
 GRACE_S: Final = 45.0
-"""How long a job may take to end after SIGTERM. torchrun gives its ranks 30 s before it kills them, and is left to it."""
+"""How long a job may take to end after SIGTERM. torchrun gives its ranks 30 s before it kills them."""
 KILLED_WITHIN_S: Final = 15.0
-"""How long the kernel may take to end what was killed; longer takes only what waits in the kernel (state D)."""
+"""How long the kernel may take to end a killed process. Only a wait in the kernel (state D) lasts longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """A hang for which the job is to be ended, and the files that tell of it."""
+    """A hang for which the job must be ended, and the files with its evidence."""
 
     run_id: str
     finding: Finding
@@ -37,9 +37,9 @@ class Hang:
 
 
 class HangWatch:
-    """Observes the findings of one attempt, in the thread of ``Watch``; ``hang`` is set when one has lasted.
+    """Observes the findings of one attempt, in the thread of ``Watch``; sets ``hang`` when a hang has lasted.
 
-    Where the job may not be ended (any more), a line says once that it hangs.
+    If the job may not be ended (any more), one line reports the hang.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class HangWatch:
         self.hang: Hang | None = None
 
     def observe(self, client: Client, run_id: str, findings: Sequence[Finding]) -> None:
-        """Save what tells of a hang that has lasted, and set it if it goes on after that.
+        """Save the evidence of a lasting hang, and set ``hang`` if the hang still goes on after that.
 
-        torchrun may just be starting its ranks again, or a collective's timeout may have ended the wait: so a process of
-        the run must be there that was there before the hang, and the hang must still be there when all is saved.
+        torchrun may be restarting its ranks, or a collective's timeout may have ended the wait. So one of the
+        run's processes must be older than the hang, and the hang must still exist when all is saved.
         """
         if self.hang is not None or self._told or self._lasting(run_id, findings) is None:
             return
@@ -79,19 +79,19 @@ class HangWatch:
 
 
 def end_job(job: Job, pump: Callable[[float], object], grace_s: float = GRACE_S) -> list[psutil.Process]:
-    """End the job and all that it started, politely and then not; return what lives on all the same.
+    """End the job and all its descendants, first politely, then by force; return the survivors.
 
-    First the job's first process is asked (SIGTERM), so that a launcher ends its ranks in its own way. When that is gone,
-    what it left is asked; after ``grace_s``, or when nobody is left to be asked, everything is killed.
+    First the job's first process gets SIGTERM, so that a launcher ends its ranks in its own way. Once it is
+    gone, its remaining descendants get SIGTERM. After ``grace_s``, all are killed.
 
     Args:
         job: the job.
-        pump: waits for so many seconds, and serves signals meanwhile.
+        pump: waits for the given seconds and handles signals meanwhile.
         grace_s: seconds.
     """
     everyone = job.tree()
     job.send(signal.SIGTERM)
-    job.send(signal.SIGCONT)  # a stopped process would hear only then
+    job.send(signal.SIGCONT)  # a stopped process reacts only after this
     asked_rest = False
     deadline = time.monotonic() + grace_s
     while time.monotonic() < deadline:
@@ -124,4 +124,4 @@ def _signal(processes: list[psutil.Process], number: int) -> None:
         try:
             process.send_signal(number)
         except psutil.Error:
-            continue  # it is gone, or somebody else's
+            continue  # it is gone, or belongs to another user

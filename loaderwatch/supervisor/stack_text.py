@@ -1,4 +1,4 @@
-"""Stacks of the API as text for a terminal or a file."""
+"""The API's stacks as text for a terminal or a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def process_of(stack: Stack) -> dict[str, Param]:
 
 
 def taken_clock(stack: Stack) -> str:
-    """Return when the stack was taken, by this machine's clock and time zone."""
+    """Return the time of the stack by this machine's clock and time zone."""
     return time.strftime("%H:%M:%S", time.localtime(stack.taken_at))
 
 
@@ -26,7 +26,7 @@ def in_order(stacks: Iterable[Stack]) -> list[Stack]:
 
 
 def stacks_text(stacks: Iterable[Stack]) -> str:
-    """Return stacks in order, each with its head; where there is none, why."""
+    """Return the stacks in order, each with its head; an empty stack shows its reason."""
     return "\n\n".join(map(_text, in_order(stacks)))
 
 

@@ -1,4 +1,4 @@
-"""A thread that asks the server for the alerts of the job's runs, and hands them on."""
+"""A thread that asks the server for the alerts of the job's runs and passes them on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from loaderwatch.supervisor.say import say
 
 POLL_S: Final = 1.0
 SILENT_S: Final = 60.0
-"""So long a server may be silent before people are told: one that has just been started or stopped is back by then."""
+"""A silence of the server that is not reported yet: a server that restarts is back by then."""
 _OVER: Final = ("finished", "crashed", "lost")
 _REFUSED: Final = (401, 403)
 
@@ -25,7 +25,7 @@ Observer = Callable[[Client, str, Sequence[Finding]], None]
 
 
 class Watch(threading.Thread):
-    """Looks once a second at the findings of the job's runs. A server that does not answer is asked again."""
+    """Looks at the findings of the job's runs once a second. A server that does not answer is asked again."""
 
     def __init__(self, runs: JobRuns, observers: Sequence[Observer]) -> None:
         super().__init__(name="alerts of the job", daemon=True)
@@ -38,22 +38,22 @@ class Watch(threading.Thread):
         self._over_since: float | None = None
 
     def run(self) -> None:
-        """Look until told to stop."""
+        """Look until stopped."""
         while not self._ending.wait(POLL_S):
             self.runs.refresh()
             if self.runs.ids:
                 self._look()
             else:
-                self._heard_at = time.monotonic()  # nothing is awaited yet
+                self._heard_at = time.monotonic()  # nothing is expected yet
 
     def stop(self) -> None:
-        """End after the look that goes on now."""
+        """End after the current look."""
         self._ending.set()
 
     def await_end(self, within_s: float, interrupted: Callable[[], bool]) -> None:
-        """Return when the server knows that the runs are over and was asked for their last alerts."""
+        """Return once the server knows that the runs are over and was asked for their last alerts."""
         give_up_at = time.monotonic() + within_s
-        self._over_since = None  # what was over before was another run of this name
+        self._over_since = None  # the end seen before was that of another run of this name
         while self.runs.seen and self.is_alive() and time.monotonic() < give_up_at and not interrupted():
             if self._over_since is not None and time.monotonic() - self._over_since > 3 * POLL_S:
                 return
@@ -66,7 +66,7 @@ class Watch(threading.Thread):
             if self._client is None:
                 self._silent(Text("no-server-here"))
                 return
-            if self._client.token is None:  # whoever listens there could have the job ended and started again
+            if self._client.token is None:  # an unproven server could make us end and restart the job
                 self._client = None
                 self._silent(Text("no-proven-server"), at_once=True)
                 return
@@ -88,13 +88,13 @@ class Watch(threading.Thread):
                 self._over_since = time.monotonic()
 
     def _look_at(self, client: Client, run_id: str) -> bool:
-        """Hand on the run's findings; return whether it is over."""
+        """Pass on the run's findings; return whether the run is over."""
         try:
             findings = client.findings(run_id)
             over = client.summary(run_id).state in _OVER
         except ServerError as error:
             if error.status == http.client.NOT_FOUND:
-                return False  # its first envelope is on its way
+                return False  # its first envelope is on the way
             raise
         for observer in self._observers:
             observer(client, run_id, findings)

@@ -1,4 +1,4 @@
-"""The settings that the advice of a finding names. Findings carry them in their sentences only, so those are read."""
+"""The settings in a finding's advice, parsed from its sentences: findings contain them nowhere else."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _FORMS: Final = (
     re.compile(_NAME + r"=(?P<quote>[\"']?)(?P<value>\w+(?:\.\w+)*)(?P=quote)"),
     re.compile(_NAME + r" \d+(?:\.\d+)? → (?P<value>\d+(?:\.\d+)?)"),
 )
-"""How a sentence names a setting with its value: "num_workers=8", "num_workers 2 → 8"."""
+"""How a sentence gives a setting with its value: "num_workers=8", "num_workers 2 → 8"."""
 _DIRECTION: Final = re.compile(r"\b(?P<way>lower|raise) (?P<name>[A-Za-z_]\w*) \(now \d+\)", re.IGNORECASE)
-"""How it names one without a value: "lower prefetch_factor (now 4)"."""
+"""How a sentence gives a setting without a value: "lower prefetch_factor (now 4)"."""
 _CALLED: Final = {"multiprocessing_context": "start_method"}
-"""Options of a DataLoader that a loader's description calls otherwise."""
+"""DataLoader options with another name in a loader's description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """A setting and its advised value as a text; "inf" and "-inf" only say in which direction to go."""
+    """A setting and its advised value as a text; "inf" and "-inf" only give a direction."""
 
     name: str
     value: str
 
     def followed_by(self, change: Setting) -> bool:
-        """Whether a setting that changed is this one, and now has the advised value or, of numbers, went towards it or beyond."""
+        """Whether a change is of this setting and reached the value or, for numbers, moved towards it."""
         if change.what != self.name or change.b is None:
             return False
         if change.b == self.value:
@@ -40,15 +40,15 @@ class Advised:
 
 
 def advised_in(advice: str) -> list[Advised]:
-    """Return the settings that an advice names, in the forms above; what it says in other words is not seen."""
-    found = [
-        Advised(_called(each["name"]), each["value"]) for form in _FORMS for each in form.finditer(advice)
+    """Return the settings that an advice names in the forms above; other wordings are not recognized."""
+    settings = [
+        Advised(_called(match["name"]), match["value"]) for form in _FORMS for match in form.finditer(advice)
     ]
-    found += [
-        Advised(_called(each["name"]), "-inf" if each["way"].lower() == "lower" else "inf")
-        for each in _DIRECTION.finditer(advice)
+    settings += [
+        Advised(_called(match["name"]), "-inf" if match["way"].lower() == "lower" else "inf")
+        for match in _DIRECTION.finditer(advice)
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(settings))
 
 
 def _called(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The comparison of two runs, from what the store has of each: the page and the command line show the same."""
+"""The comparison of two runs from their data in the store: the page and the command line show the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORT_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Observed:
-    """What is known of one run. ``values`` are, by measure, means of equal stretches of time, or one for each epoch."""
+    """The data of one run. ``values``: by measure, means of equal periods, or one value per epoch."""
 
     run: ComparedRun
     values: Mapping[str, Floats]
@@ -30,18 +30,18 @@ class Observed:
 
     @property
     def samples_of_a_step(self) -> int | None:
-        """Return how many samples a step of all ranks has; None where that is not known, or there are several loaders."""
+        """The samples in a step of all ranks; None if unknown or if there are several loaders."""
         sizes = {loader.batch_size for loader in loaders_of(self.processes) if loader.role == "train"}
         size = sizes.pop() if len(sizes) == 1 else None
         return None if size is None else size * self.run.world_size
 
     @property
     def means(self) -> dict[str, Mean]:
-        """Return the mean of each measure that is known."""
+        """The mean of each known measure."""
         values = dict(self.values)
         if self.samples_of_a_step is not None and SPEED in values:
             values[SAMPLES] = values[SPEED] * self.samples_of_a_step
-        return {name: found for name in values if (found := mean_of(values[name])) is not None}
+        return {name: mean for name in values if (mean := mean_of(values[name])) is not None}
 
 
 def comparison(a: Observed, b: Observed) -> Comparison:
@@ -68,7 +68,7 @@ def comparison(a: Observed, b: Observed) -> Comparison:
 
 
 def speed_of(a: Observed, b: Observed) -> Difference | None:
-    """Return the difference in speed: in samples where a step has not as many in both; None where that of one is not known."""
+    """Return the difference in speed, in samples if the step sizes differ; None if one speed is unknown."""
     name = SAMPLES if a.samples_of_a_step != b.samples_of_a_step else SPEED
     ours, theirs = a.means.get(name), b.means.get(name)
     if ours is None or theirs is None:
@@ -88,7 +88,7 @@ def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> 
             low, high = (by - half) / scale, (by + half) / scale
             judgement = _judged(measure, change, low, high)
     label = Text("compared-measure", {"measure": name})
-    said = Text("comparison-judged", {"judgement": judgement})
+    judged = Text("comparison-judged", {"judgement": judgement})
     return Difference(
         measure=name,
         label=say(label),
@@ -99,9 +99,9 @@ def _difference(name: str, measure: Measure, a: Mean | None, b: Mean | None) -> 
         change_low=low,
         change_high=high,
         judgement=judgement,
-        said=say(said),
+        said=say(judged),
         label_text=label,
-        said_text=said,
+        said_text=judged,
     )
 
 
@@ -143,7 +143,7 @@ def _title(speed: Difference | None) -> Text:
 
 
 def unit_of(speed: Difference) -> str:
-    """Return what is counted per second: "samples" or "steps"."""
+    """Return the unit counted per second: "samples" or "steps"."""
     return "samples" if speed.measure == SAMPLES else "steps"
 
 
@@ -158,9 +158,9 @@ def _notes(a: Observed, b: Observed) -> list[Text]:
         notes.append(
             Text("compared-ranks-differ", {"a_ranks": a.run.world_size, "b_ranks": b.run.world_size})
         )
-    for name, one in (("A", a.run), ("B", b.run)):
-        if one.seconds < _SHORT_S:
-            notes.append(Text("compared-run-is-short", {"run": name, "measured_s": one.seconds}))
-        if one.state in ("live", "hung"):
+    for name, run in (("A", a.run), ("B", b.run)):
+        if run.seconds < _SHORT_S:
+            notes.append(Text("compared-run-is-short", {"run": name, "measured_s": run.seconds}))
+        if run.state in ("live", "hung"):
             notes.append(Text("compared-run-goes-on", {"run": name}))
     return notes

@@ -1,4 +1,4 @@
-"""Conditions on a comparison, as ``loaderwatch compare --fail-if`` takes them."""
+"""Conditions on a comparison, for ``loaderwatch compare --fail-if``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from loaderwatch.core.answers import Comparison, Difference, Param, Text
 from loaderwatch.core.errors import ConfigError
 
 _FORM: Final = re.compile(
-    r"\s*(?P<measure>\w+)(?P<change>\.change)?\s*(?P<sign>>=|<=|>|<)\s*(?P<limit>[+-]?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?P<percent>%)?\s*"
+    r"\s*(?P<measure>\w+)(?P<change>\.change)?\s*(?P<sign>>=|<=|>|<)\s*"
+    r"(?P<limit>[+-]?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?P<percent>%)?\s*"
 )
 _SIGNS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
@@ -22,7 +23,7 @@ _SIGNS: Final[dict[str, Callable[[float, float], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """``measure > limit`` of run B, or ``measure.change > limit``: of B against A, as ``Difference.change`` is."""
+    """``measure > limit`` of run B, or ``measure.change > limit`` of B against A (``Difference.change``)."""
 
     text: str
     measure: str
@@ -31,17 +32,17 @@ class Condition:
     limit: float
 
     def broken_by(self, compared: Comparison) -> Text | None:
-        """Return why the comparison fails, None when it does not. What is not known fails: nobody can say that it is well.
+        """Return why the comparison fails; None if it does not. An unknown value fails.
 
-        A change fails only where it is more than noise.
+        A change fails only if it is more than noise.
         """
-        found = next((each for each in compared.measures if each.measure == self.measure), None)
-        value = None if found is None else self._value(found)
-        if found is None or value is None:
+        measured = next((m for m in compared.measures if m.measure == self.measure), None)
+        value = None if measured is None else self._value(measured)
+        if measured is None or value is None:
             return Text("condition-failed", {"condition": self.text, "measure": self.measure, "value": None})
         if not _SIGNS[self.sign](value, self.limit):
             return None
-        if self.of_change and found.judgement == "noise":
+        if self.of_change and measured.judgement == "noise":
             return None
         name = f"{self.measure}.change" if self.of_change else self.measure
         params: dict[str, Param] = {"condition": self.text, "measure": name, "value": f"{value:.4g}"}
@@ -54,17 +55,20 @@ class Condition:
 
 
 def parse(text: str) -> Condition:
-    """Return the condition that a text says.
+    """Return the condition that a text gives.
 
     Raises:
-        ConfigError: it says none, or names no measure.
+        ConfigError: the text is not a condition, or names no measure.
     """
-    said = _FORM.fullmatch(text)
-    if said is None:
+    parsed = _FORM.fullmatch(text)
+    if parsed is None:
         raise ConfigError(
-            f"--fail-if {text!r} is no condition; write e.g. 'data_wait_ratio > 0.1' or 'steps_per_s.change < -5%'"
+            f"--fail-if {text!r} is no condition;"
+            " write e.g. 'data_wait_ratio > 0.1' or 'steps_per_s.change < -5%'"
         )
-    if said["measure"] not in MEASURES:
+    if parsed["measure"] not in MEASURES:
         raise ConfigError(f"--fail-if {text!r} names no measure; use one of {', '.join(MEASURES)}")
-    limit = float(said["limit"]) / (100 if said["percent"] else 1)
-    return Condition(" ".join(text.split()), said["measure"], said["change"] is not None, said["sign"], limit)
+    limit = float(parsed["limit"]) / (100 if parsed["percent"] else 1)
+    return Condition(
+        " ".join(text.split()), parsed["measure"], parsed["change"] is not None, parsed["sign"], limit
+    )

@@ -1,4 +1,4 @@
-"""What two runs are compared in."""
+"""The measures in which two runs are compared."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ SAMPLES: Final = "samples_per_s"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure, and which of two values is the better one.
+    """A measure, and which of two values is better.
 
-    ``series`` is the metric of the store that it is taken from, ``highest`` whether of its greatest rank; None where it is
-    worked out in another way.
+    ``series``: its metric in the store; None if it is computed. ``highest``: of the rank with most of it.
     """
 
     unit: Unit
@@ -26,10 +25,10 @@ class Measure:
 
     @property
     def floor(self) -> float:
-        """Return the smallest change that is more than noise: runs with the same settings differ by that much.
+        """The smallest change that is more than noise: runs with the same settings differ by that much.
 
-        The page cache, clocks and neighbours of another day are in no interval of a single run. A share of A's mean, of
-        ratios the ratio itself.
+        The interval of a single run does not include another day's page cache, clocks and neighbours. The
+        floor is a share of A's mean; for ratios it is a difference of ratios.
         """
         return 0.02 if self.unit == "ratio" else 0.03
 

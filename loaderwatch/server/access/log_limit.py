@@ -1,4 +1,4 @@
-"""A limit of log lines about connections: whoever reaches the port can cause one with each, without a token."""
+"""A limit of log lines about connections, since anyone who reaches the port can cause them, without token."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ LIMITED: Final = (
     "loaderwatch.server.access.request_gate",
     "loaderwatch.server.ingest",
 )
-"""The loggers that tell of malformed requests, slow clients, faults of ours that a request shows, and envelopes that have to
-come again."""
+"""Loggers of malformed requests, slow clients, faults that requests reveal, and envelopes to be resent."""
 
 
 class LogLimit(logging.Filter):
-    """Lets ``BURST`` lines of each kind through, then one a minute, which says how many were left out before it.
+    """Passes ``BURST`` lines of each kind, then one a minute, which says how many were left out before it.
 
-    A kind is a message without its arguments, and the type of its exception, so that a caller cannot make new kinds.
+    A kind is a message without arguments plus its exception's type, so a caller cannot create new kinds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,8 +1,8 @@
-"""The Content-Security-Policy and the other security headers that every answer carries.
+"""The Content-Security-Policy and the other security headers of every answer.
 
-Scripts come only from our own files, never from text (``eval``, handlers in markup, ``javascript:`` links), and with
-Trusted Types not even our own scripts can turn text into markup. Style attributes in markup have no effect, except for one
-known text; scripts may set styles one by one. A style sheet is a file of ours, or a known empty one.
+Scripts come only from our own files, never from text (``eval``, handlers in markup, ``javascript:`` links).
+With Trusted Types not even our own scripts can turn text into markup. Style attributes in markup have no
+effect, except for one known text; scripts may set styles. A style sheet is our own or a known empty one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 from typing import Final
 
 _FILLED_LATER: Final = ""
-"""The style sheet that Plotly makes empty, and fills rule by rule."""
+"""The style sheet that Plotly creates empty and fills rule by rule."""
 
 SHARP: Final = "".join(
     f"image-rendering: {value}; "
@@ -21,11 +21,11 @@ SHARP: Final = "".join(
         *("optimize-contrast", "crisp-edges", "pixelated"),
     )
 )
-"""The style that Plotly sets as a text on heat maps with more cells than pixels, whose image must not be blurred."""
+"""The style that Plotly sets as text on heat maps with more cells than pixels, to prevent blurring."""
 
 
 def headers() -> tuple[tuple[str, str], ...]:
-    """Return the headers, as names and values."""
+    """Return the headers of pages, as names and values."""
     policy = (
         "default-src 'none'",
         "script-src 'self'",
@@ -44,19 +44,17 @@ def headers() -> tuple[tuple[str, str], ...]:
         ("content-security-policy", "; ".join(policy)),
         ("x-content-type-options", "nosniff"),
         ("x-frame-options", "DENY"),
-        (
-            "referrer-policy",
-            "same-origin",
-        ),  # "no-referrer" would make browsers send "Origin: null" with our own POSTs
+        # "no-referrer" would make browsers send "Origin: null" with our own POSTs
+        ("referrer-policy", "same-origin"),
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-resource-policy", "same-origin"),
     )
 
 
 def answer_headers() -> tuple[tuple[str, str], ...]:
-    """Return the headers of answers that are no page, scripts and style sheets among them, whose page's policy counts.
+    """Return the headers of answers that are not pages. For scripts and style sheets, their page counts.
 
-    A browser that shows one as a page may load nothing for it.
+    A browser that shows such an answer as a page may load nothing for it.
     """
     return (
         ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),

@@ -1,7 +1,7 @@
-"""The addresses that runs gave: by ``attach(notify=)`` or LOADERWATCH_NOTIFY of the job.
+"""The addresses that runs gave: by ``attach(notify=)`` or the job's LOADERWATCH_NOTIFY.
 
-The training process leaves them in a file of its data directory, for the server of the same directory. So they come from this
-user and from no network: an agent's token does not make the server send anything anywhere.
+The training process writes them into a file of its data directory, for that directory's server. So they come
+from this user and not from the network: an agent token cannot make the server send anything anywhere.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _log = logging.getLogger(__name__)
 _MAX_BYTES: Final = 64 * 1024
 _decode: Final = msgspec.json.Decoder(list[str]).decode
 Mark = tuple[int, int]
-"""Which version of a file was read: its inode and time."""
+"""The version of a file that was read: inode and modification time."""
 
 
 class RunAddresses:
-    """Reads the files of a folder; a file that has not changed costs a stat."""
+    """Reads the files of a folder; an unchanged file costs one stat."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, tuple[Mark, tuple[str, ...]]] = {}
 
     def of(self, run_id: str) -> tuple[str, ...]:
-        """Return the addresses of a run. They stay known when the file goes, which it does as the job ends."""
+        """Return the addresses of a run. They stay known after the job ends and its file is removed."""
         path = self._folder / f"{run_id}.json"
-        before = self._read.get(run_id)
-        known = () if before is None else before[1]
+        previous = self._read.get(run_id)
+        known = () if previous is None else previous[1]
         try:
-            found = os.lstat(path)
+            status = os.lstat(path)
         except OSError:
             return known
-        mark = (found.st_ino, found.st_mtime_ns)
-        if before is not None and before[0] == mark:
+        mark = (status.st_ino, status.st_mtime_ns)
+        if previous is not None and previous[0] == mark:
             return known
-        addresses = _addresses(path, found)
+        addresses = _addresses(path, status)
         self._read[run_id] = mark, addresses
         return addresses
 
@@ -60,7 +60,7 @@ def _addresses(path: Path, found: os.stat_result) -> tuple[str, ...]:
         if not stat.S_ISREG(found.st_mode) or found.st_size > _MAX_BYTES:
             raise NotPrivate
         given = _decode(read_own(path))
-        return tuple(address for one in given for address in ADDRESSES.parse(one, path.name))
+        return tuple(address for text in given for address in ADDRESSES.parse(text, path.name))
     except FileNotFoundError:
         return ()
     except NotPrivate:

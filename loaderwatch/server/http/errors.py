@@ -1,4 +1,4 @@
-"""Errors of ours as answers."""
+"""Our errors as answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes by which this server proves that it knows a token: to senders, and to the page. They need no token."""
+"""The routes by which this server proves to senders and to the page that it knows a token. They need none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ router = APIRouter()
 
 @router.get(IDENTITY_PATH)
 async def identity(request: Request, challenge: Annotated[str, Query(pattern=CHALLENGE_PATTERN)]) -> Response:
-    """Return the challenge's HMAC under all that tells this server from others: tokens, its own key, and its address."""
+    """Return the challenge's HMAC under all that tells this server from others: tokens, its own key, and its
+    address."""
     parts: Parts = request.app.state.parts
     secrets = [parts.keys.server_key]
     if parts.keys.tokens:
@@ -34,7 +35,8 @@ async def session(
     challenge: Annotated[str, Query(pattern=CHALLENGE_PATTERN)],
     ticket: Annotated[str | None, Query(pattern=TICKET_PATTERN)] = None,
 ) -> Response:
-    """Begin a session of the page, or go on with the one of ``ticket``; the proofs are made of the token and the ticket."""
+    """Begin a session of the page, or go on with the one of ``ticket``; the proofs are made of the token and
+    the ticket."""
     parts: Parts = request.app.state.parts
     return json_answer(
         parts.sessions.greet(parts.keys.tokens, challenge, ticket, request.headers.get("host", ""))

@@ -1,4 +1,4 @@
-"""The routes of ``loaderwatch import``: a run comes in, part by part, and how one that is there can be compared with it."""
+"""The routes of ``loaderwatch import``: they accept a run in parts and compare it with an existing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The route ``GET /api/v1/runs/{run}/recording``, which gives the newest part of a run as a file."""
+"""The route ``GET /api/v1/runs/{run}/recording``: the newest part of a run as a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from loaderwatch.server.recordings.recording import SUFFIX, pack
 from loaderwatch.server.services import Parts
 
 MOST_LAST_S = 3600.0
-"""The longest recording of the newest part of a run, since packing takes a core for a while."""
+"""The longest recording of a run's newest part, since packing takes a core for a while."""
 
 router = APIRouter(prefix="/api/v1/runs")
 

@@ -1,4 +1,4 @@
-"""The routes that the page and scripts read: runs, summaries, the event stream, charts' columns, findings, stacks.
+"""The routes for the page and scripts: runs, summaries, event stream, chart columns, findings, stacks.
 
 Routes that ask the store are plain functions, because FastAPI runs those in threads.
 """
@@ -70,7 +70,8 @@ async def summary(request: Request, run: str, attempt: Attempt = None) -> Respon
 
 @router.get("/{run}/events")
 async def events(request: Request, run: str, changes: bool = False) -> Response:
-    """Stream the run's server-sent events: a snapshot, then whole summaries, or with ``changes`` what is new in them."""
+    """Stream the run's server-sent events: a snapshot, then whole summaries, or with ``changes`` what is new
+    in them."""
     parts = _parts(request)
     parts.hub.publish(run, await live_answers.run_state(parts, run))
     may_change = Access.CHANGE in request.scope[ACCESS_KEY]
@@ -124,10 +125,10 @@ def series(
     digits: Digits = None,
 ) -> Response:
     """Return a metric over time; a list of them when ``metric`` repeats."""
-    found = charts.several_series(
+    answer = charts.several_series(
         _parts(request).store, run, metric, rank, start, end, points, attempt, digits
     )
-    return json_answer(found if len(metric) > 1 else found[0])
+    return json_answer(answer if len(metric) > 1 else answer[0])
 
 
 @router.get("/{run}/heatmap")
@@ -147,8 +148,8 @@ def heatmap(
 ) -> Response:
     """Return a metric over time, a row per rank or host."""
     rows = Rows(by=by, order=order, find=find, limit=limit)
-    found = heatmap_of(_parts(request).store, run, metric, start, end, points, attempt, rows, digits)
-    return json_answer(found)
+    answer = heatmap_of(_parts(request).store, run, metric, start, end, points, attempt, rows, digits)
+    return json_answer(answer)
 
 
 @router.get("/{run}/epochs")
@@ -187,8 +188,8 @@ def marks(
 ) -> Response:
     """Return the events beside charts: changed settings, checkpoints, evaluation, attempts and alerts."""
     parts = _parts(request)
-    found = in_language(live_answers.findings(parts, run, attempt), reader_language.get())
-    return json_answer(marks_of(parts.store, run, found, rank, start, end, attempt, limit))
+    findings_said = in_language(live_answers.findings(parts, run, attempt), reader_language.get())
+    return json_answer(marks_of(parts.store, run, findings_said, rank, start, end, attempt, limit))
 
 
 @router.get("/{run}/fetches")
@@ -240,7 +241,8 @@ def gpus(
     host: Annotated[str | None, Query(max_length=MAX_NAME)] = None,
     limit: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
-    """Return the GPUs of the run's hosts (of a large run: those looked at in detail), or of one, and the processes on them."""
+    """Return the GPUs of the run's hosts (of a large run: those looked at in detail), or of one, and the
+    processes on them."""
     return json_answer(live_answers.gpus(_parts(request), run, host, limit))
 
 
@@ -262,6 +264,6 @@ async def ask_for_stacks(request: Request, run: str, rank: Rank = None) -> Respo
     parts = _parts(request)
     live = parts.live.get(run)
     if live is None:
-        await run_in_threadpool(parts.store.run, run)  # 404 when the run is not known
+        await run_in_threadpool(parts.store.run, run)  # 404 if the run is unknown
         return json_answer({"requested": False})
     return json_answer({"requested": bool(live.want_stacks(rank))})

@@ -1,4 +1,4 @@
-"""The routes ``GET /api/v1/server``, which server this is, and ``POST /api/v1/server/stop``, by which its owner ends it."""
+"""The routes ``GET /api/v1/server``: which server this is, and ``POST /api/v1/server/stop``: its end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ async def which(request: Request) -> Response:
 
 @router.post("/stop")
 async def stop(request: Request) -> Response:
-    """End the server. Only its owner may do this, even with --no-auth, which allows everyone everything else."""
+    """End the server. Only its owner may do this, even with --no-auth, which allows everyone everything
+    else."""
     parts: Parts = request.app.state.parts
     if parts.options.no_auth and not is_owner(request, parts):
         return error_answer(401, "stopping the server takes the owner's token", "authorization")
@@ -50,7 +51,7 @@ async def stop(request: Request) -> Response:
 
 
 def is_owner(request: Request, parts: Parts) -> bool:
-    """Whether a request carries the owner's token, which --no-auth does not ask for."""
+    """Whether a request carries the owner's token, which --no-auth does not require."""
     token = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
     return parts.keys.tokens is not None and Access.CHANGE in parts.keys.tokens.access(token)
 
@@ -70,7 +71,7 @@ def _facts(parts: Parts) -> ServerFacts:
 
 
 def _reporting(parts: Parts) -> list[str]:
-    """Return the names of the runs whose envelopes arrive."""
+    """Return the names of the runs that send envelopes now."""
     names = []
     for live in parts.live.all():
         try:

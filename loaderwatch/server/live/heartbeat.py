@@ -1,4 +1,4 @@
-"""Heartbeats of a run's hosts: which host has fallen silent, by this server's clock, while others go on."""
+"""Heartbeats of a run's hosts: by this server's clock, which host is silent while others report."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 from loaderwatch.server.envelope_intervals import behind_s
 
 LOST_BEHIND_S: Final = 2.0
-"""The ranks of a host that has been silent for so long (two ticks of a second, four envelopes of half a second) while another host
-was heard are shown as lost. That is a word in a table, never an alert, and the next envelope takes it back."""
+"""A host is shown as lost after this silence (two ticks of a second, four envelopes of half a second) while
+another host was heard. That is a word in a table, never an alert, and the next envelope clears it."""
 
 
 class Heartbeats:
@@ -22,14 +22,14 @@ class Heartbeats:
         self._heard: dict[str, float] = {}
 
     def heard(self, host: str) -> None:
-        """Note that an envelope of this host came."""
+        """Note that an envelope of this host arrived."""
         self._heard[host] = self._clock()
 
     def lost(self, world_size: int) -> Callable[[str], bool]:
-        """Return a test for hosts without which others were heard for ``LOST_BEHIND_S``, or longer where streams send seldom.
+        """Return a test for lost hosts: others were heard ``LOST_BEHIND_S`` later, or more if sends are rare.
 
-        The time is measured up to the newest envelope of any host, not up to now: when this server or the network stands
-        still, no host is lost. A host that was never heard counts from the server's start, so that it can speak first.
+        The time counts up to the newest envelope of any host, not up to now. So no host is lost while this
+        server or the network stands still. A host that was never heard counts from the server's start.
         """
         heard = dict(self._heard)
         since = max(heard.values(), default=self._began) - behind_s(world_size, LOST_BEHIND_S)

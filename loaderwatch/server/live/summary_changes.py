@@ -1,8 +1,8 @@
-"""What of a run's summary a page has not heard yet.
+"""The parts of a run's summary that a page does not have yet.
 
-A page that asks for changes is told the whole summary once, of each rank what it is rather than how fast it goes, and
-then the fields that are other than before. How fast ranks go changes on every rank with every look: a page asks for that
-of the ranks that it shows (``GET /runs/{run}/ranks``).
+A page that asks for changes first gets the whole summary, and of each rank what it is, not how fast it goes.
+Later it gets only the changed fields. The speeds of all ranks change with every look, so a page
+asks only for the ranks that it shows (``GET /runs/{run}/ranks``).
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ _FIELDS: Final = tuple(name for name in Summary.__struct_fields__ if name != "ra
 
 
 class Changes:
-    """The newest summary of a run, and with which number each part of it came to be what it is."""
+    """The newest summary of a run, and the number of the state in which each part last changed."""
 
     def __init__(self) -> None:
         self._summary: Summary | None = None
         self._number = 0
-        self._whole = 0  # who has seen nothing newer than this is told everything
+        self._whole = 0  # a client that has seen nothing newer gets everything
         self._fields: dict[str, int] = {}
         self._ranks: dict[int, tuple[tuple[Any, ...], int]] = {}
 
     def note(self, summary: Summary | None, number: int) -> None:
-        """Take in the summary of a state; None where only its text is known."""
+        """Process the summary of a state; None if only its text is known."""
         if number == self._number:
             return
-        before, self._summary, self._number = self._summary, summary, number
-        if summary is None or before is None or _kind(before) != _kind(summary):
+        previous, self._summary, self._number = self._summary, summary, number
+        if summary is None or previous is None or _kind(previous) != _kind(summary):
             self._whole = number
             self._fields, self._ranks = {}, {}
         if summary is None or summary.state not in RUNNING:
             return
         for name in _FIELDS:
-            if before is None or getattr(before, name) != getattr(summary, name):
+            if previous is None or getattr(previous, name) != getattr(summary, name):
                 self._fields[name] = number
         for row in summary.ranks:
             standing = _standing(row)
@@ -49,12 +49,12 @@ class Changes:
                 self._ranks[row.rank] = standing, number
 
     def since(self, seen: int, language: str = SOURCE) -> tuple[bytes, bytes] | None:
-        """Return the summary for who has seen ``seen`` last, and what else the event says; None: all of its text."""
+        """Return the summary for a client at state ``seen``, and more event text; None: send the whole."""
         summary = self._summary
         if summary is None or summary.state not in RUNNING:
             return None
         partial = seen >= self._whole
-        told: dict[str, Any] = {
+        changed: dict[str, Any] = {
             name: getattr(summary, name)
             for name in _FIELDS
             if not partial or self._fields.get(name, 0) > seen
@@ -65,13 +65,13 @@ class Changes:
             if not partial or number > seen
         ]
         if ranks:
-            told["ranks"] = ranks
+            changed["ranks"] = ranks
         more = b',"partial":true' if partial else b',"worst_rank":' + encode_json(_worst(summary))
-        return encode_json(told, language), more
+        return encode_json(changed, language), more
 
 
 def _kind(summary: Summary) -> tuple[Any, ...]:
-    """What makes the summary another one: its attempt, its ranks, and whether it goes on."""
+    """Facts whose change needs a whole new summary: the attempt, the ranks, and whether the run goes on."""
     return summary.attempt, summary.state in RUNNING, [row.rank for row in summary.ranks]
 
 

@@ -1,4 +1,4 @@
-"""The epochs of each loader by their parts, for ``GET /runs/{run}/boundaries``."""
+"""The epochs of each loader and their parts, for ``GET /runs/{run}/boundaries``."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from loaderwatch.detect.window import RankWindow, RunWindow
 from loaderwatch.server.queries.charts import epoch_of, seconds
 
 MOST_EPOCHS: Final = 1000
-"""How many epochs of a loader one answer has at most."""
+"""Most epochs of a loader in one answer."""
 
 _S: Final = 1e9
 
 
 def boundaries_of(window: RunWindow, rank: int | None, limit: int) -> list[answers.LoaderEpochs]:
-    """Return the loaders of a rank (None: of all ranks) that began an epoch, each with its newest ``limit`` epochs.
+    """Return the loaders that started an epoch, with their newest ``limit`` epochs. Rank None: all ranks.
 
-    Loaders that are built anew for each epoch are one, as in the findings, and what an epoch cost is what the
-    finding about it says.
+    Loaders that are rebuilt for each epoch count as one, and epochs cost the same as in the findings.
     """
-    found = []
+    loaders_with_epochs = []
     for number in sorted(window.ranks):
         if rank is None or rank == number:
-            one = joined_rank(window.ranks[number])
-            loaders = [_epochs_of(one, loader, limit) for loader in one.process.loaders]
-            found += [loader for loader in loaders if loader.epochs]
-    return found
+            joined = joined_rank(window.ranks[number])
+            loaders = [_epochs_of(joined, loader, limit) for loader in joined.process.loaders]
+            loaders_with_epochs += [loader for loader in loaders if loader.epochs]
+    return loaders_with_epochs
 
 
 def _epochs_of(rank: RankWindow, loader: LoaderInfo, limit: int) -> answers.LoaderEpochs:
@@ -40,22 +39,22 @@ def _epochs_of(rank: RankWindow, loader: LoaderInfo, limit: int) -> answers.Load
     begins = _rows(rank.table("epoch_begins"), loader.loader)
     ends = {row["epoch"]: row for row in _rows(rank.table("epoch_ends"), loader.loader)}
     parts = [
-        _parts(begin, ends.get(begin["epoch"], {}), begins[at + 1] if at + 1 < len(begins) else {}, usual_s)
-        for at, begin in enumerate(begins)
+        _parts(begin, ends.get(begin["epoch"], {}), begins[i + 1] if i + 1 < len(begins) else {}, usual_s)
+        for i, begin in enumerate(begins)
     ]
     return from_records(
         answers.LoaderEpochs,
         loader,
         rank=rank.rank,
         epochs=len(parts),
-        cost_s=sum(each.cost_s for each in parts),
+        cost_s=sum(part.cost_s for part in parts),
         usual_wait_s=usual_s,
         newest=parts[-limit:],
     )
 
 
 def _rows(table: Columns, loader: int) -> list[dict[str, Any]]:
-    """Return the loader's rows, oldest first; None where a value is not known."""
+    """Return the loader's rows, oldest first; unknown values are None."""
     columns = {name: values[table["loader"] == loader].tolist() for name, values in table.items()}
     return [
         {name: None if value == UNKNOWN else value for name, value in zip(columns, row, strict=True)}

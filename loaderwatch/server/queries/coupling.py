@@ -1,4 +1,4 @@
-"""Which ranks wait for which, for ``GET /runs/{run}/coupling``: by iteration while they run, by place when they stand still."""
+"""Which ranks wait for which, for ``GET /runs/{run}/coupling``: per iteration, or by place in a hang."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from loaderwatch.texts import say
 
 
 def coupling_of(run: RunEvidence) -> answers.Coupling:
-    """Return both in one shape: the ranks in ``waiting`` wait for those in ``waited_for``.
+    """Return both in one form: the ranks in ``waiting`` wait for those in ``waited_for``.
 
-    The iterations are those of the last half minute, as on the tiles, with the one that goes on.
+    The iterations are those of the last half minute, as on the tiles, including the current one.
     """
-    found = run.recent_coupling or Coupling("unknown", Text("coupling-of-one-rank"))
-    found = with_open_iteration(run.window, found, run.use)
+    coupling = run.recent_coupling or Coupling("unknown", Text("coupling-of-one-rank"))
+    coupling = with_open_iteration(run.window, coupling, run.use)
     standing = places(run)
     going = from_records(
         answers.Coupling,
-        found,
-        reason="" if found.reason is None else say(found.reason),
-        reason_text=found.reason,
-        waiting=list(found.waiting),
-        waited_for=list(found.waited_for),
-        ranks=list(found.shares),
+        coupling,
+        reason="" if coupling.reason is None else say(coupling.reason),
+        reason_text=coupling.reason,
+        waiting=list(coupling.waiting),
+        waited_for=list(coupling.waited_for),
+        ranks=list(coupling.shares),
         places=[_place(place) for place in standing],
         given_up_in_s=None,
         timeout_s=None,

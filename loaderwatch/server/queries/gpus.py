@@ -13,29 +13,29 @@ from loaderwatch.texts import say
 
 
 def gpus_in(window: RunWindow, host: str | None, limit: int | None) -> list[answers.Gpu]:
-    """Return the GPUs of one host, at most ``limit`` of them.
+    """Return at most ``limit`` GPUs of one host.
 
-    Without a host those of all, in the order of their names; of a large run, of the hosts that are looked at in detail.
+    Without a host, return those of all hosts by name; of a large run, only of hosts kept in detail.
     """
     shown = window.ranks_by_host if window.summed and host is None else window.hosts
     hosts = sorted((name, window.hosts[name]) for name in shown if name in window.hosts)
-    found = (gpu for name, one in hosts if host in (None, name) for gpu in gpus_of(one))
-    return list(islice(found, limit))
+    gpus = (gpu for name, window_of_host in hosts if host in (None, name) for gpu in gpus_of(window_of_host))
+    return list(islice(gpus, limit))
 
 
 def gpus_of(host: HostWindow) -> list[answers.Gpu]:
-    """Return the host's GPUs in NVML's order, as they were when they were looked at last."""
+    """Return the host's GPUs in NVML's order, as of the last look."""
     states = {state.gpu: state for state in host.gpu_states}
     ranks: dict[int, list[int]] = {}
     for info in host.gpus:
         own = ranks.setdefault(info.gpu, [])
         if info.rank is not None:
             own.append(info.rank)
-    found = []
-    for info in host.gpus[: len(ranks)]:  # further entries are of further ranks on the same GPUs
+    gpus = []
+    for info in host.gpus[: len(ranks)]:  # later entries are further ranks on the same GPUs
         state = states.get(info.gpu) or GpuState(gpu=info.gpu)
         slowed_by = throttle_reasons(state.throttle_reasons or 0)
-        found.append(
+        gpus.append(
             from_records(
                 answers.Gpu,
                 info,
@@ -48,4 +48,4 @@ def gpus_of(host: HostWindow) -> list[answers.Gpu]:
                 processes=[from_records(answers.GpuProcess, process) for process in state.processes],
             )
         )
-    return found
+    return gpus

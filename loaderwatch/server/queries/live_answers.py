@@ -1,4 +1,4 @@
-"""Answers about the present state of runs: from memory while they are live, else from the store."""
+"""Answers about the present state of runs: from memory for live runs, else from the store."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 
 _LIST_S: Final = 0.3
 _SAMPLED: Final = ("state", "cpu_ratio", "rss_bytes", "threads", "fds")
-"""What a worker's row has of the table ``processes``."""
+"""Columns of the table ``processes`` in a worker's row."""
 
 
 def runs(parts: Parts, wanted: Callable[[str], bool] = lambda _: True) -> list[answers.RunRow]:
-    """Answer ``GET /runs``, as far as runs are ``wanted``.
+    """Answer ``GET /runs`` for the ``wanted`` runs.
 
-    If hundreds of files have to be opened, the older runs come without a verdict after ``_LIST_S``, and get theirs when
-    the list is asked for again.
+    If hundreds of files must be opened, older runs come without a verdict after ``_LIST_S``. They get it when
+    the list is requested again.
     """
     now_ns = time.time_ns()
     deadline = time.monotonic() + _LIST_S
-    found = parts.store.runs()
-    rows = [_row(parts, run, now_ns, deadline) for run in found if wanted(run.run_id)]
-    parts.verdicts.save(found)
+    stored_runs = parts.store.runs()
+    rows = [_row(parts, run, now_ns, deadline) for run in stored_runs if wanted(run.run_id)]
+    parts.verdicts.save(stored_runs)
     return rows
 
 
@@ -56,12 +56,12 @@ def _row(parts: Parts, run: StoredRun, now_ns: int, deadline: float) -> answers.
     if live is None or summary is None:
         return _row_with(run, state_now(run, now_ns), parts.verdicts.of(run, now_ns, deadline), run.steps)
     state = live.state_of(run)
-    seen = state == "live" or live.said_goodbye  # a whole row must come from the same look
+    seen = state == "live" or live.said_goodbye  # all values of a row must come from the same look
     return _row_with(run, summary.state if seen else state, summary.verdict, summary.steps)
 
 
 def stored_row(run: StoredRun, store: Store, now_ns: int) -> answers.RunRow:
-    """Make a run's row of ``GET /runs``, without a server."""
+    """Make a run's row of ``GET /runs`` without a server."""
     return _row_with(run, state_now(run, now_ns), Verdicts(store).of(run, now_ns, math.inf), run.steps)
 
 
@@ -84,7 +84,7 @@ def _row_with(run: StoredRun, state: RunStatus, verdict: Verdict | None, steps: 
 
 
 async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> RunState:
-    """Return summary and findings of a run, live or not, or of an earlier attempt.
+    """Return summary and findings of a run, live or stored, or of an earlier attempt.
 
     Raises:
         UnknownRun, UnknownAttempt
@@ -100,15 +100,15 @@ async def run_state(parts: Parts, run_id: str, attempt: int | None = None) -> Ru
 
 
 def findings_followed(parts: Parts, run_id: str, attempt: int | None = None) -> list[answers.Finding]:
-    """Answer ``GET /runs/{run}/findings``: those of the newest attempt with the later runs that followed their advice."""
-    found = findings(parts, run_id, attempt)
+    """Answer ``GET /runs/{run}/findings``, with the later runs that followed the newest attempt's advice."""
+    answer = findings(parts, run_id, attempt)
     run = parts.store.run(run_id)
-    return parts.later_runs.mark(run, found) if attempt in (None, run.attempt) else found
+    return parts.later_runs.mark(run, answer) if attempt in (None, run.attempt) else answer
 
 
 def findings(parts: Parts, run_id: str, attempt: int | None = None) -> list[answers.Finding]:
     """Return the findings of a run's attempt (None: the newest), newest first."""
-    run = parts.store.run(run_id)  # an unknown run is no empty list
+    run = parts.store.run(run_id)  # raises for an unknown run
     live = parts.live.get(run_id)
     if live is not None and attempt in (None, run.attempt):
         return live.findings()
@@ -185,12 +185,12 @@ def stacks(parts: Parts, run_id: str, rank: int | None) -> list[answers.Stack]:
 
 
 def _window(parts: Parts, run_id: str, rank: int | None = None) -> RunWindow:
-    """Return the run's newest window; a ``rank`` that is asked for is looked at in detail from the next one on."""
+    """Return the run's newest window; from the next one on, a requested ``rank`` is kept in detail."""
     return _evidence(parts, run_id, rank).window
 
 
 def _evidence(parts: Parts, run_id: str, rank: int | None = None) -> RunEvidence:
-    """Return the evidence of the same window."""
+    """Return the evidence of that window."""
     live = parts.live.get(run_id)
     if live is not None:
         live.attend(rank)
@@ -203,15 +203,15 @@ def _stored_state(parts: Parts, run_id: str, attempt: int | None) -> RunState:
     store, now_ns = parts.store, time.time_ns()
     run = store.run(run_id)
     alerts = stored_alerts(run, store, attempt)
-    said = (
+    verdict = (
         parts.verdicts.of(run, now_ns, math.inf)
         if attempt is None
         else stored_verdict(run, store, now_ns, attempt)
     )
     costs_s = [alert.cost_s for alert in alerts]
-    summary = stored_summary(store, run_id, said, costs_s, attempt, parts.stored_windows)
-    found = [shape(alert, stack_texts=False) for alert in alerts]
-    return RunState.of(summary, found, int(summary.last_seen_at * 1e9))
+    summary = stored_summary(store, run_id, verdict, costs_s, attempt, parts.stored_windows)
+    shaped_findings = [shape(alert, stack_texts=False) for alert in alerts]
+    return RunState.of(summary, shaped_findings, int(summary.last_seen_at * 1e9))
 
 
 def _rank_rows(rank: RankWindow) -> list[answers.Worker]:
@@ -235,7 +235,7 @@ def _row_of(span: SpanInfo, made_ns: int, sample: dict[str, float | None]) -> an
 
 
 def _newest_by_pid(processes: Columns) -> dict[int, dict[str, float | None]]:
-    """Return the last row of each process; rows are in order of time."""
+    """Return the last row of each process; rows are in time order."""
     newest = {int(pid): index for index, pid in enumerate(processes["pid"])}
     return {pid: {name: _known(processes[name][index]) for name in _SAMPLED} for pid, index in newest.items()}
 

@@ -1,4 +1,4 @@
-"""What other settings of a run's loaders would give, for ``GET /runs/{run}/what-if``."""
+"""The gain of other settings of a run's loaders, for ``GET /runs/{run}/what-if``."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from loaderwatch.detect.window import RunWindow
 
 
 def what_if_of(run: RunEvidence, rank: int | None) -> list[answers.WhatIf]:
-    """Return the training loaders of a rank with other settings.
+    """Return a rank's training loaders with other settings.
 
-    Where none is given, of one that the others wait for, else of the lowest that has any: what a rank would win that waits
-    for another is nothing, whatever its loader is set to.
+    Without a rank, the answer is about a rank that others wait for, else about the lowest rank that has an
+    answer. A rank that waits for another one gains nothing from other settings.
     """
     window = run.window
     if rank is None:
@@ -29,10 +29,10 @@ def what_if_of(run: RunEvidence, rank: int | None) -> list[answers.WhatIf]:
         ranks = [rank] if rank in window.ranks else []
     for number in ranks:
         loaders = [loader for loader in window.ranks[number].process.loaders if loader.role == "train"]
-        played = [(loader, what_if(run, number, loader.loader)) for loader in loaders]
-        found = [_answer(window, number, loader, one) for loader, one in played if one is not None]
-        if found:
-            return found
+        simulated = [(loader, what_if(run, number, loader.loader)) for loader in loaders]
+        possible = [_answer(window, number, loader, r) for loader, r in simulated if r is not None]
+        if possible:
+            return possible
     return []
 
 
@@ -50,21 +50,21 @@ def _answer(window: RunWindow, rank: int, loader: LoaderInfo, found: WhatIf) -> 
         others=[_setting(option) for option in found.others],
         cpus=cpus if math.isfinite(cpus) else None,
         fetch_cpus=found.pipeline.fetch_cpus,
-        options=[_option(one) for one in estimates_of(window, rank, loader.loader, found)],
+        options=[_option(estimate) for estimate in estimates_of(window, rank, loader.loader, found)],
         free_bytes=int(free_bytes) if math.isfinite(free_bytes) else None,
         free_in=free_in,
     )
 
 
 def _free(window: RunWindow, rank: int) -> tuple[float, str]:
-    """Return the bytes that are free for batches on a rank's host, NaN where not known, and where there are the fewest."""
+    """Return the bytes free for batches on a rank's host (NaN if unknown), and the place with the fewest."""
     host = window.hosts.get(window.ranks[rank].host)
     if host is None:
         return math.nan, "memory"
     free, total, used = (
         last(host.hosts[name]) for name in ("memory_available_bytes", "shm_total_bytes", "shm_used_bytes")
     )
-    shm = total - used  # NaN where there is no /dev/shm
+    shm = total - used  # NaN without /dev/shm
     return (max(shm, 0.0), "/dev/shm") if shm < free or not math.isfinite(free) else (free, "memory")
 
 

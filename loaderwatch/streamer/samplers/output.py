@@ -1,4 +1,4 @@
-"""The last lines of the job's stdout and stderr, where these are files and ``loaderwatch run --keep-output`` named them."""
+"""The last lines of the job's stdout and stderr, if ``loaderwatch run --keep-output`` named them as files."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _TAIL_BYTES: Final = 64 * 1024
 
 
 def last_lines(environ: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the last lines of each file, without control characters; empty where none is named or readable."""
+    """Return the last lines of each file, without control characters; empty if none is named or readable."""
     try:
         files = decode_json(KEPT_OUTPUT.read(environ), list[OutputFile])
     except (msgspec.DecodeError, msgspec.ValidationError):
         return {}
-    found = {file.name: _lines(_tail(file)) for file in files}
-    return {name: lines for name, lines in found.items() if lines}
+    lines_by_name = {file.name: _lines(_tail(file)) for file in files}
+    return {name: lines for name, lines in lines_by_name.items() if lines}
 
 
 def _tail(file: OutputFile) -> bytes:
-    """Return the end of what the job has written; nothing if another file has that name by now."""
+    """Return the end of the job's output; empty if another file now has that name."""
     try:
-        # without waiting, should the name be a named pipe by now
+        # do not block if the name is now a named pipe
         descriptor = os.open(file.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as opened:
             now = os.fstat(opened.fileno())
             if (now.st_dev, now.st_ino) != (file.device, file.inode):
                 return b""
-            begin = file.size if now.st_size >= file.size else 0  # else somebody has emptied it
+            begin = file.size if now.st_size >= file.size else 0  # the file was emptied meanwhile
             opened.seek(max(begin, now.st_size - _TAIL_BYTES))
             return opened.read(_TAIL_BYTES)
     except OSError:
@@ -45,7 +45,7 @@ def _tail(file: OutputFile) -> bytes:
 
 
 def _lines(tail: bytes) -> list[str]:
-    """Return the last lines as a terminal shows them: of a progress bar, what it was drawn as last."""
+    """Return the last lines as a terminal shows them: a progress bar's last state."""
     text = tail.decode("utf-8", "replace").replace("\r\n", "\n")
     shown = [printable(line.rstrip("\r").rpartition("\r")[2])[:MOST_CHARACTERS] for line in text.split("\n")]
     return [line for line in shown if line.strip()][-MOST_LINES:]

@@ -1,4 +1,4 @@
-"""CPU time of a training process's main thread, and of the busiest thread that pins memory."""
+"""CPU time of a training process's main thread, and of its busiest thread that pins memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from loaderwatch.core.system import PROC
 from loaderwatch.streamer.samplers.procfs import parse_stat
 
 PIN_NAME: Final = "pt_data_pin"
-"""The name that PyTorch gives the thread of each iterator that pins memory (pytorch#128448)."""
+"""PyTorch's name for the thread of each iterator that pins memory (pytorch#128448)."""
 
 
 class ThreadTimes:
-    """Reads some threads of one process. It reads each thread's name twice, because a new thread is not named yet."""
+    """Reads some threads of one process. It reads each name twice, because a new thread has no name yet."""
 
     def __init__(self, pid: int, proc_root: Path = PROC) -> None:
         self._folder = proc_root / str(pid) / "task"
@@ -26,21 +26,21 @@ class ThreadTimes:
         self._at_ns = 0
 
     def look(self, now_ns: int, *, pins: bool) -> tuple[float | None, float | None]:
-        """Return CPU time per second since the last call, of the main thread and of the busiest pin thread.
+        """Return CPU time per second since the last call: of the main and the busiest pin thread.
 
-        A value is None without such a thread, or when it is new. ``pins``: there may be threads that pin memory.
+        A value is None if there is no such thread or it is new. ``pins``: threads that pin memory may exist.
         """
         if pins:
             self._find_pinning()
         cpu_ns = {
-            one: spent for one in (self._main, *self._pinning) if (spent := self._spent(one)) is not None
+            tid: spent for tid in (self._main, *self._pinning) if (spent := self._spent(tid)) is not None
         }
         elapsed_ns = now_ns - self._at_ns
-        before, self._cpu_ns, self._at_ns = self._cpu_ns, cpu_ns, now_ns
+        previous_ns, self._cpu_ns, self._at_ns = self._cpu_ns, cpu_ns, now_ns
         ratios = {
-            one: (spent - before[one]) / elapsed_ns
-            for one, spent in cpu_ns.items()
-            if one in before and elapsed_ns > 0
+            tid: (spent - previous_ns[tid]) / elapsed_ns
+            for tid, spent in cpu_ns.items()
+            if tid in previous_ns and elapsed_ns > 0
         }
         return ratios.pop(self._main, None), max(ratios.values(), default=None)
 
@@ -52,7 +52,7 @@ class ThreadTimes:
         self._others &= threads
         self._pinning &= threads
         unknown = threads - self._others - self._pinning
-        self._pinning |= {one for one in unknown if self._name(one) == PIN_NAME}
+        self._pinning |= {tid for tid in unknown if self._name(tid) == PIN_NAME}
         unknown -= self._pinning
         self._others |= unknown & self._new
         self._new = unknown - self._others

@@ -1,6 +1,6 @@
-"""When the stack of whoever reads samples is worth its signal: while the loop waits for data, and the reader computes.
+"""When the stack of a sample reader is worth a signal: the loop waits for data, and the reader computes.
 
-A reader that waits for a disk or the network is never asked: its kernel function says what it waits for.
+A reader that waits for a disk or the network is not asked: its kernel function already says that.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from loaderwatch.streamer.samplers.process import Reading
 from loaderwatch.streamer.stack_moments.budget import LastStacks, StackBudget, waits_long
 
 LOOP_WAITS_RATIO: Final = 0.2
-"""Share of its time that the loop waits for data, where it does so at every step."""
+"""Share of its time from which on a loop counts as waiting for data at every step."""
 MOST_ASKED: Final = 3
-"""Workers at a time; the others read at the same line, as a rule."""
+"""Workers asked at a time; the others usually read at the same line."""
 _COMPUTES: Final = "R"
 
 
@@ -36,18 +36,18 @@ class BusyReaders:
         usual_ns: Mapping[int, tuple[float, float]],
         now_ns: int,
     ) -> list[tuple[int, frozenset[int]]]:
-        """Return of which ranks' readers, by pid, stacks should be taken now, and count them as taken.
+        """Return the ranks and reader pids to take stacks of now, and count them as taken.
 
-        Without workers the reader is the training process itself; where no worker computes, it may unpack a batch, or choose the samples of
-        another.
+        Without workers the reader is the training process. It is also asked if no worker computes: it may
+        unpack a batch or choose the samples of the next one.
 
         Args:
             roster: the processes of the run on this host.
-            readings: of this second, by pid.
+            readings: this second's readings, by pid.
             usual_ns: the usual (wait, step) of each rank.
             now_ns: monotonic.
         """
-        found = []
+        due_stacks = []
         for rank, main in roster.newest_by_rank().items():
             span = main.ring.span() if main.alive else None
             if span is None or span.phase is not Phase.WAIT:
@@ -62,12 +62,12 @@ class BusyReaders:
             if not pids and _computes(readings.get(main.pid)):
                 pids, budget = [main.pid], self._own_budget
             if pids and budget.take(rank, pids, now_ns):
-                found.append((rank, frozenset(pids)))
-        return found
+                due_stacks.append((rank, frozenset(pids)))
+        return due_stacks
 
 
 def _workers(roster: Roster, rank: int, span: OpenSpan, starved: bool) -> Iterator[int]:
-    """Yield the pids of a loop's workers, the one that it waits for first; in a single long wait only that one."""
+    """Yield the pids of a loop's workers, the awaited worker first, and only it in a single long wait."""
     workers = [
         member
         for member in roster.of_rank(rank)

@@ -1,4 +1,4 @@
-"""When a stack of a training process is worth its signal: while another of its threads seems to hold the interpreter."""
+"""When to take a training process's stack: another of its threads seems to hold the interpreter."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from loaderwatch.streamer.samplers.process import Reading
 from loaderwatch.streamer.stack_moments.budget import OF_ONE_APART_NS, LastStacks, StackBudget
 
 FEW_SECONDS: Final = 3
-"""So many in a row are of that kind."""
+"""Seconds in a row in which the interpreter must seem to be held."""
 
 
 class HeldInterpreter:
-    """Follows how the training thread of each rank runs beside the other threads of its process."""
+    """Compares the training thread of each rank with the other threads of its process."""
 
     def __init__(self, last: LastStacks) -> None:
-        self._woken: dict[int, tuple[float, int]] = {}  # by pid: its switches so far, and when that was
-        self._seconds: dict[int, int] = {}  # by pid: how many in a row
+        self._woken: dict[int, tuple[float, int]] = {}  # by pid: its context switches so far, and the time
+        self._seconds: dict[int, int] = {}  # by pid: seconds in a row
         self._budget = StackBudget(last, INTERPRETER_HELD, OF_ONE_APART_NS)
 
     def due(self, roster: Roster, readings: Mapping[int, Reading], now_ns: int) -> list[int]:
-        """Return the ranks of which a stack should be taken now, and count it as taken.
+        """Return the ranks to take a stack of now, and count the stacks as taken.
 
         Args:
             roster: the processes of the run on this host.
-            readings: of this second, by pid.
+            readings: this second's readings, by pid.
             now_ns: monotonic.
         """
-        found = []
+        due_ranks = []
         for rank, main in roster.newest_by_rank().items():
             reading = readings.get(main.pid)
             if reading is None or not main.alive:
@@ -42,18 +42,18 @@ class HeldInterpreter:
             held = self._held(main.pid, reading.values, now_ns)
             self._seconds[main.pid] = self._seconds.get(main.pid, 0) + 1 if held else 0
             if self._seconds[main.pid] >= FEW_SECONDS and self._budget.take(rank, [main.pid], now_ns):
-                found.append(rank)
-        return found
+                due_ranks.append(rank)
+        return due_ranks
 
     def _held(self, pid: int, values: Values, now_ns: int) -> bool:
         switches = values.get("voluntary_switches")
-        before = self._woken.pop(pid, None)
+        previous = self._woken.pop(pid, None)
         if switches is None:
             return False
         self._woken[pid] = switches, now_ns
         whole, main = values.get("cpu_ratio"), values.get("main_cpu_ratio")
-        if before is None or now_ns <= before[1] or whole is None or main is None:
+        if previous is None or now_ns <= previous[1] or whole is None or main is None:
             return False
         blocked = 1 - main - (values.get("run_delay_ratio") or 0.0)
-        woken = (switches - before[0]) * SECOND_NS / (now_ns - before[1])
+        woken = (switches - previous[0]) * SECOND_NS / (now_ns - previous[1])
         return blocked >= HELD_RATIO and whole - main >= HELD_RATIO and woken >= WOKEN_PER_S * blocked

@@ -1,4 +1,4 @@
-"""When a stack of a training process is worth its signal: while the GPU idles within a step, a few times an hour."""
+"""When a stack of a training process is worth a signal: the GPU idles within a step, a few times an hour."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loaderwatch.core.facts import GPU_IDLE, SWING_HIGH_RATIO, SWING_LOW_RATIO
 from loaderwatch.streamer.stack_moments.budget import LastStacks, StackBudget
 
 SWING_NS: Final = 10 * SECOND_NS
-"""A GPU that was busy longer ago does not swing: it has nothing to do."""
+"""A GPU whose last busy moment is older than this has nothing to do; it does not swing."""
 
 
 class IdleGpus:
@@ -22,14 +22,14 @@ class IdleGpus:
         self._budget = StackBudget(last, GPU_IDLE)
 
     def due(self, used: Mapping[int, float], in_step: Callable[[int], int | None], now_ns: int) -> list[int]:
-        """Return the ranks of which a stack should be taken now, and count it as taken.
+        """Return the ranks to take a stack of now, and count the stacks as taken.
 
-        It is taken as the utilization falls: that is a mean over half a second and more, so that later in the low phase it
-        may still be low when the loop has gone on.
+        A stack is taken when the utilization falls. Utilization is a mean over half a second or more, so it
+        may still be low when the loop has already gone on.
 
         Args:
             used: the newest utilization of each rank's GPU, 0 to 1.
-            in_step: the pid of a rank's training process if it has its batch and works with it.
+            in_step: gives the pid of a rank's training process while it works on a batch.
             now_ns: monotonic.
         """
         ranks = []

@@ -1,4 +1,4 @@
-"""The moments at which a stack shows why a loop is slow, all of them together: looked for once a second."""
+"""All the moments at which a stack shows why a loop is slow. They are checked once a second."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Moment(NamedTuple):
 
     rank: int
     why: str
-    pids: frozenset[int] | None  # of these workers; None: of the training process
+    pids: frozenset[int] | None  # these workers; None: the training process
 
 
 class SlowLoops:
     """Follows the ranks' loops."""
 
     def __init__(self, in_step: Callable[[int], int | None], last: LastStacks) -> None:
-        self._in_step = in_step  # the pid of a rank's training process if it has its batch and works with it
+        self._in_step = in_step  # the pid of a rank's training process while it works on a batch
         self._locked_workers = LockedWorkers(last)
         self._busy_readers = BusyReaders(last)
         self._waiting_loops = WaitingLoops(last)
@@ -54,11 +54,11 @@ class SlowLoops:
         usual_ns: Mapping[int, tuple[float, float]],
         now_ns: int,
     ) -> Iterator[Moment]:
-        """Yield the stacks that should be taken now; they count as taken.
+        """Yield the stacks to take now, and count them as taken.
 
         Args:
             roster: the processes of the run on this host.
-            readings: of this second, by pid.
+            readings: this second's readings, by pid.
             usual_ns: the usual (wait, step) of each rank.
             now_ns: monotonic.
         """

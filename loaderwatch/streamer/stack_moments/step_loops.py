@@ -1,6 +1,6 @@
-"""When a stack of a training process without a loader is worth its signal: between two steps, where much time goes.
+"""When a stack of a training process without a loader is worth a signal: much time passes between two steps.
 
-Much of it goes there in every step, or once in many steps for long; a long one is asked once, so that others get their stack, too.
+Either every gap is long, or a few are. A long gap gets one stack, so that other gaps get theirs.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class StepLoops:
 
     def __init__(self, last: LastStacks) -> None:
         self._budget = StackBudget(last, BETWEEN_STEPS, OF_ONE_APART_NS)
-        self._asked_ns: dict[int, int] = {}  # by rank: when the gap began in which it was asked last
+        self._asked_ns: dict[int, int] = {}  # by rank: start of the gap of the last stack
 
     def due(self, roster: Roster, usual_ns: Mapping[int, tuple[float, float]], now_ns: int) -> list[int]:
-        """Return the ranks of which a stack should be taken now, and count it as taken.
+        """Return the ranks to take a stack of now, and count the stacks as taken.
 
         Args:
             roster: the processes of the run on this host.
             usual_ns: the usual (wait, step) of each rank.
             now_ns: monotonic.
         """
-        found = []
+        due_ranks = []
         for rank, main in roster.newest_by_rank().items():
             if main.info is None or not main.info.trains_without_loader:
                 continue
@@ -45,5 +45,5 @@ class StepLoops:
             is_new = self._asked_ns.get(rank) != span.since_ns
             if (often or (long and is_new)) and self._budget.take(rank, [main.pid], now_ns):
                 self._asked_ns[rank] = span.since_ns
-                found.append(rank)
-        return found
+                due_ranks.append(rank)
+        return due_ranks

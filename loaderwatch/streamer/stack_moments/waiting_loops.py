@@ -1,4 +1,4 @@
-"""When a stack of a training process is worth its signal: while it waits for another process or machine, step after step."""
+"""When to take a training process's stack: it waits for another process or machine, step after step."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from loaderwatch.streamer.samplers.process import Reading
 from loaderwatch.streamer.stack_moments.budget import LastStacks, StackBudget
 
 LOOKS: Final = 20
-"""The last looks, one a second, that tell whether it is a habit."""
+"""Looks considered, one a second."""
 FEW_WAITS: Final = 4
-"""So many of them found the process waiting within a step."""
+"""Looks that must have found the process waiting within a step."""
 
 
 class WaitingLoops:
     """Follows what the training process of each rank waits for."""
 
     def __init__(self, last: LastStacks) -> None:
-        self._waits: dict[int, deque[bool]] = {}  # by rank: whether it waited, by look
+        self._waits: dict[int, deque[bool]] = {}  # by rank: whether it waited, per look
         self._budget = StackBudget(last, ANSWER_WAIT)
 
     def due(
@@ -31,15 +31,15 @@ class WaitingLoops:
         in_step: Callable[[int], int | None],
         now_ns: int,
     ) -> list[int]:
-        """Return the ranks of which a stack should be taken now, and count it as taken.
+        """Return the ranks to take a stack of now, and count the stacks as taken.
 
         Args:
             roster: the processes of the run on this host.
-            readings: of this second, by pid.
-            in_step: the pid of a rank's training process if it has its batch and works with it.
+            readings: this second's readings, by pid.
+            in_step: gives the pid of a rank's training process while it works on a batch.
             now_ns: monotonic.
         """
-        found = []
+        due_ranks = []
         for rank, main in roster.newest_by_rank().items():
             reading = readings.get(main.pid)
             if reading is None or not main.alive:
@@ -49,5 +49,5 @@ class WaitingLoops:
             looks = self._waits.setdefault(rank, deque(maxlen=LOOKS))
             looks.append(waits)
             if waits and sum(looks) >= FEW_WAITS and self._budget.take(rank, [main.pid], now_ns):
-                found.append(rank)
-        return found
+                due_ranks.append(rank)
+        return due_ranks
