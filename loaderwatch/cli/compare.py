@@ -12,9 +12,7 @@ from typing import Final
 
 import msgspec
 
-from loaderwatch.advise.comparison.compare import comparison
-from loaderwatch.advise.comparison.fail_if import parse
-from loaderwatch.advise.comparison.measures import MEASURES
+from loaderwatch.advise.comparison.compare import MEASURES, comparison, parse
 from loaderwatch.cli.flags import add_data_dir
 from loaderwatch.cli.parser import CommandParser
 from loaderwatch.cli.run_source import FiledRun, RunSource, ServedRun, open_run

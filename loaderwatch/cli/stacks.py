@@ -11,7 +11,7 @@ from loaderwatch.core.answers import Param, Stack
 from loaderwatch.core.client import Client, ServerError, find_server
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.printable import one_line
-from loaderwatch.supervisor.stack_text import in_order, process_of, stacks_text, taken_clock
+from loaderwatch.supervisor.restart import in_order, process_of, stacks_text, taken_clock
 from loaderwatch.texts import in_own_language
 
 _FORBIDDEN: Final = 403

@@ -14,14 +14,35 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from PIL import Image
+from sklearn.datasets import load_digits
+
 from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.client import Client, find_own_server
 from loaderwatch.core.config import DataDir
 from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.core.files import private_folder
-from loaderwatch.demo import acts, gpu, outcome, processes
-from loaderwatch.demo.digits import write_digits
+from loaderwatch.demo import acts, processes, virtual_gpu
 from loaderwatch.texts import in_own_language, own_language, say
+
+SIDE = 32
+"""Pixels of an image's edge. The digits are 8 x 8 and are enlarged, so that decoding takes work."""
+
+
+def write_digits(folder: Path) -> int:
+    """Write ``<class>/<index>.png`` under ``folder`` and return the number of images (1,797).
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    bunch = load_digits()
+    for index, (pixels, label) in enumerate(zip(bunch.images, bunch.target, strict=True)):
+        path = folder / str(label) / f"{index:04}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shades = (pixels * (255 / 16)).astype("uint8")
+        Image.fromarray(shades).resize((SIDE, SIDE), Image.Resampling.BICUBIC).save(path)
+    return len(bunch.target)
+
 
 RUN = "demo"
 TRAINING_SCRIPT = Path(__file__).with_name("train.py")
@@ -112,7 +133,7 @@ class Tour:
             webbrowser.open(self.page_url)
         images = self.folder / "images"
         print(in_own_language("demo-images", images=write_digits(images), folder=str(images)), flush=True)
-        simulation = gpu.prepare(self.folder / "gpu", ranks=2)
+        simulation = virtual_gpu.prepare(self.folder / "gpu", ranks=2)
         print(say(simulation.notice, own_language()), flush=True)
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
         command += [str(TRAINING_SCRIPT), "--images", str(images), "--report", str(self._report)]
@@ -126,14 +147,14 @@ class Tour:
     def close(self, *, keep: bool) -> int:
         """Print what was found, keep the page up until Ctrl-C if ``keep``, and return the exit code."""
         results = self._results()
-        print("\n" + outcome.table(results), flush=True)
+        print("\n" + acts.table(results), flush=True)
         if keep:
             print("\n" + in_own_language("demo-page-stays", url=self.page_url), flush=True)
             assert self._server is not None
             self._server.wait()
         return 0 if all(result.is_right for result in results) else 1
 
-    def _results(self) -> list[outcome.Outcome]:
+    def _results(self) -> list[acts.Outcome]:
         def is_over() -> bool:
             return all(run.state != "live" for run in self.client.runs())
 
@@ -145,7 +166,7 @@ class Tour:
             findings = self.client.findings(runs[0].run_id, language=own_language())
         except OSError as error:
             raise DemoError(f"{self.client.url} cannot be reached: {error}") from error
-        return outcome.outcomes(outcome.read_played(self._report), findings)
+        return acts.outcomes(acts.read_played(self._report), findings)
 
     def _start_server(self) -> Client:
         self._places.server_path.unlink(missing_ok=True)
@@ -171,7 +192,7 @@ class Tour:
     def _end(self) -> None:
         if self._training is not None:
             self._training.end()
-            processes.end_ranks(gpu.registered_pids(self.folder / "gpu"))
+            processes.end_ranks(virtual_gpu.registered_pids(self.folder / "gpu"))
             processes.remove_rings(self._places.rings_dir)
         if self._server is not None:
             self._server.end()

@@ -28,8 +28,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 import loaderwatch
 from loaderwatch.core.message import Param
 from loaderwatch.demo.acts import ACTS, Act, acts_to_play
-from loaderwatch.demo.gpu import virtual_gpu
-from loaderwatch.demo.virtual_gpu import VirtualGpu
+from loaderwatch.demo.virtual_gpu import VirtualGpu, virtual_gpu
 from loaderwatch.texts import in_own_language
 
 BATCH_SIZE = 32

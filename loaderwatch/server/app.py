@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import secrets
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI, Request
@@ -17,8 +21,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from loaderwatch import __version__
+from loaderwatch.core import environment_variables as variables
+from loaderwatch.core.detached_processes import spawn_detached
 from loaderwatch.core.errors import ConfigError, LoaderwatchError
-from loaderwatch.core.files import read_own, write_atomically
+from loaderwatch.core.files import NotPrivate, check_own, read_own, write_atomically
+from loaderwatch.core.lock import STREAMER_LOCK, is_held
 from loaderwatch.core.wire import RUN_ID_PATTERN
 from loaderwatch.server.access.page_sessions import PageSessions
 from loaderwatch.server.access.quotas import Admission
@@ -27,19 +34,8 @@ from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.compression import Compression
 from loaderwatch.server.config_file import ConfigFile
-from loaderwatch.server.encoding import error_answer, json_answer
-from loaderwatch.server.http import (
-    alerts,
-    comparison,
-    identity,
-    import_routes,
-    ingest,
-    labels,
-    metrics,
-    recording,
-    runs,
-    server,
-)
+from loaderwatch.server.encoding import Reader, error_answer, json_answer
+from loaderwatch.server.http import import_routes, ingest, labels, metrics, runs, server
 from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.idle_shutdown import Lifetime
 from loaderwatch.server.ingest import Ingest
@@ -52,19 +48,57 @@ from loaderwatch.server.page import StaticFiles, find_web
 from loaderwatch.server.peers.bundles import BUNDLE_PATH
 from loaderwatch.server.peers.forwarding import Forwarding, Peers
 from loaderwatch.server.peers.handover import Handover
-from loaderwatch.server.reader_language import Reader
 from loaderwatch.server.recordings.incoming_runs import Arrivals
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.stored_windows import StoredWindows
 from loaderwatch.server.recordings.verdict_cache import Verdicts
-from loaderwatch.server.recovery import recover_runs
 from loaderwatch.server.retention import retain
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.clickhouse import ClickHouseStore
 from loaderwatch.server.store.clickhouse.address import parse_address
-from loaderwatch.server.store.clickhouse.run_owner import Server
+from loaderwatch.server.store.clickhouse.server_heartbeats import Server
 from loaderwatch.server.store.duckdb import DuckDBStore
 from loaderwatch.server.store.protocol import Store, StoreError
+
+LOOK_S: Final = 10.0
+
+
+async def recover_runs(options: ServeOptions, store: Store) -> None:
+    """Look for such runs forever, now and then; start a streamer for each, which ends once all is sent.
+
+    Only runs that this server knows are sent; the next streamer here sends another server's runs there.
+    """
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    while True:
+        await asyncio.sleep(LOOK_S)
+        started = {run_id: process for run_id, process in started.items() if process.poll() is None}
+        for run_id in await asyncio.to_thread(_unread_runs, options.rings_dir):
+            if run_id in started:
+                continue
+            try:
+                name = (await asyncio.to_thread(store.run, run_id)).name
+                started[run_id] = await asyncio.to_thread(_start, options, run_id, name)
+            except (LoaderwatchError, OSError) as error:  # unknown here, or no process can be started
+                _log.debug("run %s is left as it lies: %s", run_id, error)
+
+
+def _unread_runs(rings_dir: Path) -> set[str]:
+    """Return the runs whose rings still exist and that had a streamer but have none now."""
+    try:
+        check_own(rings_dir)
+    except NotPrivate:
+        return set()
+    folders = {path.parent for path in rings_dir.glob("*/main-*.ring")}
+    locks = [folder / STREAMER_LOCK for folder in folders]
+    return {lock.parent.name for lock in locks if lock.exists() and not is_held(lock)}
+
+
+def _start(options: ServeOptions, run_id: str, name: str) -> subprocess.Popen[bytes]:
+    _log.info("run %s lies unread in shared memory: starting a streamer for it", run_id)
+    environ = {**variables.without_ours(os.environ), variables.DIR.name: str(options.data_dir)}
+    arguments = ("-m", "loaderwatch.streamer", "--run-id", run_id, "--run-name", name, "--adopt")
+    return spawn_detached(arguments, options.logs_dir / f"streamer-{run_id}.log", environ)
+
 
 _log = logging.getLogger(__name__)
 
@@ -148,15 +182,15 @@ def create_app(
         lifespan=_lifespan,
     )
     app.state.parts = parts
-    app.include_router(identity.router)
+    app.include_router(server.identity_router)
     app.add_route("/api/v1/ingest", ingest.ingest, methods=["POST"])
     app.add_route(BUNDLE_PATH, ingest.ingest_bundle, methods=["POST"])
     app.include_router(runs.router)
     app.include_router(labels.router)
-    app.include_router(comparison.router)
-    app.include_router(recording.router)
+    app.include_router(runs.comparison_router)
+    app.include_router(import_routes.recording_router)
     app.include_router(import_routes.router)
-    app.include_router(alerts.router)
+    app.include_router(runs.alerts_router)
     app.include_router(metrics.router)
     app.include_router(server.router)
     allow_hosts = (*options.allow_hosts, listens_at)

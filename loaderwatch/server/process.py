@@ -25,8 +25,7 @@ from loaderwatch.core.lock import HELD_FILES_STAY, try_lock
 from loaderwatch.core.printable import log_to_stderr
 from loaderwatch.core.server_file import ServerFile, read_server_file
 from loaderwatch.core.system import pid_in_use
-from loaderwatch.server.access.connection import Listener, Server, uvicorn_options
-from loaderwatch.server.access.log_limit import limit_log_lines
+from loaderwatch.server.access.connection import Listener, Server, limit_log_lines, uvicorn_options
 from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
 from loaderwatch.server.config_file import is_open_to_others

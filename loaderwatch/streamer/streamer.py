@@ -27,8 +27,7 @@ from loaderwatch.streamer.samplers.gpu import GpuSampler
 from loaderwatch.streamer.samplers.host import HostSampler
 from loaderwatch.streamer.server_finder import ServerFinder
 from loaderwatch.streamer.stack_moments.budget import LastStacks
-from loaderwatch.streamer.stack_moments.idle_gpu import IdleGpus
-from loaderwatch.streamer.stack_moments.slow_loops import SlowLoops
+from loaderwatch.streamer.stack_moments.slow_loops import IdleGpus, SlowLoops
 from loaderwatch.streamer.stacks import StackCollector
 from loaderwatch.streamer.streamer_start import Succession
 from loaderwatch.streamer.upload import Uploader

@@ -2,24 +2,116 @@
 
 from __future__ import annotations
 
+import http.client
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import psutil
 
-from loaderwatch.core.answers import Finding
-from loaderwatch.core.client import Client
+from loaderwatch.core.answers import Finding, Param, Stack
+from loaderwatch.core.client import Client, ServerError, find_own_server
 from loaderwatch.core.config import Settings
-from loaderwatch.supervisor.hang import lasting_hang
+from loaderwatch.core.facts import AT_END
+from loaderwatch.core.files import private_folder, write_atomically
+from loaderwatch.core.printable import printable
 from loaderwatch.supervisor.job import Job, living
-from loaderwatch.supervisor.rescue import save
 from loaderwatch.supervisor.runs import JobRuns
 from loaderwatch.supervisor.say import say
-from loaderwatch.texts import own_language
+from loaderwatch.texts import in_own_language, own_language
+
+LONGEST_PAUSE_S: Final = 600.0
+
+
+def lasting_hang(
+    findings: Iterable[Finding], *, began_at: float, now: float, after_s: float
+) -> Finding | None:
+    """Return the alert of a hang that has lasted ``after_s`` seconds; None if there is none.
+
+    Only a critical, firing alert counts: a person who acknowledged or silenced it is looking into it, and
+    slow input is no hang. A job whose script is over has done its work, and a restart would repeat it. An
+    alert from before ``began_at``, the start of this attempt, belongs to an earlier attempt.
+    """
+    return next(
+        (
+            finding
+            for finding in findings
+            if finding.code == "hung"
+            and (finding.severity, finding.state) == ("critical", "firing")
+            and finding.began_at >= began_at
+            and now - finding.began_at >= after_s
+            and not any(fact.value == AT_END for fact in finding.evidence)
+        ),
+        None,
+    )
+
+
+def pause_s(restart: int, first_s: float) -> float:
+    """Return the pause in seconds before the restart of this number: doubled each time, at most 10 min."""
+    return min(first_s * 2.0 ** min(restart - 1, 30), max(first_s, LONGEST_PAUSE_S))
+
+
+def process_of(stack: Stack) -> dict[str, Param]:
+    """Return the parameters of the message ``process-of-rank``: "rank 0, worker 1 (pid 4711)"."""
+    return {"rank": stack.rank, "worker": None if stack.worker < 0 else stack.worker, "pid": stack.pid}
+
+
+def taken_clock(stack: Stack) -> str:
+    """Return the time of the stack by this machine's clock and time zone."""
+    return time.strftime("%H:%M:%S", time.localtime(stack.taken_at))
+
+
+def in_order(stacks: Iterable[Stack]) -> list[Stack]:
+    """Return stacks by rank, each rank's training process before its workers."""
+    return sorted(stacks, key=lambda stack: (stack.rank, stack.worker))
+
+
+def stacks_text(stacks: Iterable[Stack]) -> str:
+    """Return the stacks in order, each with its head; an empty stack shows its reason."""
+    return "\n\n".join(map(_text, in_order(stacks)))
+
+
+def _text(stack: Stack) -> str:
+    body = printable(stack.text).strip("\n") or stack.why or in_own_language("no-stack-came")
+    head = f"{in_own_language('process-of-rank', **process_of(stack))}, {taken_clock(stack)}"
+    return "\n".join([head, *(f"  {line}" for line in body.splitlines())])
+
+
+STACKS_WITHIN_S: Final = 10.0
+RECORDED_S: Final = 600.0
+
+_FAILURES: Final = (OSError, ServerError, http.client.HTTPException)
+
+
+def save(client: Client, settings: Settings, run_id: str) -> list[Path]:
+    """Take stacks of the run now, write them and its recording beside the data, and return the files.
+
+    A failure is reported and does not prevent the end of the job.
+    """
+    folder = settings.data_dir / "hangs"
+    name = f"{run_id}-{time.strftime('%Y%m%d-%H%M%S')}"
+    files = []
+    try:
+        private_folder(folder)
+        owner = client if settings.server else find_own_server(settings.data_dir, "owner") or client
+        stacks, missing = owner.fresh_stacks(run_id, None, STACKS_WITHIN_S)
+        file = folder / f"{name}.stacks.txt"
+        write_atomically(file, f"{stacks_text([*stacks, *missing])}\n".encode("utf-8", "replace"))
+        files.append(file)
+    except _FAILURES as error:
+        say("no-fresh-stacks", run=run_id, error=str(error))
+    try:
+        recording = client.recording(run_id, RECORDED_S)
+        file = folder / f"{name}.lwrec"
+        write_atomically(file, recording)
+        files.append(file)
+    except _FAILURES as error:
+        say("no-recording", run=run_id, error=str(error))
+    return files
+
 
 GRACE_S: Final = 45.0
 """How long a job may take to end after SIGTERM. torchrun gives its ranks 30 s before it kills them."""

@@ -13,13 +13,11 @@ from typing import Final
 from loaderwatch.core.answers import Finding
 from loaderwatch.core.client import Client
 from loaderwatch.core.config import Settings
-from loaderwatch.supervisor.hang import pause_s
-from loaderwatch.supervisor.job import Job, die_of
+from loaderwatch.supervisor.job import Job, Signals, die_of
 from loaderwatch.supervisor.on_alert import TIMEOUT_S, AlertCommand, AlertTeller
-from loaderwatch.supervisor.restart import Hang, HangWatch, end_job
+from loaderwatch.supervisor.restart import Hang, HangWatch, end_job, pause_s
 from loaderwatch.supervisor.runs import JobRuns
 from loaderwatch.supervisor.say import say
-from loaderwatch.supervisor.signals import Signals
 from loaderwatch.supervisor.watch import Observer, Watch
 
 _WAIT_S: Final = 0.05

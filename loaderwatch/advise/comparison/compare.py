@@ -3,17 +3,135 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
-from loaderwatch.advise.comparison.measures import MEASURES, SAMPLES, SPEED, Measure
 from loaderwatch.advise.comparison.noise import Mean, difference, mean_of
 from loaderwatch.advise.comparison.settings import changed, loaders_of
-from loaderwatch.core.answers import ComparedRun, Comparison, Difference, Estimate, Judgement, Param, Text
+from loaderwatch.core.answers import (
+    ComparedRun,
+    Comparison,
+    Difference,
+    Estimate,
+    Judgement,
+    Param,
+    Text,
+    Unit,
+)
+from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import GpuInfo, HostInfo, ProcessInfo
 from loaderwatch.detect.measures.statistics import Floats
 from loaderwatch.texts import say
+
+SPEED: Final = "steps_per_s"
+SAMPLES: Final = "samples_per_s"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measure, and which of two values is better.
+
+    ``series``: its metric in the store; None if it is computed. ``highest``: of the rank with most of it.
+    """
+
+    unit: Unit
+    better: Literal["more", "less"]
+    series: str | None = None
+    highest: bool = False
+
+    @property
+    def floor(self) -> float:
+        """The smallest change that is more than noise: runs with the same settings differ by that much.
+
+        The interval of a single run does not include another day's page cache, clocks and neighbours. The
+        floor is a share of A's mean; for ratios it is a difference of ratios.
+        """
+        return 0.02 if self.unit == "ratio" else 0.03
+
+
+MEASURES: Final[dict[str, Measure]] = {
+    SPEED: Measure("per_s", "more", SPEED),
+    SAMPLES: Measure("per_s", "more"),
+    "data_wait_ratio": Measure("ratio", "less", "data_wait_ratio"),
+    "worst_rank_data_wait_ratio": Measure("ratio", "less", "data_wait_ratio", highest=True),
+    "gpu_starved_ratio": Measure("ratio", "less", "gpu_starved_ratio"),
+    "gpu_utilization_ratio": Measure("ratio", "more", "gpu_utilization_ratio"),
+    "iteration_s": Measure("s", "less", "iteration_s"),
+    "data_wait_s": Measure("s", "less", "data_wait_s"),
+    "step_s": Measure("s", "less", "step_s"),
+    "fetch_s": Measure("s", "less", "fetch_s"),
+    "startup_s": Measure("s", "less"),
+    "epoch_start_s": Measure("s", "less"),
+    "epoch_gap_s": Measure("s", "less"),
+    "teardown_s": Measure("s", "less"),
+}
+"""By the name in answers, in ``--fail-if`` and in the message ``compared-measure``."""
+
+
+_FORM: Final = re.compile(
+    r"\s*(?P<measure>\w+)(?P<change>\.change)?\s*(?P<sign>>=|<=|>|<)\s*"
+    r"(?P<limit>[+-]?\d+(?:\.\d*)?(?:e-?\d+)?)\s*(?P<percent>%)?\s*"
+)
+_SIGNS: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``measure > limit`` of run B, or ``measure.change > limit`` of B against A (``Difference.change``)."""
+
+    text: str
+    measure: str
+    of_change: bool
+    sign: str
+    limit: float
+
+    def broken_by(self, compared: Comparison) -> Text | None:
+        """Return why the comparison fails; None if it does not. An unknown value fails.
+
+        A change fails only if it is more than noise.
+        """
+        measured = next((m for m in compared.measures if m.measure == self.measure), None)
+        value = None if measured is None else self._value(measured)
+        if measured is None or value is None:
+            return Text("condition-failed", {"condition": self.text, "measure": self.measure, "value": None})
+        if not _SIGNS[self.sign](value, self.limit):
+            return None
+        if self.of_change and measured.judgement == "noise":
+            return None
+        name = f"{self.measure}.change" if self.of_change else self.measure
+        params: dict[str, Param] = {"condition": self.text, "measure": name, "value": f"{value:.4g}"}
+        return Text("condition-failed", params)
+
+    def _value(self, found: Difference) -> float | None:
+        if self.of_change:
+            return found.change
+        return None if found.b is None else found.b.mean
+
+
+def parse(text: str) -> Condition:
+    """Return the condition that a text gives.
+
+    Raises:
+        ConfigError: the text is not a condition, or names no measure.
+    """
+    parsed = _FORM.fullmatch(text)
+    if parsed is None:
+        raise ConfigError(
+            f"--fail-if {text!r} is no condition;"
+            " write e.g. 'data_wait_ratio > 0.1' or 'steps_per_s.change < -5%'"
+        )
+    if parsed["measure"] not in MEASURES:
+        raise ConfigError(f"--fail-if {text!r} names no measure; use one of {', '.join(MEASURES)}")
+    limit = float(parsed["limit"]) / (100 if parsed["percent"] else 1)
+    return Condition(
+        " ".join(text.split()), parsed["measure"], parsed["change"] is not None, parsed["sign"], limit
+    )
+
 
 _SHORT_S: Final = 60.0
 

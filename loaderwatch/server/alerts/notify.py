@@ -16,8 +16,7 @@ from typing import Final
 from loaderwatch.core.answers import Text
 from loaderwatch.server.alerts.alert_book import Alert
 from loaderwatch.server.alerts.channel import FIRST_BACKOFF_S, Channel, Kind, Message, Target
-from loaderwatch.server.alerts.recipients import Recipient, Recipients, Terms
-from loaderwatch.server.alerts.run_addresses import RunAddresses
+from loaderwatch.server.alerts.recipients import Recipient, Recipients, RunAddresses, Terms
 from loaderwatch.texts import own_language, say
 
 _log = logging.getLogger(__name__)

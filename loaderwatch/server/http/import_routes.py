@@ -10,10 +10,36 @@ from starlette.responses import Response
 
 from loaderwatch.core.answers import Fingerprint
 from loaderwatch.server.encoding import body_of, error_answer, json_answer, too_large
+from loaderwatch.server.recordings.export import DEFAULT_LAST_S, CannotExport, export
 from loaderwatch.server.recordings.incoming_runs import MOST_BYTES, OutOfTurn, TooManyArrive
 from loaderwatch.server.recordings.outgoing_run import StillReports, of_store
+from loaderwatch.server.recordings.recording import SUFFIX, pack
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import RunExists
+
+MOST_LAST_S = 3600.0
+"""The longest recording of a run's newest part, since packing takes a core for a while."""
+
+recording_router = APIRouter(prefix="/api/v1/runs")
+
+
+@recording_router.get("/{run}/recording")
+def recording(
+    request: Request,
+    run: str,
+    last: Annotated[float, Query(gt=0, le=MOST_LAST_S)] = DEFAULT_LAST_S,
+    whole: bool = False,
+) -> Response:
+    """Return a recording of the last ``last`` seconds, or of the ``whole`` run."""
+    parts: Parts = request.app.state.parts
+    try:
+        recorded = export(parts.store, run, None if whole else last, parts.options.hang_after_s)
+    except CannotExport as error:
+        return error_answer(409, str(error), "whole")
+    packed = pack(recorded)
+    headers = {"content-disposition": f'attachment; filename="{run}{SUFFIX}"'}
+    return Response(packed, media_type="application/octet-stream", headers=headers)
+
 
 router = APIRouter(prefix="/api/v1/runs")
 

@@ -5,28 +5,77 @@ Routes that ask the store are plain functions, because FastAPI runs those in thr
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
+from loaderwatch.advise.comparison.compare import comparison
 from loaderwatch.core.facts import MAX_NAME
 from loaderwatch.detect.translation import in_language
 from loaderwatch.server.access.forwarded import FORWARDED_KEY
 from loaderwatch.server.access.request_gate import ACCESS_KEY
 from loaderwatch.server.access.tokens import Access
+from loaderwatch.server.alerts.alert_book import MAX_SILENCE_S, Alert, AlertBook, run_of
 from loaderwatch.server.encoding import json_answer, reader_language
-from loaderwatch.server.live.groups import in_group
-from loaderwatch.server.live.ranks import page_of
+from loaderwatch.server.live.groups import in_group, page_of
 from loaderwatch.server.queries import charts, live_answers
 from loaderwatch.server.queries.boundaries import MOST_EPOCHS
 from loaderwatch.server.queries.heatmap import By, Order, Rows
 from loaderwatch.server.queries.heatmap import heatmap as heatmap_of
 from loaderwatch.server.queries.marks import marks_of
-from loaderwatch.server.queries.parameters import ParameterError
+from loaderwatch.server.queries.parameters import ParameterError, finite_number, json_body
+from loaderwatch.server.recordings.run_measures import observed
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import MOST_EPOCH_ROWS
+
+comparison_router = APIRouter(prefix="/api/v1")
+
+
+@comparison_router.get("/compare")
+def compare(request: Request, a: str, b: str) -> Response:
+    """Return what changed from run ``a`` to run ``b``."""
+    parts: Parts = request.app.state.parts
+    return json_answer(comparison(observed(parts.store, a), observed(parts.store, b)))
+
+
+alerts_router = APIRouter()
+
+
+@alerts_router.post("/api/v1/alerts/{id}/ack")
+async def acknowledge(request: Request, id: str) -> Response:
+    """Acknowledge an alert: somebody works on it."""
+    parts: Parts = request.app.state.parts
+
+    def action(book: AlertBook) -> Alert:
+        return book.acknowledge(id, time.time_ns())
+
+    return await _change(parts, id, action)
+
+
+@alerts_router.post("/api/v1/alerts/{id}/silence")
+async def silence(request: Request, id: str) -> Response:
+    """Silence the cause of an alert for a while."""
+    parts: Parts = request.app.state.parts
+    seconds = finite_number(await json_body(request), "seconds", 1, MAX_SILENCE_S)
+
+    def action(book: AlertBook) -> Alert:
+        return book.silence(id, seconds, time.time_ns())
+
+    return await _change(parts, id, action)
+
+
+async def _change(parts: Parts, id: str, action: Callable[[AlertBook], Alert]) -> Response:
+    alert = await run_in_threadpool(live_answers.change_alert, parts, id, action)
+    run_id = run_of(id)
+    await parts.live.refresh(run_id)
+    if parts.hub.is_followed(run_id):
+        parts.hub.publish(run_id, await live_answers.run_state(parts, run_id))
+    return json_answer(alert)
+
 
 router = APIRouter(prefix="/api/v1/runs")
 

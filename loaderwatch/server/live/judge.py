@@ -13,7 +13,7 @@ from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RankWindow, RunWindow, SummedRank
 from loaderwatch.server.alerts.alert_book import Alert, AlertBook, Announcement
 from loaderwatch.server.store.protocol import StoredAlert
-from loaderwatch.server.window.outliers import STANDS_S
+from loaderwatch.server.window.detailed_hosts import STANDS_S
 
 
 def limits_of(hang_after_s: float | None) -> Limits:

@@ -24,16 +24,43 @@ from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.alert_book import Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
-from loaderwatch.server.envelope_intervals import envelope_s
+from loaderwatch.server.envelope_intervals import behind_s, envelope_s
 from loaderwatch.server.live.commands import Claims, Commands, Process
 from loaderwatch.server.live.event_stream import RunState
-from loaderwatch.server.live.heartbeat import Heartbeats
 from loaderwatch.server.live.judge import Judge, stands, with_its_end
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.replay import complete, rebuild
 from loaderwatch.texts import SOURCE, say
+
+LOST_BEHIND_S: Final = 2.0
+"""A host is shown as lost after this silence (two ticks of a second, four envelopes of half a second) while
+another host was heard. That is a word in a table, never an alert, and the next envelope clears it."""
+
+
+class Heartbeats:
+    """When each host was last heard. Call ``heard`` on the event loop, ``lost`` in any thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._heard: dict[str, float] = {}
+
+    def heard(self, host: str) -> None:
+        """Note that an envelope of this host arrived."""
+        self._heard[host] = self._clock()
+
+    def lost(self, world_size: int) -> Callable[[str], bool]:
+        """Return a test for lost hosts: others were heard ``LOST_BEHIND_S`` later, or more if sends are rare.
+
+        The time counts up to the newest envelope of any host, not up to now. So no host is lost while this
+        server or the network stands still. A host that was never heard counts from the server's start.
+        """
+        heard = dict(self._heard)
+        since = max(heard.values(), default=self._began) - behind_s(world_size, LOST_BEHIND_S)
+        return lambda host: heard.get(host, self._began) < since
+
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.measures.time_use import RECENT_S, Use, open_wait_s, rows_since
 from loaderwatch.detect.window import RankWindow, RunWindow, SummedRank, first_at
 from loaderwatch.server.live.groups import groups_of
-from loaderwatch.server.store.attempts import Attempt
+from loaderwatch.server.store.facts import Attempt
 from loaderwatch.server.store.protocol import StoredRun
 from loaderwatch.server.window.totals import RunTotals
 

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from loaderwatch.core.errors import LoaderwatchError, WireError
 from loaderwatch.core.wire import MAX_ENVELOPE_BYTES, UNDECODABLE
 from loaderwatch.server.encoding import error_answer
-from loaderwatch.server.store.clickhouse.run_owner import Server
+from loaderwatch.server.store.clickhouse.server_heartbeats import Server
 
 BUNDLE_PATH: Final = "/api/v1/ingest/bundle"
 GATHER_S: Final = 0.1

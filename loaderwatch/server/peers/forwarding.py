@@ -23,8 +23,7 @@ from loaderwatch.server.encoding import body_of, too_large
 from loaderwatch.server.peers.bundles import BUNDLE_PATH, Bundles, again_soon
 from loaderwatch.server.peers.client import PeerAnswer, PeerAway, PeerClient
 from loaderwatch.server.recordings.incoming_runs import MOST_BYTES
-from loaderwatch.server.store.clickhouse.run_owner import Server
-from loaderwatch.server.store.clickhouse.server_heartbeats import Members
+from loaderwatch.server.store.clickhouse.server_heartbeats import Members, Server
 
 _log: Final = logging.getLogger(__name__)
 

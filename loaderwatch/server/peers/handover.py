@@ -17,8 +17,7 @@ from loaderwatch.core.errors import LoaderwatchError
 from loaderwatch.server.live.runs import FORGET_S, LiveRuns, goes_on
 from loaderwatch.server.peers.client import PeerClient
 from loaderwatch.server.store.clickhouse import ClickHouseStore
-from loaderwatch.server.store.clickhouse.run_owner import Server
-from loaderwatch.server.store.clickhouse.server_heartbeats import BEAT_S, View
+from loaderwatch.server.store.clickhouse.server_heartbeats import BEAT_S, Server, View
 
 _log: Final = logging.getLogger(__name__)
 

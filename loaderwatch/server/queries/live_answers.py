@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 
+import msgspec
 from fastapi.concurrency import run_in_threadpool
 
 from loaderwatch.advise.audit import audit, not_told
@@ -14,22 +16,118 @@ from loaderwatch.advise.facts import facts_of
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Text, Verdict
 from loaderwatch.core.columns import Columns
-from loaderwatch.core.facts import SpanInfo
+from loaderwatch.core.facts import GpuState, SpanInfo
 from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.window import RankWindow, RunWindow
+from loaderwatch.detect.hang.rank_positions import Place, patience, places
+from loaderwatch.detect.measures.coupling import Coupling
+from loaderwatch.detect.measures.critical_path import with_open_iteration
+from loaderwatch.detect.slow_step.weak_gpu import throttle_reasons
+from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 from loaderwatch.server.alerts.alert_book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.live.event_stream import RunState
 from loaderwatch.server.live.summary import MOST_HOSTS, state_now
 from loaderwatch.server.queries.boundaries import boundaries_of
 from loaderwatch.server.queries.charts import stored_summary
-from loaderwatch.server.queries.coupling import coupling_of
-from loaderwatch.server.queries.gpus import gpus_in
 from loaderwatch.server.queries.settings import what_if_of
 from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts, stored_verdict
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
+from loaderwatch.texts import say
+
+
+def coupling_of(run: RunEvidence) -> answers.Coupling:
+    """Return both in one form: the ranks in ``waiting`` wait for those in ``waited_for``.
+
+    The iterations are those of the last half minute, as on the tiles, including the current one.
+    """
+    coupling = run.recent_coupling or Coupling("unknown", Text("coupling-of-one-rank"))
+    coupling = with_open_iteration(run.window, coupling, run.use)
+    standing = places(run)
+    going = from_records(
+        answers.Coupling,
+        coupling,
+        reason="" if coupling.reason is None else say(coupling.reason),
+        reason_text=coupling.reason,
+        waiting=list(coupling.waiting),
+        waited_for=list(coupling.waited_for),
+        ranks=list(coupling.shares),
+        places=[_place(place) for place in standing],
+        given_up_in_s=None,
+        timeout_s=None,
+    )
+    if not standing:
+        return going
+    waiting = [rank for place in standing if place.collective for rank in place.ranks]
+    others = [rank for place in standing if not place.collective for rank in place.ranks]
+    left = patience([position for place in standing for position in place.positions])
+    return msgspec.structs.replace(
+        going,
+        state="standing",
+        reason="",
+        reason_text=None,
+        waiting=waiting,
+        waited_for=others if waiting else [],
+        wait_s=max((place.position.age_s for place in standing if place.collective), default=None),
+        cause=None,
+        where=None,
+        given_up_in_s=max(0.0, left.left_s) if left else None,
+        timeout_s=left.timeout_s if left else None,
+    )
+
+
+def _place(place: Place) -> answers.Place:
+    return from_records(
+        answers.Place,
+        place,
+        stands=say(place.stands),
+        stands_text=place.stands,
+        at=None if place.at is None else say(place.at),
+        at_text=place.at,
+        for_s=place.position.age_s if place.state == "stands" else None,
+        stack=None if place.dump is None else stack_of(place.dump),
+    )
+
+
+def gpus_in(window: RunWindow, host: str | None, limit: int | None) -> list[answers.Gpu]:
+    """Return at most ``limit`` GPUs of one host.
+
+    Without a host, return those of all hosts by name; of a large run, only of hosts kept in detail.
+    """
+    shown = window.ranks_by_host if window.summed and host is None else window.hosts
+    hosts = sorted((name, window.hosts[name]) for name in shown if name in window.hosts)
+    gpus = (gpu for name, window_of_host in hosts if host in (None, name) for gpu in gpus_of(window_of_host))
+    return list(islice(gpus, limit))
+
+
+def gpus_of(host: HostWindow) -> list[answers.Gpu]:
+    """Return the host's GPUs in NVML's order, as of the last look."""
+    states = {state.gpu: state for state in host.gpu_states}
+    ranks: dict[int, list[int]] = {}
+    for info in host.gpus:
+        own = ranks.setdefault(info.gpu, [])
+        if info.rank is not None:
+            own.append(info.rank)
+    gpus = []
+    for info in host.gpus[: len(ranks)]:  # later entries are further ranks on the same GPUs
+        state = states.get(info.gpu) or GpuState(gpu=info.gpu)
+        slowed_by = throttle_reasons(state.throttle_reasons or 0)
+        gpus.append(
+            from_records(
+                answers.Gpu,
+                info,
+                state,
+                host,
+                host=host.info.name,
+                ranks=ranks[info.gpu],
+                slowed_by=[say(reason) for reason in slowed_by],
+                slowed_by_texts=slowed_by,
+                processes=[from_records(answers.GpuProcess, process) for process in state.processes],
+            )
+        )
+    return gpus
+
 
 _LIST_S: Final = 0.3
 _SAMPLED: Final = ("state", "cpu_ratio", "rss_bytes", "threads", "fds")

@@ -6,9 +6,9 @@ import pytest
 
 from loaderwatch.core.wire import ENVELOPE_S, SLOWEST_ENVELOPES_S
 from loaderwatch.server.envelope_intervals import behind_s, envelope_s
-from loaderwatch.server.live.heartbeat import LOST_BEHIND_S
+from loaderwatch.server.live.run import LOST_BEHIND_S
 from loaderwatch.server.live.summary import LOST_AFTER_S
-from loaderwatch.server.window.outliers import BEHIND_S
+from loaderwatch.server.window.detailed_hosts import BEHIND_S
 
 
 def test_streams_of_large_runs_send_less_often() -> None:
