@@ -35,7 +35,7 @@ from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.compression import Compression
 from loaderwatch.server.config_file import ConfigFile
 from loaderwatch.server.encoding import Reader, error_answer, json_answer
-from loaderwatch.server.http import import_routes, ingest, labels, metrics, runs, server
+from loaderwatch.server.http import ingest, labels, metrics, recordings, runs, server
 from loaderwatch.server.http.errors import answer_to
 from loaderwatch.server.idle_shutdown import Lifetime
 from loaderwatch.server.ingest import Ingest
@@ -188,8 +188,8 @@ def create_app(
     app.include_router(runs.router)
     app.include_router(labels.router)
     app.include_router(runs.comparison_router)
-    app.include_router(import_routes.recording_router)
-    app.include_router(import_routes.router)
+    app.include_router(recordings.recording_router)
+    app.include_router(recordings.router)
     app.include_router(runs.alerts_router)
     app.include_router(metrics.router)
     app.include_router(server.router)

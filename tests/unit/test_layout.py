@@ -222,7 +222,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("server", "unit/server/test_app.py"): "encoding services",
     ("server/access", "integration/test_server_doors.py"): "connection",
     ("server/http", "integration/test_http_api_doc.py"): "runs",
-    ("server/http", "integration/test_import.py"): "import_routes",
+    ("server/http", "integration/test_import.py"): "recordings",
     ("server/http", "integration/test_server_identity.py"): "server",
     ("server/http", "unit/server/test_app.py"): "errors ingest",
     ("server/peers", "integration/test_servers.py"): "handover",
