@@ -1,4 +1,4 @@
-"""All detectors over one window: a hang is no slow step, and one cause gives one finding."""
+"""All detectors, run over one window: a hang is not reported as a slow step, and one cause is one finding."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from loaderwatch.detect.window import RunWindow
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return the findings of a run in a window, the worst first: one for each cause, with its effects folded under it.
+    """Return the findings of a run in a window, one per cause with its effects folded in, the worst first.
 
-    Where several detectors find the same key, the first one's finding counts, because it knows the cause more
-    exactly. A loader that is built anew for every epoch is one loader to all of them.
+    If several detectors find the same key, the first finding counts, because it knows the cause more exactly.
+    A loader that the script recreates for every epoch counts as one loader.
     """
     run = run.seen_as(joined(run.window))
     window = run.window
@@ -42,13 +42,13 @@ def detect(run: RunEvidence) -> list[Finding]:
 
 
 def _of_before(finding: Finding, still: Set[int]) -> Finding:
-    """Return a finding about speed; it is past if its rank, or any of several, may stand still now."""
+    """Mark a finding about speed as past if its rank, or any rank if it names none, may stand still now."""
     is_past = bool(still) if finding.rank is None else finding.rank in still
     return msgspec.structs.replace(finding, is_past=True) if is_past else finding
 
 
 def _in_part(finding: Finding, window: RunWindow) -> Finding:
-    """Say of how many ranks a finding about a large run speaks."""
+    """Add to a finding about a large run how many of its ranks were looked at."""
     looked_at, known = len(window.ranks), len(window.ranks) + len(window.summed)
     of = Text("evidence-ranks-of", {"ranks": looked_at, "known": known})
     evidence = [*finding.evidence, observed("ranks-looked-at-in-detail", of, "text")]

@@ -1,9 +1,10 @@
-"""An optimizer whose step takes far longer than it did, while the model does not: S26, code ``slow-step``.
+"""An optimizer whose step takes far longer than before, while the model does not: S26, code ``slow-step``.
 
-What a step of an optimizer costs follows from its parameters, whatever the batch. On a CPU it takes several times as long once
-its averages have faded into numbers so near to zero that the processor computes them slowly (denormals): those of rows of an
-embedding that get no gradient any more. Parameters that are added on purpose, as when a backbone is thawed, make the backward
-pass longer as well, and other programs slow down both: then nothing is said.
+The cost of an optimizer's step depends on its parameters, not on the batch. On a CPU it multiplies when its
+averages have faded into numbers so near to zero that the processor computes them slowly (denormals). This
+happens to rows of an embedding that no longer get a gradient. Parameters that are added on purpose, for
+example by unfreezing a backbone, make the backward pass longer as well, and other programs slow down both. In
+these cases nothing is reported.
 """
 
 from __future__ import annotations
@@ -27,25 +28,19 @@ from loaderwatch.detect.slow_step.step_finding import if_it_costs_much, step_fin
 from loaderwatch.detect.window import RankWindow
 
 SLOWED_FACTOR: Final = threshold(
-    2.0,
-    "factor",
-    "chosen: times its quickest slice; with denormals a step of the optimizer took three times as long",
+    2.0, "factor", "chosen: times its quickest slice; with denormals, a step took three times as long"
 )
 SLOWED_SLICES: Final = threshold(
-    6, "slices", "chosen: the newest slices must all be slow, so that a short disturbance is none"
+    6, "slices", "chosen: the newest slices; all must be slow, so that a short disturbance does not count"
 )
 QUICK_FACTOR: Final = threshold(
     1.3, "factor", "chosen: times its quickest slice; up to there a slice counts as quick"
 )
 MODEL_GREW_RATIO: Final = threshold(
-    0.2,
-    "ratio",
-    "chosen: of the added time that may lie in the model's pass; a backbone that is unfrozen adds more there",
+    0.2, "ratio", "chosen: of the added time, in the model's pass; an unfrozen backbone adds more there"
 )
 OVER_MODEL_FACTOR: Final = threshold(
-    1.5,
-    "factor",
-    "chosen: the optimizer's slowdown over that of the model's pass; other programs slow down both alike",
+    1.5, "factor", "chosen: the optimizer's slowdown over the model's; other programs slow down both alike"
 )
 
 
@@ -57,8 +52,8 @@ class SlowOptimizer:
     quick_s: float
     last_s: float
     step_s: float  # a whole step now
-    since_s: float  # how long ago it was quick last
-    share: float  # of the time now, 0 to 1, what has come on top
+    since_s: float  # how long ago it was last quick
+    share: float  # the added time's share of the time now, 0 to 1
 
     @property
     def dump(self) -> StackDump | None:
@@ -68,7 +63,7 @@ class SlowOptimizer:
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return at most one finding, that of the rank that loses most by it."""
+    """Return at most one finding: that of the rank that loses most."""
     found = [
         slow
         for rank in run.live_ranks
@@ -84,12 +79,12 @@ def detect(run: RunEvidence) -> list[Finding]:
 
 
 def _quickest_s(course: Course) -> float:
-    """Return the second shortest of a course's slices: not what a single one makes of it."""
+    """Return the second shortest time of a course's slices, so that a single odd slice does not count."""
     return float(np.partition(known(course.optimizer_s), 1)[1])
 
 
 def _is_slow(course: Course) -> bool:
-    """Whether the optimizer takes far longer than it did, and the model does not; cheap, as most ranks are well."""
+    """Whether the optimizer, but not the model, has slowed down. Cheap, because most ranks are well."""
     took_s = course.optimizer_s
     if known(took_s).size < FEW_FOR_DRIFT:
         return False
