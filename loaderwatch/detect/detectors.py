@@ -17,7 +17,7 @@ from loaderwatch.detect.window import RunWindow
 
 
 def detect(run: RunEvidence) -> list[Finding]:
-    """Return the findings of a run in a window, one per cause with its effects folded in, the worst first.
+    """Return the findings of a run in a window, one per cause with its effects, the worst first.
 
     If several detectors find the same key, the first finding counts, because it knows the cause more exactly.
     A loader that the script recreates for every epoch counts as one loader.
@@ -26,18 +26,18 @@ def detect(run: RunEvidence) -> list[Finding]:
     window = run.window
     moving = run.seen_as(before_standstill(window))
     still = {number for number, rank in window.ranks.items() if moving.window.ranks[number] is not rank}
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for family in FAMILIES:
         for detector in family.detectors:
             new = detector(run if family.judges_standstills else moving)
             if not family.judges_standstills:
                 new = [_of_before(finding, still) for finding in new]
             for finding in new:
-                found.setdefault(finding.key, finding)
+                findings.setdefault(finding.key, finding)
     if window.summed:
-        found = {key: _in_part(finding, window) for key, finding in found.items()}
-    folded = fold([finding for finding in found.values() if not finding.is_past])
-    past = [finding for finding in found.values() if finding.is_past]
+        findings = {key: _in_part(finding, window) for key, finding in findings.items()}
+    folded = fold([finding for finding in findings.values() if not finding.is_past])
+    past = [finding for finding in findings.values() if finding.is_past]
     return sorted([*folded, *past], key=lambda f: (-SEVERITIES[f.severity], -(f.lost_s or 0.0)))
 
 

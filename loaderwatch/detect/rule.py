@@ -24,9 +24,7 @@ class Rule:
     id: str  # what a person would search for; the message in the catalogues has the same id
     aliases: str  # its numbers in the catalogue of scenarios, such as "S26 S53"; "" if it has none
     find: Callable[..., object]
-    stacks: str | None = (
-        None  # the moment at which the stacks it reads are taken, see ``loaderwatch.core.facts``
-    )
+    stacks: str | None = None  # when its stacks are taken, as in ``loaderwatch.core.facts``
 
 
 @dataclass(frozen=True)

@@ -25,17 +25,17 @@ class Threshold:
 @cache
 def all_thresholds() -> Mapping[str, Threshold]:
     """Return the thresholds of all detectors by name; a name has the same value everywhere."""
-    found: dict[str, Threshold] = {}
+    thresholds: dict[str, Threshold] = {}
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         for name, given in _defined(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(given, ast.Name) and given.id in found:  # a field of ``Limits``
-                found[name] = replace(found[given.id], name=name)
+            if isinstance(given, ast.Name) and given.id in thresholds:  # a field of ``Limits``
+                thresholds[name] = replace(thresholds[given.id], name=name)
             elif isinstance(given, ast.Call) and ast.unparse(given.func) == "threshold":
                 value, unit, source = given.args
-                found[name] = Threshold(
+                thresholds[name] = Threshold(
                     name, ast.unparse(value), ast.literal_eval(unit), ast.literal_eval(source)
                 )
-    return found
+    return thresholds
 
 
 def thresholds_of(function: Callable[..., object]) -> list[Threshold]:

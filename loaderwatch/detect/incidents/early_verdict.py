@@ -83,7 +83,7 @@ def _open(rank: RankWindow) -> _Open | None:
 
 
 def _is_to_go_on(rank: RankWindow, span: SpanInfo, frames: Sequence[Frame]) -> bool:
-    """Whether training should go on: outside loops, if the process returns to a loader, saves or syncs."""
+    """Whether the process should go on: outside loops, if it will train, saves, or is in a collective."""
     if span.phase == "outside":
         return trains_on(rank, span) or saving(frames) or collective(frames) is not None
     return span.phase not in STEP_PHASES or trains_on(rank, span)

@@ -263,7 +263,7 @@ EXPLANATIONS: Final = (
     ),
     Explains("input-bound", "slow-step", "S43", "S26", (other_rank,)),
     Explains("input-bound", "gpu-sawtooth", "S43", "", (other_rank,)),
-    # Long steps. A GPU that idles within steps does not explain itself, but it explains long steps.
+    # Long steps. A GPU that idles within steps itself explains only S26.
     Explains("slow-step", "input-bound", "S14", "S14", (same_rank,)),
     Explains("slow-step", "slow-step", "S25 S26 S27", "S48", (cause_alerts, same_rank)),
     Explains("slow-step", "slow-step", "S27", "S25", (same_rank, costs_as_much)),

@@ -1,4 +1,4 @@
-"""Causes at the source that answers workers: requests without an answer (S22), and no more data (N43)."""
+"""Causes at the source that answers workers: requests without an answer (S22), and live sources (N43)."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def collector(s: Symptoms) -> Explanation | None:
 def sampler(s: Symptoms) -> Explanation | None:
     """Explain S15 without workers: choosing the samples takes most of the wait; None otherwise.
 
-    More workers would not help: the sampler always runs in the training process.
+    Workers would not help: the sampler always runs in the training process.
     """
     read_s = mean(s.pace.fetches.fetch_s[s.lately])
     over = slice(None, -1 if s.pace.open_wait else None)  # fetches of an open wait are not known yet

@@ -203,8 +203,8 @@ def crowd(s: Symptoms) -> Explanation | None:
         and s.on_or_for_cpu_ratio >= STARVED_PART
     ):
         return None
-    each = max(1, int(cpus.usable / cpus.ranks + 0.01))
-    target = min(each, workers)
+    fair_share = max(1, int(cpus.usable / cpus.ranks + 0.01))
+    target = min(fair_share, workers)
     fetch_s, cpu_s = s.batch_s, s.batch_cpu_s
     # Fewer workers get no more CPU in total. The gain is the CPU time that the workers spend besides reading.
     load_s = max(cpu_s / (workers * max(machine.worker_cpu_ratio, 0.01)), cpu_s * cpus.ranks / cpus.usable)

@@ -164,14 +164,14 @@ PRECEDENCE: Final[Mapping[Bottleneck, tuple[Cause, ...]]] = {
 def explain(symptoms: Symptoms) -> Explanation:
     """Explain why the loop waits, by the first rule that fits; add the line that reads samples if known."""
     explanations = ((rule, rule(symptoms)) for rule in PRECEDENCE[symptoms.bottleneck])
-    rule, found = next((rule, explanation) for rule, explanation in explanations if explanation is not None)
-    found = replace(found, steady=rule in PRECEDENCE[Bottleneck.WORKERS])
-    dump = None if found.stacks else usual_stack(_at_work(symptoms))
+    rule, explanation = next((rule, cause) for rule, cause in explanations if cause is not None)
+    explanation = replace(explanation, steady=rule in PRECEDENCE[Bottleneck.WORKERS])
+    dump = None if explanation.stacks else usual_stack(_at_work(symptoms))
     if dump is None:
-        return found
+        return explanation
     line = code_line(_line(dump))
     at_work = Text("found-at-work", {"worker": dump.worker if dump.worker >= 0 else None, "line": line})
-    return replace(found, also=[*found.also, at_work], stacks=[dump])
+    return replace(explanation, also=[*explanation.also, at_work], stacks=[dump])
 
 
 def _at_work(s: Symptoms) -> Sequence[StackDump]:

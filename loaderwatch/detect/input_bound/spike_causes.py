@@ -33,7 +33,7 @@ MOST_BURST_PREFETCH: Final = threshold(
 )
 LEAST_BLOCK_SAMPLES: Final = threshold(8, "samples", "chosen: closer samples may each be slow by themselves")
 MOST_BLOCKED_PREFETCH: Final = threshold(
-    16, "batches", "chosen: below MOST_PREFETCH: in_order=False lets ready batches pass without memory"
+    16, "batches", "chosen: below MOST_PREFETCH: in_order=False lets ready batches pass at no cost of memory"
 )
 
 

@@ -201,18 +201,18 @@ def slow_samples(pace: Pace) -> list[Spike]:
     if not pace.workers:
         return []
     usual_s = median(pace.fetches.fetch_s)
-    found = [
+    spikes = [
         spike
         for spike in find_spikes(pace)
         if spike.sample_index is not None
         and (spike.sample_s or 0.0) >= SPIKE_FACTOR * usual_s
         and spike.collected_s < COLLECTOR_PART * (spike.fetch_s or spike.wait_s)
     ]
-    if not 0 < len({spike.sample_index for spike in found}) < JITTER_SPIKES:
+    if not 0 < len({spike.sample_index for spike in spikes}) < JITTER_SPIKES:
         return []
     if pace.fetches.change is not None or pace.fetches.may_be_changing:
         return []  # all workers are slow at once, so no sample is to blame
-    return found
+    return spikes
 
 
 def without(pace: Pace, spikes: Sequence[Spike]) -> Pace:

@@ -133,14 +133,14 @@ def slowed_down(s: Symptoms) -> Explanation | None:
     return _answers_slower(slower, asking[-1]) if asking and 2 * len(asking) > len(dumps) else slower
 
 
-def _answers_slower(found: Explanation, dump: StackDump) -> Explanation:
+def _answers_slower(slower: Explanation, dump: StackDump) -> Explanation:
     """Return the finding as S08: workers wait for answers from the network, not for a disk."""
     return replace(
-        found,
+        slower,
         scenario="S08",
         rule="answers-slowed-down",
         params={
-            **found.params,
+            **slower.params,
             "worker": dump.worker,
             "line": code_line(user_frame(main_frames(dump))),
         },

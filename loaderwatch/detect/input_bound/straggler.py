@@ -92,13 +92,13 @@ def as_slow(culprit: Stall, run: RunEvidence, found: Coupling) -> list[int]:
     return [rank for their_s, rank in slow if their_s >= AS_SLOW_RATIO * supply_s]
 
 
-def _too_slow(run: RunEvidence, found: Coupling, loader: int) -> list[tuple[float, int]]:
+def _too_slow(run: RunEvidence, coupling: Coupling, loader: int) -> list[tuple[float, int]]:
     """Return (seconds per batch, rank) for each waiting rank whose workers could not keep up either.
 
     Their waits do not show it: while a rank waits for another, its workers read ahead.
     """
     slow = []
-    for share in (found.share(rank) for rank in found.waiting):
+    for share in (coupling.share(rank) for rank in coupling.waiting):
         for now in run.ranks[share.rank].recent_paces:
             if now.loader.loader != loader or not now.workers:
                 continue

@@ -266,8 +266,8 @@ class Symptoms:
 
         If that is not known, it is the CPU use of the reading thread during fetches.
         """
-        each = self.cpus.worker_ratio
-        return each if math.isfinite(each) else self.fetch_cpu_ratio
+        cpu_ratio = self.cpus.worker_ratio
+        return cpu_ratio if math.isfinite(cpu_ratio) else self.fetch_cpu_ratio
 
     @property
     def computing_ratio(self) -> float:

@@ -350,7 +350,7 @@ def _target(s: Symptoms) -> int:
     return min(s.workers_needed, _most_workers(s.cpus, max(known, default=1.0), s.workers))
 
 
-def _most_workers(cpus: Cpus, each: float, now: int) -> int:
+def _most_workers(cpus: Cpus, cores: float, now: int) -> int:
     """Return how many workers the CPUs carry: ``now`` running ones, plus those that fit on the free CPUs.
 
     ``each`` is the CPU use of one worker, in cores.
@@ -358,7 +358,7 @@ def _most_workers(cpus: Cpus, each: float, now: int) -> int:
     if not math.isfinite(cpus.free):
         return max(now, 4)
     most = max(1, int(MOST_WORKERS_PER_CPU * cpus.per_rank))
-    return max(1, now, min(most, now + int(cpus.free / cpus.ranks / max(each, 0.1) + 0.5)))
+    return max(1, now, min(most, now + int(cpus.free / cpus.ranks / max(cores, 0.1) + 0.5)))
 
 
 def _speeds(s: Symptoms) -> dict[str, Param]:

@@ -103,8 +103,8 @@ def _leaks(rank: RankWindow) -> list[_Leak]:
         rise = training.rise(t_ns, anonymous[late], clear_growth(LEAST_ANONYMOUS_S), FEW_STRETCHES)
         shared = training.rise(t_ns, pss[late], clear_growth(LEAST_PSS_S), FEW_STRETCHES)
         best = max(
-            (each for each in (rise, shared) if each is not None),
-            key=lambda each: each.growth.per_s,
+            (growing for growing in (rise, shared) if growing is not None),
+            key=lambda growing: growing.growth.per_s,
             default=None,
         )
         if best is None:

@@ -108,32 +108,32 @@ def _epoch_left_s(now: Pace) -> float:
     return (batches - 1 - int(now.batch[-1])) * now.iteration_s
 
 
-def _finding(found: Drift) -> Finding:
-    pace = found.pace
+def _finding(slower: Drift) -> Finding:
+    pace = slower.pace
     assert pace.workers
-    each_s = found.fetch.last / pace.workers
+    each_s = slower.fetch.last / pace.workers
     return early_warning(
         "fetches-get-slower",
         "S58",
         pace,
-        began_ns=pace.rank.made_ns - int(found.fetch.span_s * 1e9),
+        began_ns=pace.rank.made_ns - int(slower.fetch.span_s * 1e9),
         params={
             "loader": pace.loader.name,
-            "fetch_s": found.fetch.last,
-            "ago_s": found.fetch.span_s,
-            "before_s": found.fetch.first,
+            "fetch_s": slower.fetch.last,
+            "ago_s": slower.fetch.span_s,
+            "before_s": slower.fetch.first,
             "waits": "gpu" if pace.clock != "loop" else "loop",
-            "eta_s": found.left_s,
+            "eta_s": slower.left_s,
             "each_s": each_s,
-            "step_s": each_s / found.load.last,
-            "load_ratio": found.load.last,
+            "step_s": each_s / slower.load.last,
+            "load_ratio": slower.load.last,
         },
         evidence=known_evidence(
-            ("fetch-of-a-batch", found.fetch.last, "s"),
-            ("fetch-of-a-batch-before", found.fetch.first, "s"),
-            ("seen-for", found.fetch.span_s, "s"),
+            ("fetch-of-a-batch", slower.fetch.last, "s"),
+            ("fetch-of-a-batch-before", slower.fetch.first, "s"),
+            ("seen-for", slower.fetch.span_s, "s"),
             ("a-batch-from-all-workers", each_s, "s"),
-            ("step", each_s / found.load.last, "s"),
-            ("until-the-loop-waits", found.left_s, "s"),
+            ("step", each_s / slower.load.last, "s"),
+            ("until-the-loop-waits", slower.left_s, "s"),
         ),
     )

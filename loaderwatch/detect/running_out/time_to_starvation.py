@@ -130,21 +130,21 @@ def _slowly(recently: Headroom) -> Headroom | None:
     return None
 
 
-def _finding(found: Headroom) -> Finding:
-    pace = found.pace
+def _finding(headroom: Headroom) -> Finding:
+    pace = headroom.pace
     rows = pace.fetches.fetch_s
     before_s, now_s = median(rows[: rows.size // 3]), median(rows[-rows.size // 3 :])
-    since_ns = pace.rank.made_ns - int(found.ago_s * 1e9)
+    since_ns = pace.rank.made_ns - int(headroom.ago_s * 1e9)
     return early_warning(
-        "gpu-work-used-up" if found.shrinks else "loader-barely-keeps-up",
+        "gpu-work-used-up" if headroom.shrinks else "loader-barely-keeps-up",
         "",
         pace,
-        began_ns=since_ns if found.shrinks else int(pace.request_ns[-NEWEST_BATCHES]),
+        began_ns=since_ns if headroom.shrinks else int(pace.request_ns[-NEWEST_BATCHES]),
         params={
-            "left_s": found.now_s,
-            "ago_s": found.ago_s,
-            "before_s": found.before_s,
-            "eta_s": found.left_s if found.shrinks else None,
+            "left_s": headroom.now_s,
+            "ago_s": headroom.ago_s,
+            "before_s": headroom.before_s,
+            "eta_s": headroom.left_s if headroom.shrinks else None,
             "slower": now_s > SLOWER_FETCH_FACTOR * before_s,
             "fetch_s": now_s,
             "fetch_before_s": before_s,
@@ -152,10 +152,10 @@ def _finding(found: Headroom) -> Finding:
             "lacked_ratio": pace.share,
         },
         evidence=known_evidence(
-            ("gpu-work-and-ready-batches-left", found.now_s, "s"),
+            ("gpu-work-and-ready-batches-left", headroom.now_s, "s"),
             ("queued-on-the-gpu", median(pace.slack_s[-2 * NEWEST_BATCHES :]), "s"),
-            ("left-before", found.before_s, "s"),
-            ("batches-ready", found.ready, "count"),
+            ("left-before", headroom.before_s, "s"),
+            ("batches-ready", headroom.ready, "count"),
             ("iteration", pace.iteration_s, "s"),
             ("fetch-of-a-batch", mean(rows), "s"),
         ),

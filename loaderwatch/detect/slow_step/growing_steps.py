@@ -44,7 +44,7 @@ SLEEPING_LOOP_RATIO: Final = threshold(
     0.2, "ratio", "chosen: of the looks at the loop; sleep is no work, and its reason may well grow"
 )
 KEPT_GROWTH_RATIO: Final = threshold(
-    0.8, "ratio", "chosen: of a part's peak; growth flattens, and a script at 1/7 of its speed was missed"
+    0.8, "ratio", "chosen: of what a part reached; growth flattens: a script at 1/7 of its speed was missed"
 )
 SAME_SIZE_FACTOR: Final = threshold(
     1.1, "factor", "chosen: the largest median size of batches over the smallest; above it the batches grow"
@@ -91,14 +91,14 @@ class GrownStep:
 
 def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding: that of the rank that loses most."""
-    found = [
+    grown_steps = [
         grown
         for rank in run.live_ranks
         if not rank.process.cuda and rank.rows.courses
         for pace in rank.paces
         if (grown := _grown(rank.rows, pace)) is not None and grown.share >= run.limits.input_warning_ratio
     ]
-    worst = max(found, key=lambda grown: grown.share, default=None)
+    worst = max(grown_steps, key=lambda grown: grown.share, default=None)
     return [] if worst is None else [_finding(worst, run.limits)]
 
 
@@ -175,42 +175,42 @@ def _same_size(slices: Course) -> bool:
     return bool(sizes.min() > 0 and sizes.max() <= SAME_SIZE_FACTOR * sizes.min())
 
 
-def _finding(found: GrownStep, limits: Limits) -> Finding:
-    rank = found.pace.rank
-    dump = _stack(found)
+def _finding(grown: GrownStep, limits: Limits) -> Finding:
+    rank = grown.pace.rank
+    dump = _stack(grown)
     frame = user_frame(main_frames(dump))
-    rule, now, before = RULES[found.part]
+    rule, now, before = RULES[grown.part]
     return step_finding(
         rule,
         "S26",
         rank,
-        severity=if_it_costs_much(found.share, limits),
+        severity=if_it_costs_much(grown.share, limits),
         confidence=0.85,
-        began_ns=rank.made_ns - int(found.span_s * 1e9),
-        share=found.share,
-        lost_s=found.lost_s,
+        began_ns=rank.made_ns - int(grown.span_s * 1e9),
+        share=grown.share,
+        lost_s=grown.lost_s,
         params={
-            "share_ratio": found.share,
-            "first_s": found.first_s,
-            "last_s": found.last_s,
-            "span_s": found.span_s,
-            "step_s": found.step_s,
+            "share_ratio": grown.share,
+            "first_s": grown.first_s,
+            "last_s": grown.last_s,
+            "span_s": grown.span_s,
+            "step_s": grown.step_s,
             "at": None if frame is None else frame.text,
         },
         evidence=known_evidence(
-            (now, found.last_s, "s"),
-            (before, found.first_s, "s"),
-            ("step", found.step_s if found.part != "step" else None, "s"),
-            ("seen-for", found.span_s, "s"),
+            (now, grown.last_s, "s"),
+            (before, grown.first_s, "s"),
+            ("step", grown.step_s if grown.part != "step" else None, "s"),
+            ("seen-for", grown.span_s, "s"),
         ),
         dump=dump,
     )
 
 
-def _stack(found: GrownStep) -> StackDump | None:
-    stacks = found.pace.rank.passing_stacks
-    if found.part == "step":
+def _stack(grown: GrownStep) -> StackDump | None:
+    stacks = grown.pace.rank.passing_stacks
+    if grown.part == "step":
         return usual_stack(stacks.get(LONGER_STEP, []))
-    if found.part == "model":
+    if grown.part == "model":
         return usual_stack([dump for dump in stacks.get(LONGER_STEP, []) if in_model(main_frames(dump))])
     return usual_stack(beside_model(stacks.get(SCRIPT_WORK, [])))

@@ -97,17 +97,17 @@ class Copies:
 
 def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding: that of the rank that loses most, which also names the other ranks."""
-    found = [
+    slow_copies = [
         copies
         for rank in run.live_ranks
         if _may_copy(rank.rows, run.limits)
         for now in rank.recent_paces
         if (copies := _copies(now, rank.slowness, run.limits)) is not None
     ]
-    if not found:
+    if not slow_copies:
         return []
-    worst = max(found, key=lambda copies: (copies.proven, copies.lost_s))
-    ranks = run.window.standing_for(sorted({copies.pace.rank.rank for copies in found}))
+    worst = max(slow_copies, key=lambda copies: (copies.proven, copies.lost_s))
+    ranks = run.window.standing_for(sorted({copies.pace.rank.rank for copies in slow_copies}))
     return [_finding(worst, ranks, run.world_size)]
 
 
@@ -115,8 +115,8 @@ def _may_copy(rank: RankWindow, limits: Limits) -> bool:
     """Whether a rank is worth a closer look. This check is rough but cheap, because most ranks are not."""
     steps = rank.table("steps")
     before_model, whole = steps["h2d_ns"][-ROUGH_LOOK_STEPS:], steps["step_ns"][-ROUGH_LOOK_STEPS:]
-    spent, of = before_model[before_model > 0].sum(), whole[whole > 0].sum()  # UNKNOWN is negative
-    return bool(spent > 0.5 * limits.input_warning_ratio * of)
+    spent, step_ns = before_model[before_model > 0].sum(), whole[whole > 0].sum()  # UNKNOWN is negative
+    return bool(spent > 0.5 * limits.input_warning_ratio * step_ns)
 
 
 def _copies(now: Pace, slowness: float, limits: Limits) -> Copies | None:

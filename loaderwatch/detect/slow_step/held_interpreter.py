@@ -36,28 +36,28 @@ def _lost_s(rank: RankEvidence, held: Held) -> float:
     return max(0.0, held.blocked_s - waited_s)
 
 
-def _finding(rank: RankEvidence, found: Held, share: float) -> Finding:
-    lost_s = _lost_s(rank, found)
+def _finding(rank: RankEvidence, held: Held, share: float) -> Finding:
+    lost_s = _lost_s(rank, held)
     return step_finding(
         "interpreter-held-in-steps",
         "S14",
         rank,
         severity=by_share(share, rank.limits),
         confidence=0.85,
-        began_ns=rank.made_ns - int(found.looked_s * 1e9),
+        began_ns=rank.made_ns - int(held.looked_s * 1e9),
         share=share,
         lost_s=lost_s,
         params={
             "lost_ratio": share,
-            "elapsed_s": found.looked_s,
-            "at": found.frame.text,
-            "blocked_s": found.blocked_s,
-            "woken_per_s": found.woken_per_s,
+            "elapsed_s": held.looked_s,
+            "at": held.frame.text,
+            "blocked_s": held.blocked_s,
+            "woken_per_s": held.woken_per_s,
         },
         evidence=known_evidence(
             ("lost-to-the-other-thread", lost_s, "s"),
-            ("cpu-of-the-other-threads", found.others_ratio, "ratio"),
-            ("training-thread-woken-per-second", found.woken_per_s, "count"),
+            ("cpu-of-the-other-threads", held.others_ratio, "ratio"),
+            ("training-thread-woken-per-second", held.woken_per_s, "count"),
         ),
-        dump=found.dump,
+        dump=held.dump,
     )

@@ -32,7 +32,7 @@ PAUSE_REMARK_RATIO: Final = threshold(
     0.03, "ratio", "chosen: of the time; a smaller loss is not worth a remark"
 )
 LEAST_RHYTHM_STEPS: Final = threshold(
-    3, "steps", "chosen: a rhythm with exceptions; every second step may be long by chance"
+    3, "steps", "chosen: with exceptions, the shortest rhythm; every second step may be long by chance"
 )
 FEW_IN_RHYTHM: Final = threshold(
     6, "steps", "chosen: with exceptions among them, fewer long steps form a rhythm by chance"
@@ -158,8 +158,8 @@ def find_pauses(rank: RankWindow, pace: Pace) -> Pauses | None:
     """Return the long steps of the last minute; None if there are none."""
     now = pace.since(rank.made_ns - int(STEPS_LOOK_BACK_S * 1e9))
     now = now.where((now.epoch > 0) | (now.batch >= EARLY_STEPS))
-    # A pause that the GPU works through costs nothing. Its clock includes evaluation; then the loop's
-    # clock counts.
+    # The GPU's clock counts: a pause that the GPU works through costs nothing. But it includes evaluation:
+    # in such steps the loop's clock counts.
     by_gpu = (
         np.isfinite(now.gpu_step_s) & (np.nan_to_num(now.aside_s) == 0) & (np.nan_to_num(now.nested_s) == 0)
     )

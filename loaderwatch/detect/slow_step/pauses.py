@@ -56,11 +56,11 @@ def detect(run: RunEvidence) -> list[Finding]:
             continue
         for pace in rank.paces:
             pauses = find_pauses(rank.rows, pace)
-            found = _explain(pauses, run.limits) if pauses is not None else []
-            if all(finding.scenario != "S27" for finding in found):
+            findings = _explain(pauses, run.limits) if pauses is not None else []
+            if all(finding.scenario != "S27" for finding in findings):
                 always = recompiling(rank.rows, pace, run.limits)
-                found += [always] if always is not None else []
-            for finding in found:
+                findings += [always] if always is not None else []
+            for finding in findings:
                 if finding.scenario == "S26":
                     remarks.append(finding)
                     continue

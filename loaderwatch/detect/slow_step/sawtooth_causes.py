@@ -406,23 +406,23 @@ def causes(swing: Swing, least: float) -> list[Cause]:
     """
     if not (swing.device_s or math.isfinite(swing.period_s)):
         return []
-    found: list[Cause] = []
+    accepted: list[Cause] = []
     left = swing
     while left.unexplained >= least:
         cause = next((cause for rule in RULES if (cause := rule(left, least)) is not None), None)
         if cause is None:
             break
         share = min(left.unexplained, left.held_s(*cause.parts) / left.pace.iteration_s)
-        if found and share < least:
+        if accepted and share < least:
             break
-        found.append(replace(cause, share=share))
+        accepted.append(replace(cause, share=share))
         left = left.without(cause.parts, share)
-    explained = sum(cause.share for cause in found)
+    explained = sum(cause.share for cause in accepted)
     if explained < HOLDS_RATIO * swing.unexplained:
         return []
     # A rest that is too small for a cause of its own is only the difference between the clocks.
     scale = swing.unexplained / explained if left.unexplained < least else 1.0
-    return [replace(cause, share=cause.share * scale) for cause in found]
+    return [replace(cause, share=cause.share * scale) for cause in accepted]
 
 
 def _place(left: Swing, least: float) -> Cause | None:

@@ -171,35 +171,35 @@ def _kind(rank: RankWindow, dump: StackDump) -> Kind | None:
     return "other" if computes_tensors(frames) else "work"
 
 
-def _finding(found: ScriptWork, limits: Limits) -> Finding:
-    rank, dump = found.pace.rank, usual_stack(found.dumps)
+def _finding(work: ScriptWork, limits: Limits) -> Finding:
+    rank, dump = work.pace.rank, usual_stack(work.dumps)
     # A remark has its own key, so that a pause that costs more becomes another incident.
-    remark = found.kind == "other"
+    remark = work.kind == "other"
     finding = step_finding(
-        _RULES[found.kind],
+        _RULES[work.kind],
         "S26",
         rank,
         severity="info" if remark else "warning",
         confidence=0.5 if remark else 0.75,
-        began_ns=rank.made_ns - int(found.elapsed_s * 1e9),
-        share=found.share,
-        lost_s=found.share * found.elapsed_s,
+        began_ns=rank.made_ns - int(work.elapsed_s * 1e9),
+        share=work.share,
+        lost_s=work.share * work.elapsed_s,
         params={
-            "lost_ratio": found.share,
-            "elapsed_s": found.elapsed_s,
+            "lost_ratio": work.share,
+            "elapsed_s": work.elapsed_s,
             "line": code_line(user_frame(main_frames(dump))),
-            "script_s": found.script_s,
-            "step_s": found.step_s,
+            "script_s": work.script_s,
+            "step_s": work.step_s,
         },
         evidence=known_evidence(
-            ("own-work-of-an-iteration", found.script_s, "s"),
-            ("iteration", found.step_s, "s"),
-            ("share-of-the-time", found.share, "ratio"),
+            ("own-work-of-an-iteration", work.script_s, "s"),
+            ("iteration", work.step_s, "s"),
+            ("share-of-the-time", work.share, "ratio"),
         ),
         dump=dump,
     )
-    loader = found.pace.loader
-    if found.kind == "data" and loader.between_steps:  # the same finding as for data made between two steps
+    loader = work.pace.loader
+    if work.kind == "data" and loader.between_steps:  # the same finding as for data made between two steps
         return msgspec.structs.replace(
             finding,
             code=INPUT_BOUND,
@@ -207,6 +207,6 @@ def _finding(found: ScriptWork, limits: Limits) -> Finding:
             key=f"{INPUT_BOUND}:{loader.loader}:steady",
             loader=loader.loader,
             aspect="steady",
-            severity=by_share(found.share, limits),
+            severity=by_share(work.share, limits),
         )
     return msgspec.structs.replace(finding, key=f"{CODE}:S26:other") if remark else finding

@@ -64,7 +64,7 @@ class SlowOptimizer:
 
 def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding: that of the rank that loses most."""
-    found = [
+    slowed = [
         slow
         for rank in run.live_ranks
         if not rank.process.cuda
@@ -74,7 +74,7 @@ def detect(run: RunEvidence) -> list[Finding]:
         if pace.loader.loader == number and pace.clock == "loop"
         if (slow := _measured(rank.rows, pace, course)).share >= run.limits.input_warning_ratio
     ]
-    worst = max(found, key=lambda slow: slow.share, default=None)
+    worst = max(slowed, key=lambda slow: slow.share, default=None)
     return [] if worst is None else [_finding(worst, run.limits)]
 
 
@@ -112,30 +112,30 @@ def _measured(rank: RankWindow, pace: Pace, course: Course) -> SlowOptimizer:
     )
 
 
-def _finding(found: SlowOptimizer, limits: Limits) -> Finding:
-    rank, dump = found.rank, found.dump
+def _finding(slow: SlowOptimizer, limits: Limits) -> Finding:
+    rank, dump = slow.rank, slow.dump
     return step_finding(
         "optimizer-slowed-down",
         "S26",
         rank,
-        severity=if_it_costs_much(found.share, limits),
+        severity=if_it_costs_much(slow.share, limits),
         confidence=0.8,
-        began_ns=rank.made_ns - int(found.since_s * 1e9),
-        share=found.share,
-        lost_s=found.share * found.since_s,
+        began_ns=rank.made_ns - int(slow.since_s * 1e9),
+        share=slow.share,
+        lost_s=slow.share * slow.since_s,
         params={
-            "lost_ratio": found.share,
+            "lost_ratio": slow.share,
             "line": code_line(user_frame(main_frames(dump))),
-            "quick_s": found.quick_s,
-            "since_s": found.since_s,
-            "optimizer_s": found.last_s,
-            "step_s": found.step_s,
+            "quick_s": slow.quick_s,
+            "since_s": slow.since_s,
+            "optimizer_s": slow.last_s,
+            "step_s": slow.step_s,
         },
         evidence=known_evidence(
-            ("step-of-the-optimizer", found.last_s, "s"),
-            ("step-of-the-optimizer-before", found.quick_s, "s"),
-            ("step", found.step_s, "s"),
-            ("seen-for", found.since_s, "s"),
+            ("step-of-the-optimizer", slow.last_s, "s"),
+            ("step-of-the-optimizer-before", slow.quick_s, "s"),
+            ("step", slow.step_s, "s"),
+            ("seen-for", slow.since_s, "s"),
         ),
         dump=dump,
     )

@@ -38,13 +38,13 @@ def detect(run: RunEvidence) -> list[Finding]:
     (rank,) = coupling.waited_for
     own = coupling.share(rank)
     usual_s = median(np.array([coupling.share(other).own_s for other in coupling.waiting]))
-    at, limits = run.ranks[rank], run.limits
+    awaited, limits = run.ranks[rank], run.limits
     lost_ratio = coupling.wait_s / own.iteration_s
     # Only the newest iterations are compared, so quick iterations cover a shorter past.
     past_s = min(limits.recent_s, MOST_ITERATIONS * own.iteration_s)
     lasts = coupling.iterations * own.iteration_s >= LASTING_RATIO * past_s
-    larger = _larger_batches(at.rows, [run.ranks[other].rows for other in coupling.waiting])
-    dump = usual_stack(beside_model(at.passing_stacks.get(SCRIPT_WORK, [])))
+    larger = _larger_batches(awaited.rows, [run.ranks[other].rows for other in coupling.waiting])
+    dump = usual_stack(beside_model(awaited.passing_stacks.get(SCRIPT_WORK, [])))
     frame = user_frame(main_frames(dump))
     return [
         Finding(
@@ -53,7 +53,7 @@ def detect(run: RunEvidence) -> list[Finding]:
             scenario="S48",
             severity="warning" if lost_ratio >= limits.input_critical_ratio and lasts else "info",
             confidence=0.6,
-            began_ns=at.made_ns - int(coupling.iterations * own.iteration_s * 1e9),
+            began_ns=awaited.made_ns - int(coupling.iterations * own.iteration_s * 1e9),
             rule="rank-works-longer",
             params={
                 "rank": rank,
@@ -66,7 +66,7 @@ def detect(run: RunEvidence) -> list[Finding]:
                 "lost_ratio": lost_ratio,
                 "larger": larger,
                 "at": None if frame is None else frame.text,
-                "host": at.host,
+                "host": awaited.host,
             },
             evidence=[
                 observed("iteration-of-every-rank", own.iteration_s, "s"),
@@ -75,8 +75,8 @@ def detect(run: RunEvidence) -> list[Finding]:
                 observed("others-wait-for-rank-per-iteration", coupling.wait_s, "s", rank=rank),
             ],
             rank=rank,
-            host=at.host,
-            pid=at.process.pid,
+            host=awaited.host,
+            pid=awaited.process.pid,
             gain_ceiling_ratio=lost_ratio,
             stacks=[] if dump is None else [dump],
         )

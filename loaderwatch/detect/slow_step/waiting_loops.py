@@ -76,7 +76,7 @@ def _waits(rank: RankEvidence) -> Waits | None:
     looks = int((at >= -1).sum())
     hit = waits & (at >= 0)
     steps = int(np.unique(at[hit]).size)
-    pace = max(rank.paces, key=lambda each: each.request_ns.size, default=None)
+    pace = max(rank.paces, key=lambda pace: pace.request_ns.size, default=None)
     if pace is None or pace.clock != "loop" or looks < FEW_STEP_LOOKS or steps < FEW_WAITING_STEPS:
         return None
     share = int(hit.sum()) / looks
@@ -114,32 +114,32 @@ def _steps_at(rank: RankWindow, t_ns: NDArray[np.int64]) -> NDArray[np.int64]:
     return result
 
 
-def _finding(found: Waits, limits: Limits) -> Finding:
-    rank, dump = found.rank, usual_stack(found.dumps)
+def _finding(waits: Waits, limits: Limits) -> Finding:
+    rank, dump = waits.rank, usual_stack(waits.dumps)
     frames, wchan = main_frames(dump), dump.wchan if dump is not None else None
     return step_finding(
         "answers-awaited-in-steps",
         "S26",
         rank,
-        severity=if_it_costs_much(found.share, limits),
+        severity=if_it_costs_much(waits.share, limits),
         confidence=0.8,
-        began_ns=found.since_ns,
-        share=found.share,
-        lost_s=found.share * found.elapsed_s,
+        began_ns=waits.since_ns,
+        share=waits.share,
+        lost_s=waits.share * waits.elapsed_s,
         params={
-            "lost_ratio": found.share,
-            "elapsed_s": found.elapsed_s,
+            "lost_ratio": waits.share,
+            "elapsed_s": waits.elapsed_s,
             "awaited": giver(frames, wchan or ""),
             "line": code_line(user_frame(frames)),
-            "lost_s": found.share * found.iteration_s,
-            "iteration_s": found.iteration_s,
-            "looks": found.looks,
-            "steps": found.steps,
+            "lost_s": waits.share * waits.iteration_s,
+            "iteration_s": waits.iteration_s,
+            "looks": waits.looks,
+            "steps": waits.steps,
         },
         evidence=known_evidence(
-            ("share-of-the-looks-that-found-it-waiting", found.share, "ratio"),
-            ("looks", found.looks, "count"),
-            ("different-steps-seen-waiting", found.steps, "count"),
+            ("share-of-the-looks-that-found-it-waiting", waits.share, "ratio"),
+            ("looks", waits.looks, "count"),
+            ("different-steps-seen-waiting", waits.steps, "count"),
             ("waits-in-kernel-function", wchan, "text"),
         ),
         dump=dump,
