@@ -65,7 +65,7 @@ FAMILIES: Final = (
         judges_standstills=True,
     ),
 )
-"""The decisive families first: a hang is no slow step."""
+"""The families in order of precedence: a hang, for example, is not reported as a slow step."""
 
 
 def all_rules() -> Iterator[tuple[Family, Rule]]:

@@ -1,4 +1,4 @@
-"""The thresholds of a rule, with unit and source, as the source text of the detectors has them."""
+"""The thresholds of a rule, with unit and source, read from the source code of the detectors."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from types import CodeType, FunctionType
 
 @dataclass(frozen=True)
 class Threshold:
-    """One number that decides."""
+    """One number that a rule compares a measurement with."""
 
     name: str
-    value: str  # as it is written: "30.0", "2 * 60"
+    value: str  # as written in the code: "30.0", "2 * 60"
     unit: str
     source: str
 
 
 @cache
 def all_thresholds() -> Mapping[str, Threshold]:
-    """Return the thresholds of all detectors by their names; each name has one value."""
-    found: dict[str, Threshold] = {}
+    """Return the thresholds of all detectors by name; a name has the same value everywhere."""
+    thresholds: dict[str, Threshold] = {}
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         for name, given in _defined(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(given, ast.Name) and given.id in found:  # a field of ``Limits``
-                found[name] = replace(found[given.id], name=name)
+            if isinstance(given, ast.Name) and given.id in thresholds:  # a field of ``Limits``
+                thresholds[name] = replace(thresholds[given.id], name=name)
             elif isinstance(given, ast.Call) and ast.unparse(given.func) == "threshold":
                 value, unit, source = given.args
-                found[name] = Threshold(
+                thresholds[name] = Threshold(
                     name, ast.unparse(value), ast.literal_eval(unit), ast.literal_eval(source)
                 )
-    return found
+    return thresholds
 
 
 def thresholds_of(function: Callable[..., object]) -> list[Threshold]:
-    """Return the thresholds that a function names, itself or through other functions of its module."""
+    """Return the thresholds that a function uses, directly or through other functions of its module."""
     names: dict[str, None] = {}
     seen: set[object] = set()
     waiting: list[object] = [inspect.unwrap(function)]

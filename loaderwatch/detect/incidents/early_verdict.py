@@ -1,4 +1,4 @@
-"""Watching: what goes on longer than it usually does is said as the verdict within seconds, long before it is called hung."""
+"""The early verdict: within seconds it names a span that lasts longer than usual, long before a hang."""
 
 from __future__ import annotations
 
@@ -22,12 +22,8 @@ from loaderwatch.detect.measures.stacks import (
 from loaderwatch.detect.measures.standstill import goes_on
 from loaderwatch.detect.window import RankWindow, RunWindow
 
-_DOES: Final = (
-    "idle",
-    "fetch",
-    "collate",
-    "starting",
-)  # phases of a worker that the message `awaited-worker` names
+# The phases of a worker that the message `awaited-worker` names.
+_DOES: Final = ("idle", "fetch", "collate", "starting")
 
 
 @dataclass(frozen=True)
@@ -37,25 +33,26 @@ class _Open:
     rank: RankWindow
     span: SpanInfo
     age_s: float
-    frames: Sequence[Frame]  # of a stack that was taken in it, innermost first; empty where there is none
+    frames: Sequence[Frame]  # of a stack taken during the span, innermost first; empty without one
 
     @property
     def order(self) -> tuple[bool, bool, float]:
-        """Return what makes it the one to tell: others that stand in an exchange wait for the one that is not in it."""
+        """Return the sort key: a loader phase first, then a rank in no exchange, because others await it."""
         exchanges = self.span.phase == "backward" or collective(self.frames) is not None
         return self.span.phase in LOADER_PHASES, not exchanges, self.age_s
 
 
 def watched(window: RunWindow) -> Verdict | None:
-    """Return what is known of the span that goes on for longer than it usually does; None while there is none.
+    """Return a verdict on the span that lasts longer than usual; None if there is none.
 
-    It may end in a moment, so nobody is woken: what lasts is told by the detectors. What a person does on purpose is no such
-    span: a debugger, a prompt, and code outside the loops that does not come to its loader again, as far as its stack shows.
+    The span may end in a moment, so this is no alert: detectors report what lasts. Left out is what a person
+    does on purpose: a debugger, a prompt, or code outside the loops whose stack does not lead back to the
+    loader.
     """
-    found = [item for _, rank in sorted(window.ranks.items()) if (item := _open(rank)) is not None]
-    if not found:
+    spans = [item for _, rank in sorted(window.ranks.items()) if (item := _open(rank)) is not None]
+    if not spans:
         return None
-    item = max(found, key=lambda one: one.order)
+    item = max(spans, key=lambda item: item.order)
     rank = item.rank.rank if len(window.ranks) > 1 else None
     params: dict[str, Param] = {"rank": rank, "age_s": item.age_s, **_batch(item)}
     if item.span.phase == "wait":
@@ -73,7 +70,7 @@ def _open(rank: RankWindow) -> _Open | None:
     span = rank.span
     if span is None:
         return None
-    # In a step the model may be called again and again, as by an evaluation, or by a search that finds no end.
+    # One step may call the model many times (evaluation, an endless search): count from the step's start.
     since_ns = span.since_ns if span.step_since_ns is None else span.step_since_ns
     age_s = goes_on(rank, since_ns)
     if age_s is None or span.wchan in TERMINAL:
@@ -86,14 +83,14 @@ def _open(rank: RankWindow) -> _Open | None:
 
 
 def _is_to_go_on(rank: RankWindow, span: SpanInfo, frames: Sequence[Frame]) -> bool:
-    """Whether something is to follow: outside its loops a process comes to its loader again, saves, or meets the other ranks."""
+    """Whether the process should go on: outside loops, if it will train, saves, or is in a collective."""
     if span.phase == "outside":
         return trains_on(rank, span) or saving(frames) or collective(frames) is not None
     return span.phase not in STEP_PHASES or trains_on(rank, span)
 
 
 def _place(item: _Open) -> str:
-    """Return where the process stands, as the message ``standing`` chooses by it."""
+    """Return where the process is, as the message ``standing`` expects it."""
     span = item.span
     if span.phase == "outside":
         if trains_on(item.rank, span):
@@ -110,7 +107,7 @@ def _place(item: _Open) -> str:
 
 
 def _batch(item: _Open) -> dict[str, Param]:
-    """Return the parameters of the message ``which-batch``, with the loader where the process has more than one."""
+    """Return the parameters of the message ``which-batch``; it names the loader if there are several."""
     info = _loader(item)
     return {
         "batch": item.span.batch,
@@ -120,23 +117,18 @@ def _batch(item: _Open) -> dict[str, Param]:
 
 
 def _loader(item: _Open) -> LoaderInfo | None:
-    return next((one for one in item.rank.process.loaders if one.loader == item.span.loader), None)
+    return next((info for info in item.rank.process.loaders if info.loader == item.span.loader), None)
 
 
 def _worker(item: _Open) -> dict[str, Param]:
-    """Return the parameters of the message ``awaited-worker``; the worker is None where it is not known."""
+    """Return the parameters of the message ``awaited-worker``; the worker is None if it is not known."""
     span, rank = item.span, item.rank
     worker = next(
-        (
-            one
-            for one in rank.workers
-            if one.worker == span.awaited_worker and one.loader in (None, span.loader)
-        ),
-        None,
+        (w for w in rank.workers if w.worker == span.awaited_worker and w.loader in (None, span.loader)), None
     )
     if worker is None:
         return {"worker": None, "worker_is": None, "sample": None, "stream": False}
-    stream = any(one.loader == worker.loader and one.iterable_dataset for one in rank.process.loaders)
+    stream = any(info.loader == worker.loader and info.iterable_dataset for info in rank.process.loaders)
     doing = worker.phase if worker.phase in _DOES else "busy"
     at_sample = worker.sample_index is not None
     return {

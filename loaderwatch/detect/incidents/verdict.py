@@ -1,4 +1,4 @@
-"""The verdict: the one sentence that is said first about a run."""
+"""The verdict: the one sentence about a run that people see first."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence, text_of, verdict
 from loaderwatch.detect.incidents.early_verdict import watched
-from loaderwatch.detect.measures.progress import (
-    LOADER_PHASES,
-)
+from loaderwatch.detect.measures.progress import LOADER_PHASES
 from loaderwatch.detect.measures.standstill import FEW_KNOWN_STEPS
 from loaderwatch.detect.measures.time_use import RECENT_S, Use, shares_of
 from loaderwatch.detect.shared_thresholds import WARNING_RATIO
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 UNMEASURED_S: Final = threshold(
-    20.0, "s", "chosen: a process that iterates no loader for so long may well have the wrong one attached"
+    20.0, "s", "chosen: a process that iterates no loader for so long probably has the wrong one attached"
 )
 DIAGNOSED_S: Final = threshold(10.0, "s", "chosen: detectors need so long to be sure, without first batches")
 FORECAST: Final = "running-out"
 """The code of findings about what will happen if the run goes on."""
 URGENCY: Final = {"hung": 2, FORECAST: 1}
-"""Codes that speak before others of the same severity: training stands still, or is about to die."""
-_INPUT: Final = "input-bound"  # a remark with this code says what the data is waited for
-_TELLING: Final = ("fast-forward", "hung")  # a remark with such a code says why nothing is trained now
+"""Codes that come before others of the same severity: training stands still, or is about to die."""
+_INPUT: Final = "input-bound"  # a remark with this code names what the loop waits for
+_TELLING: Final = ("fast-forward", "hung")  # remarks with these codes say why no training happens
 
 
 def verdict_of(
@@ -39,13 +37,14 @@ def verdict_of(
     silent_s: float | None = None,
     refused: str | None = None,
 ) -> Verdict:
-    """Return what is said first of a run, on the page, in the list of runs, in messages, by ``analyze``.
+    """Return the verdict that the page, the list of runs, messages and ``analyze`` show first.
 
     Args:
         state: "live", "lost", "finished" or "crashed".
-        evidence: makes the evidence. It is called only if no alert decides, because a stored run must be read first.
-        occurrences: the incidents or alerts of this attempt, of no other.
-        silent_s: seconds since a lost run was heard of. Its last verdict stays. None: the attempt ended without a word.
+        evidence: makes the evidence. Called only if no alert decides, because it may read the store.
+        occurrences: the incidents or alerts of this attempt only.
+        silent_s: seconds since the last news of a lost run, whose last verdict stays. None: the attempt ended
+            without notice.
         refused: why the server cannot store what the run sends. None: it can.
     """
     if refused is not None:
@@ -59,27 +58,27 @@ def verdict_of(
     if state == "crashed":
         return crash_verdict(evidence().window, occurrences)
     if state == "finished":
-        told = [each for each in occurrences if each.finding.severity != "info"]
-        return _at_its_end(told) if told else _by_numbers(evidence(), [])
-    worst = _most_urgent([each for each in occurrences if each.finding.ended_ns is None])
+        alerts = [occurrence for occurrence in occurrences if occurrence.finding.severity != "info"]
+        return _at_its_end(alerts) if alerts else _by_numbers(evidence(), [])
+    worst = _most_urgent([occurrence for occurrence in occurrences if occurrence.finding.ended_ns is None])
     return _by_numbers(evidence(), occurrences) if worst is None else _of(worst)
 
 
-def _at_its_end(told: Sequence[Occurrence]) -> Verdict:
-    """Return the verdict of a finished run: the gravest alert. A forecast comes last, as a remark, because it did not come true."""
-    came_true = [each for each in told if each.finding.code != FORECAST]
-    worst = max(came_true or told, key=lambda each: _gravity(each.finding))
+def _at_its_end(alerts: Sequence[Occurrence]) -> Verdict:
+    """Return the verdict of a finished run: its gravest alert. An unfulfilled forecast is a remark."""
+    came_true = [alert for alert in alerts if alert.finding.code != FORECAST]
+    worst = max(came_true or alerts, key=lambda alert: _gravity(alert.finding))
     if came_true:
         return _of(worst, "finished-with-alert")
     return _of(worst, "finished-before-forecast", "info")
 
 
 def last_said(run: RunEvidence, occurrences: Sequence[Occurrence]) -> Verdict:
-    """Return the verdict as it was at the last news of a lost run: what was closed only because of the silence counts."""
+    """Return a lost run's verdict at its last news. Alerts that only the silence closed count as open."""
     open_then = [
-        each
-        for each in occurrences
-        if each.finding.ended_ns is None or each.finding.ended_ns >= run.window.now_ns
+        occurrence
+        for occurrence in occurrences
+        if occurrence.finding.ended_ns is None or occurrence.finding.ended_ns >= run.window.now_ns
     ]
     worst = _most_urgent(open_then)
     return _by_numbers(run, occurrences) if worst is None else _of(worst)
@@ -88,7 +87,7 @@ def last_said(run: RunEvidence, occurrences: Sequence[Occurrence]) -> Verdict:
 def no_news(silent_s: float, last: Verdict | None) -> Verdict:
     """Return the verdict when the streamer stopped sending, which says nothing about the training.
 
-    ``last`` is what was said before the silence, None where that is not known yet.
+    ``last`` is the verdict before the silence, None if it is not known yet.
     """
     if last is None:
         return verdict("info", "no-news", silent_s=silent_s, last=None, advice=None)
@@ -105,13 +104,13 @@ def no_news(silent_s: float, last: Verdict | None) -> Verdict:
 
 
 def _most_urgent(occurrences: Sequence[Occurrence]) -> Occurrence | None:
-    """Return the alert that speaks first; remarks never do."""
+    """Return the alert that is shown first; remarks do not count."""
     return max(
-        (each for each in occurrences if each.finding.severity != "info"),
-        key=lambda each: (
-            SEVERITIES[each.finding.severity],
-            URGENCY.get(each.finding.code, 0),
-            each.finding.lost_s or 0.0,
+        (occurrence for occurrence in occurrences if occurrence.finding.severity != "info"),
+        key=lambda occurrence: (
+            SEVERITIES[occurrence.finding.severity],
+            URGENCY.get(occurrence.finding.code, 0),
+            occurrence.finding.lost_s or 0.0,
         ),
         default=None,
     )
@@ -130,10 +129,12 @@ def _of(
 
 
 def _by_numbers(run: RunEvidence, occurrences: Sequence[Occurrence]) -> Verdict:
-    """Return the verdict without an alert: a remark on why nothing is trained, else what the numbers say."""
+    """Return the verdict without an alert: a remark on why no training happens, else what the numbers say."""
     window = run.window
     telling = [
-        each for each in occurrences if each.finding.code in _TELLING and each.finding.ended_ns is None
+        occurrence
+        for occurrence in occurrences
+        if occurrence.finding.code in _TELLING and occurrence.finding.ended_ns is None
     ]
     if telling:
         return _of(telling[0])
@@ -158,37 +159,39 @@ def _by_numbers(run: RunEvidence, occurrences: Sequence[Occurrence]) -> Verdict:
     share, speed = use.wait_ratio or 0.0, use.steps_per_s or 0.0
     if share * _in_loops_ratio(list(use.ranks.values())) >= WARNING_RATIO:
         judged = (
-            each for each in occurrences if each.finding.code == _INPUT and each.finding.ended_ns is None
+            occurrence
+            for occurrence in occurrences
+            if occurrence.finding.code == _INPUT and occurrence.finding.ended_ns is None
         )
-        said = next(judged, None)
-        return _much_wait(window, share) if said is None else _of(said)
+        reported = next(judged, None)
+        return _much_wait(window, share) if reported is None else _of(reported)
     if not _is_enough(list(use.ranks.values())):
-        return _quiet(window, sum(of.batches for of in use.ranks.values()))
+        return _quiet(window, sum(rank_use.batches for rank_use in use.ranks.values()))
     costly = max(
-        (each for each in occurrences if each.finding.ended_ns is None),
-        key=lambda each: each.finding.gain_ceiling_ratio or 0.0,
+        (occurrence for occurrence in occurrences if occurrence.finding.ended_ns is None),
+        key=lambda occurrence: occurrence.finding.gain_ceiling_ratio or 0.0,
         default=None,
     )
     if costly is not None and (costly.finding.gain_ceiling_ratio or 0.0) >= WARNING_RATIO:
         return _of(costly)
-    known_per_s = speed or None  # it is known a few seconds later
+    known_per_s = speed or None  # the speed is known a few seconds later
     return verdict("ok", "healthy", wait_ratio=share, steps_per_s=known_per_s, ranks=ranks)
 
 
 def _is_enough(uses: Sequence[Use]) -> bool:
-    """Whether the last half minute holds enough steps for a verdict: a few of them, or few long ones."""
+    """Whether the last half minute holds enough steps for a verdict: several, or a few long ones."""
     long = any(use.batches and use.wait_s + use.step_s >= DIAGNOSED_S for use in uses)
     return long or sum(use.batches for use in uses) >= FEW_KNOWN_STEPS
 
 
 def _in_loops_ratio(uses: Sequence[Use]) -> float:
-    """Return the share (0 to 1) of the last half minute in which the ranks waited or trained; the rest is their own work between passes."""
+    """Return the share (0 to 1) of the last half minute in loops; the rest is own work between passes."""
     covered_s = sum(use.covered_s for use in uses)
     return min(1.0, sum(use.wait_s + use.step_s for use in uses) / covered_s) if covered_s > 0 else 1.0
 
 
 def _much_wait(window: RunWindow, share: float) -> Verdict:
-    """Return the verdict beside a share that no detector has judged yet."""
+    """Return the verdict about a share of waiting that no detector has judged yet."""
     short = _too_short(window, over=False) if _steps(window) < FEW_KNOWN_STEPS else None
     if short is not None and short.severity == "info":
         return short
@@ -201,10 +204,7 @@ def _steps(window: RunWindow) -> int:
 
 
 def _stepped_aside(unwatched: Sequence[RankWindow], ranks: int) -> Verdict:
-    """Return the verdict when the hooks gave up after faults of ours.
-
-    What stands still on the page is then not the training.
-    """
+    """Return the verdict after our hooks failed and stopped: the page stands still, not the training."""
     first = unwatched[0]
     return verdict(
         "info",
@@ -228,7 +228,7 @@ def _unmeasured(ranks: Sequence[RankWindow]) -> bool:
 
 
 def _quiet(window: RunWindow, ended: int) -> Verdict:
-    """Return the verdict that says why there is nothing to judge now; ``ended``: steps of the last half minute."""
+    """Return why there is nothing to judge now; ``ended`` is the number of steps in the last half minute."""
     live = [rank for rank in window.ranks.values() if rank.process.state == "live" and rank.span is not None]
     if _unmeasured(live):
         return verdict("info", "unmeasured")
@@ -249,19 +249,19 @@ def _quiet(window: RunWindow, ended: int) -> Verdict:
 
 
 def _too_short(window: RunWindow, *, over: bool) -> Verdict | None:
-    """Return the verdict of a run that is too short for a diagnosis: what it spent its time on.
+    """Return what a run that is too short for a diagnosis spent its time on.
 
-    None when it was long enough, or nothing is known. The first wait of an epoch counts here, which the
-    detectors leave out: in a short run it is most of what there is.
+    None if it was long enough or nothing is known. Unlike the detectors, this counts the first wait of an
+    epoch, because that is most of a short run.
     """
     shares = [shares for rank in window.ranks.values() if (shares := shares_of(rank)) is not None]
     if not shares:
         return None
-    elapsed_s = max(one.elapsed_s for one in shares)
+    elapsed_s = max(use.elapsed_s for use in shares)
     if elapsed_s >= DIAGNOSED_S or elapsed_s <= 0:
         return None
-    wait_ratio = sum(one.wait_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
-    start_ratio = sum(one.start_s / one.elapsed_s for one in shares if one.elapsed_s > 0) / len(shares)
+    wait_ratio = sum(use.wait_s / use.elapsed_s for use in shares if use.elapsed_s > 0) / len(shares)
+    start_ratio = sum(use.start_s / use.elapsed_s for use in shares if use.elapsed_s > 0) / len(shares)
     much = wait_ratio + start_ratio >= WARNING_RATIO
     return verdict(
         "info" if much else "ok",

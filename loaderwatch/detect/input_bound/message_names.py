@@ -12,10 +12,10 @@ _GIVERS: Final = {"a child process": "child", "a pipe": "pipe", "the network": "
 
 
 def code_line(frame: Frame | None) -> Text | None:
-    """Return a line of code as a parameter of a message; None where no line is known."""
+    """Return a line of code as a parameter of a message; None if no line is known."""
     return None if frame is None else frame.text
 
 
 def giver(frames: Sequence[Frame], wchan: str) -> str:
-    """Return what a process waits for, as the message ``awaited`` chooses by it: "child", "pipe", "network" or "answer"."""
+    """Return what a process waits for, in the message ``awaited``: "child", "pipe", "network", "answer"."""
     return _GIVERS.get(awaited(frames, wchan), "answer")

@@ -1,11 +1,12 @@
-"""Whether workers take turns, as their fetches tell: what one gets done, the others lack.
+"""Whether workers take turns, as their fetches show: what one worker gets done, the others lack.
 
-Workers that wait each for itself are slow and quick by chance, one without the other: what all of them get done varies as much as
-chances add up, and more where something slows all of them down. Of workers that share what only one can have, one is quick because the
-others wait: together they always get the same done, whoever it is.
+Workers that wait independently are slow or fast by chance. The variance of their total work is then the sum
+of their own variances, and more if something slows all of them down. If workers share one resource, one is
+fast because the others wait, so their total work hardly varies.
 
-A pattern in the data may look so as well: every third batch a heavy one. Then it looks so, too, when one worker's past is
-laid beside another worker's of some time later, which undoes whatever they owe to each other.
+A pattern in the data may look the same, for example if every third batch is heavy. To tell the two apart,
+compare one worker with another one shifted in time. The shift removes the effect of sharing; a pattern in the
+data stays.
 """
 
 from __future__ import annotations
@@ -22,52 +23,44 @@ from loaderwatch.detect.measures.fetches import Fetches
 from loaderwatch.detect.measures.statistics import mean
 
 FETCHES_A_SLICE: Final = threshold(
-    2.0, "fetches", "chosen: of one worker, on average; within one fetch nobody sees when it got on"
+    2.0, "fetches", "chosen: of one worker, on average; nobody sees the progress within one fetch"
 )
 FEW_TURN_SLICES: Final = threshold(16, "slices", "chosen: a variance of fewer says little")
 MOST_TURN_SLICES: Final = threshold(120, "slices", "chosen: the newest slices are enough to compare")
 OWN_SPREAD_RATIO: Final = threshold(
-    0.08, "ratio", "chosen: of the mean; when the workers' own chances add up to less, nothing can be told"
+    0.08, "ratio", "chosen: of the mean; if the workers' own variation adds up to less, turns cannot be seen"
 )
 TOGETHER_VARIANCE_RATIO: Final = threshold(
-    0.45,
-    "ratio",
-    "played and simulated: 0.03 to 0.5 of the variances added up with "
-    "locks that are polled, 0.8 and more with reads of their own",
+    0.45, "ratio", "played and simulated: of summed variances, 0.03 to 0.5 with polled locks, else 0.8 up"
 )
 BY_CHANCE_RATIO: Final = threshold(
-    0.8,
-    "ratio",
-    "chosen: of the variation with the workers' pasts laid "
-    "apart; if all together vary as much, it is a pattern",
+    0.8, "ratio", "chosen: of the variation with workers shifted in time; above it, it is a pattern"
 )
 LEAST_SPREAD_RATIO: Final = threshold(
-    0.25, "ratio", "chosen: of what would vary by chance; a smaller variation depends on how the slices fall"
+    0.25, "ratio", "chosen: of the variation by chance; a smaller one depends on where the slices begin"
 )
 MOST_APART: Final = threshold(
-    12, "slices", "chosen: the pasts of two neighbouring workers are laid apart by one slice to so many"
+    12, "slices", "chosen: neighbouring workers are shifted by one slice up to so many"
 )
 WORKERS_BUSY_RATIO: Final = threshold(
-    0.5,
-    "ratio",
-    "chosen: of their time at a batch; workers that keep up rest, and get done together what the loop takes",
+    0.5, "ratio", "chosen: of their time at a batch; workers that keep up only do what the loop takes"
 )
 BUSY_SLICE_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of the usual work in a slice; slices with less hold the end of an epoch"
 )
 
 Done = NDArray[np.float64]
-"""What each worker gets done in slices of equal length, in batches, shape (workers, slices)."""
+"""The batches that each worker gets done in slices of equal length, shape (workers, slices)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """How much what the workers get done varies from slice to slice, as shares of the mean; NaN where too little is known."""
+    """How much the workers' work varies from slice to slice, as shares of the mean; NaN if not known."""
 
     slice_s: float
-    own_ratio: float  # by chance, each for itself: the standard deviations of all workers, added up as those of what is independent
-    together_ratio: float  # all together
-    apart_ratio: float  # all together with their pasts laid apart, the least of several
+    own_ratio: float  # of independent workers: the root of the summed variances of all workers
+    together_ratio: float  # of the total work of all workers
+    apart_ratio: float  # of the total work with the workers shifted in time, the least of several shifts
 
     @property
     def taken(self) -> bool:
@@ -84,7 +77,7 @@ UNKNOWN_TURNS: Final = Turns(math.nan, math.nan, math.nan, math.nan)
 
 
 def turns_of(fetches: Fetches) -> Turns:
-    """Return how the workers of one loader take turns; all NaN for fewer than two, and where too few fetches are known."""
+    """Return how the workers of one loader take turns; all NaN for one worker or too few known fetches."""
     known = np.isfinite(fetches.fetch_s) & (fetches.fetch_s > 0) & (fetches.worker >= 0)
     worker, began_ns, took_s = fetches.worker[known], fetches.began_ns[known], fetches.fetch_s[known]
     numbers = np.unique(worker)
@@ -93,7 +86,7 @@ def turns_of(fetches: Fetches) -> Turns:
     slice_s = FETCHES_A_SLICE * mean(took_s)
     began_s = (began_ns - began_ns.max()) / 1e9
     ended_s = began_s + took_s
-    # A fetch that goes on is not known: after the first end of a last one a worker seems idle, and before its first one.
+    # Open fetches are missing. So a worker seems idle before its first known fetch and after its last one.
     first_s = max(began_s[worker == number].min() for number in numbers)
     last_s = min(ended_s[worker == number].max() for number in numbers)
     slices = min(MOST_TURN_SLICES, int((last_s - first_s) / slice_s))
@@ -113,7 +106,7 @@ def turns_of(fetches: Fetches) -> Turns:
     done = done[:, used]
     usual = float(done.sum(axis=0).mean())
     apart = [
-        _spread(np.stack([np.roll(one, by * row) for row, one in enumerate(done)]))
+        _spread(np.stack([np.roll(work, by * row) for row, work in enumerate(done)]))
         for by in range(1, MOST_APART + 1)
     ]
     own = math.sqrt(float(done.var(axis=1).sum()))
@@ -121,5 +114,5 @@ def turns_of(fetches: Fetches) -> Turns:
 
 
 def _spread(done: Done) -> float:
-    """Return the standard deviation of what all get done in a slice."""
+    """Return the standard deviation of the total work of all workers in a slice."""
     return float(done.sum(axis=0).std())

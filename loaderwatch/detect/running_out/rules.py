@@ -1,4 +1,4 @@
-"""The rules of families ``running-out`` and ``headroom``: what will be used up if it goes on."""
+"""The rules of families ``running-out`` and ``headroom``: what will be used up if the growth continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large the batches of a loop's steps are: which have a size never seen before, and which are several times the usual."""
+"""The sizes of a loop's batches: which were never seen before, and which are several times the usual."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ from loaderwatch.detect.slow_step.long_steps import FEW_LONG_STEPS, Pauses
 from loaderwatch.detect.window import RankWindow
 
 LARGE_BATCH_FACTOR: Final = threshold(
-    2.0, "factor", "chosen: times the usual size; a step that takes four times as long has clearly more to do"
+    2.0, "factor", "chosen: times the usual size; four times as long a step then has clearly more to do"
 )
 SIZE_TELLS_RATIO: Final = threshold(
-    0.6,
-    "ratio",
-    "chosen: of the long steps that have such a batch, and of such batches that are in long steps",
+    0.6, "ratio", "chosen: of the long steps, with such a batch; and of such batches, in long steps"
 )
 
 
@@ -33,9 +31,9 @@ class BatchSizes:
 
     Attributes:
         long: whether the step is one of the long ones.
-        ratio: size over the usual size of the steps that are not long; NaN where a size is not known.
-        new: whether a batch had a size never seen before.
-        repeats: how many batches had a size that had been seen before.
+        ratio: size over the usual size of steps that are not long; NaN if the size is not known.
+        new: whether the batch had a size never seen before.
+        repeats: how many batches had a size that was seen before.
         different: how many different sizes there are.
     """
 
@@ -47,21 +45,21 @@ class BatchSizes:
 
     @property
     def newness_tells(self) -> bool:
-        """Whether long steps are those of new sizes.
+        """Whether new sizes coincide with long steps.
 
-        Sizes that change with every batch are new at every step, long or not: that proves nothing.
+        Sizes that change with every batch are new at every step, long or not, and prove nothing.
         """
         return self.repeats >= FEW_LONG_STEPS and self._tells(self.new, least=2)
 
     @property
     def largeness_tells(self) -> bool:
-        """Whether long steps are those of batches several times larger than usual."""
+        """Whether batches several times larger than usual coincide with long steps."""
         with np.errstate(invalid="ignore"):
             return self._tells(self.ratio >= LARGE_BATCH_FACTOR, least=FEW_LONG_STEPS)
 
     @property
     def long_ratio(self) -> float:
-        """Return how many times the usual size the batches of long steps have; their median."""
+        """Return the batch size of long steps as a multiple of the usual size; their median."""
         return median(self.ratio[self.long & (self.ratio >= LARGE_BATCH_FACTOR)])
 
     def _tells(self, mask: NDArray[np.bool_], least: int) -> bool:
@@ -71,7 +69,7 @@ class BatchSizes:
 
 
 def sizes_of(pauses: Pauses) -> BatchSizes | None:
-    """Return the sizes of the batches around a loop's long steps; None where none is known."""
+    """Return the sizes of the batches around a loop's long steps; None if none is known."""
     sizes = _batch_bytes(pauses.rank, pauses.pace.loader)
     pace = pauses.pace
     keys = list(zip(pace.epoch.tolist(), pace.batch.tolist(), strict=True))
@@ -97,9 +95,9 @@ def sizes_of(pauses: Pauses) -> BatchSizes | None:
 def _batch_bytes(rank: RankWindow, loader: LoaderInfo) -> dict[tuple[int, int], int]:
     """Return each batch's tensor bytes by (epoch, batch), for the epochs that began within the window.
 
-    Within an epoch the n-th batch that came from a worker is the n-th it fetched. That does not hold with
-    ``in_order=False``, for which the result is empty. Of an epoch whose beginning is no longer in the window
-    nobody can tell where to count from.
+    Within an epoch, the n-th batch from a worker is the n-th that it fetched. This is not so with
+    ``in_order=False``, for which the result is empty. It cannot be counted for an epoch that began before the
+    window.
     """
     if loader.in_order is False:
         return {}
@@ -110,23 +108,23 @@ def _batch_bytes(rank: RankWindow, loader: LoaderInfo) -> dict[tuple[int, int], 
     began_ns, worker, size = (fetches[name][mine] for name in ("request_ns", "worker", "bytes"))
     rows = steps["loader"] == loader.loader
     epochs, batches = steps["epoch"][rows], steps["batch"][rows]
-    # With num_workers=0 nobody is awaited, and the fetches are of worker -1.
+    # With num_workers=0 no worker is awaited, and the fetches belong to worker -1.
     awaited = np.where(steps["awaited_worker"][rows] == UNKNOWN, -1, steps["awaited_worker"][rows])
     starts = {
-        int(epoch): int(at)
-        for epoch, at, who in zip(begins["epoch"], begins["request_ns"], begins["loader"], strict=True)
-        if who == loader.loader
+        int(epoch): int(at_ns)
+        for epoch, at_ns, number in zip(begins["epoch"], begins["request_ns"], begins["loader"], strict=True)
+        if number == loader.loader
     }
-    found: dict[tuple[int, int], int] = {}
+    bytes_of: dict[tuple[int, int], int] = {}
     for epoch in np.unique(epochs):
         start, end = starts.get(int(epoch)), starts.get(int(epoch) + 1, END_OF_TIME_NS)
         inside = epochs == epoch
         if start is None or int(batches[inside].min()) != 0 or start < int(began_ns[0]) - 60_000_000_000:
             continue
-        for who in np.unique(awaited[inside]):
-            fetched = size[(worker == who) & (began_ns >= start) & (began_ns < end)]
-            delivered = np.sort(batches[inside & (awaited == who)])
+        for number in np.unique(awaited[inside]):
+            fetched = size[(worker == number) & (began_ns >= start) & (began_ns < end)]
+            delivered = np.sort(batches[inside & (awaited == number)])
             for batch, value in zip(delivered.tolist(), fetched.tolist(), strict=False):
                 if value > 0:
-                    found[int(epoch), int(batch)] = int(value)
-    return found
+                    bytes_of[int(epoch), int(batch)] = int(value)
+    return bytes_of

@@ -1,10 +1,10 @@
-"""Steps that now and then take far longer, while no data is awaited: S25, S26 and S27, code ``slow-step``.
+"""Steps that sometimes take far longer although no data is awaited: S25, S26 and S27, code ``slow-step``.
 
-S25 is the garbage collector, S26 other work of the loop, S27 new shapes and batches several times larger. The loader is not to blame, which is
-the first thing to say: pauses of the loop are the largest class of "GPU idle" that is mistaken for a slow
-loader. Only what is proven alerts: the collector by its own clock (torchtitan#148), compilation by stacks or
-by shapes never seen before (pytorch#174704), and work of the script's own that costs much and is seen in a
-stack. The rest is a remark: it may be meant to be so.
+S25 is the garbage collector, S26 other work of the loop, S27 new shapes and batches several times larger. The
+loader is not to blame, and the finding says so first: pauses of the loop are the most common "GPU idle" that
+is mistaken for a slow loader. Only proven causes alert: the collector by its own clock (torchtitan#148),
+compilation by stacks or by shapes never seen before (pytorch#174704), and expensive work of the script that a
+stack shows. The rest may be intended and is a remark.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ASLEEP_IN_PAUSE_RATIO: Final = threshold(
 def detect(run: RunEvidence) -> list[Finding]:
     """Return at most one finding per cause, that of the rank that loses most by it.
 
-    There is a remark (S26) only where no other cause was found.
+    A remark (S26) comes only if no other cause was found.
     """
     proven: dict[str, Finding] = {}
     remarks: list[Finding] = []
@@ -56,24 +56,24 @@ def detect(run: RunEvidence) -> list[Finding]:
             continue
         for pace in rank.paces:
             pauses = find_pauses(rank.rows, pace)
-            found = _explain(pauses, run.limits) if pauses is not None else []
-            if all(finding.scenario != "S27" for finding in found):
+            findings = _explain(pauses, run.limits) if pauses is not None else []
+            if all(finding.scenario != "S27" for finding in findings):
                 always = recompiling(rank.rows, pace, run.limits)
-                found += [always] if always is not None else []
-            for finding in found:
+                findings += [always] if always is not None else []
+            for finding in findings:
                 if finding.scenario == "S26":
                     remarks.append(finding)
                     continue
-                other = proven.get(finding.scenario)
-                if other is None or (other.lost_s or 0) < (finding.lost_s or 0):
+                kept = proven.get(finding.scenario)
+                if kept is None or (kept.lost_s or 0) < (finding.lost_s or 0):
                     proven[finding.scenario] = finding
     if proven:
-        return list(proven.values())  # the pauses of the other ranks are their waiting for this one
+        return list(proven.values())  # the other ranks pause because they wait for this one
     return sorted(remarks, key=lambda finding: -(finding.lost_s or 0))[:1]
 
 
 def _may_pause(rank: RankWindow) -> bool:
-    """Whether a recent step was long or the collector was at work; cheap, as most ranks are well."""
+    """Whether a recent step was long or the collector ran. Cheap, because most ranks are well."""
     steps = rank.table("steps")
     first = first_at(steps["request_ns"], rank.made_ns - int(STEPS_LOOK_BACK_S * 1e9))
     long = bool((steps["step_ns"][first:] >= PAUSE_S * 1e9).any())
@@ -82,18 +82,18 @@ def _may_pause(rank: RankWindow) -> bool:
 
 def _explain(pauses: Pauses, limits: Limits) -> list[Finding]:
     collected = pauses.collector_s >= COLLECTOR_PART * pauses.excess_s
-    found: list[Finding | None] = []
+    findings: list[Finding | None] = []
     if collected.any():
-        found.append(_collector(pauses.only(collected), limits))
+        findings.append(_collector(pauses.only(collected), limits))
     rest = pauses.only(~collected)
     if rest.rows.size:
         sizes = sizes_of(rest)
-        found.append(
+        findings.append(
             _shapes(rest, sizes, limits)
             or _large(rest, sizes, limits)
             or _other(rest.only(~rest.without_cpu), limits)
         )
-    return [finding for finding in found if finding is not None]
+    return [finding for finding in findings if finding is not None]
 
 
 def _collector(pauses: Pauses, limits: Limits) -> Finding | None:
@@ -147,9 +147,9 @@ def _shapes(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding
 
 
 def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding | None:
-    """Explain S27 without a compiler: long steps have batches several times larger than usual; None otherwise.
+    """Explain S27 without a compiler: long steps have far larger batches than usual; None otherwise.
 
-    Their work may be wanted, so that it wakes nobody below what is critical elsewhere, and is never critical itself.
+    Such work may be intended, so it alerts only from the critical share on, and then as a warning.
     """
     if sizes is None or pauses.share < PAUSE_REMARK_RATIO or not sizes.largeness_tells:
         return None
@@ -167,15 +167,16 @@ def _large(pauses: Pauses, sizes: BatchSizes | None, limits: Limits) -> Finding 
 
 
 def _compile_dump(pauses: Pauses) -> StackDump | None:
-    """Find a stack of the training process, taken in a long step, that shows a compiler; else None."""
+    """Return a stack of the training process in a long step that shows a compiler; None without one."""
     return next((dump for dump in pauses.dumps if builds_kernels(main_frames(dump))), None)
 
 
 def _other(pauses: Pauses, limits: Limits) -> Finding | None:
     """Explain S26: something else in the loop makes steps long; None if it does so rarely or costs little.
 
-    It alerts where it costs as much as what is critical elsewhere and is seen to be nobody's intention, as a rule a logger; a
-    checkpoint, an evaluation, an agent that acts and a throttle may be meant to be so. Gradient accumulation is left out.
+    It alerts only above the critical share, and if a stack shows work that nobody intends, usually a logger.
+    A checkpoint, an evaluation, an agent that acts or a throttle may be intended. Gradient accumulation is
+    left out.
     """
     pauses = pauses.only(~_accumulated(pauses))
     if pauses.rows.size < FEW_LONG_STEPS or pauses.share < PAUSE_REMARK_RATIO:
@@ -207,13 +208,13 @@ def _other(pauses: Pauses, limits: Limits) -> Finding | None:
 
 
 def _is_at_work(pauses: Pauses, dump: StackDump | None) -> bool:
-    """Whether a stack shows the loop at work of the script's own, and it does not sleep there."""
-    awake = pauses.asleep_ratio < ASLEEP_IN_PAUSE_RATIO  # not where nobody looked
+    """Whether a stack shows the loop in the script's own work, and the loop does not sleep there."""
+    awake = pauses.asleep_ratio < ASLEEP_IN_PAUSE_RATIO  # False if nobody looked
     return works_aside(main_frames(dump)) and (awake or _polls(pauses, dump))
 
 
 def _polls(pauses: Pauses, dump: StackDump | None) -> bool:
-    """Whether the loop looks for something again and again, asleep in between: in a function of its own, not in the loop that trains."""
+    """Whether the loop polls: another function than the training loop checks and sleeps repeatedly."""
     frame = user_frame(main_frames(dump)) if dump is not None and dump.polls else None
     return frame is not None and all(
         (call.file, call.function) != (frame.file, frame.function) for call in pauses.rank.process.calls
@@ -221,10 +222,10 @@ def _polls(pauses: Pauses, dump: StackDump | None) -> bool:
 
 
 def _accumulated(pauses: Pauses) -> NDArray[np.bool_]:
-    """Return which of the long steps are long as all steps of the optimizer are, where it steps in few steps of the loop.
+    """Return which long steps are usual steps of an optimizer that steps in few of the loop's steps.
 
-    Gradients are accumulated there, or batches taken ahead. As far as it is known: it is not in the first steps of a run whose
-    optimizer had to be found.
+    The loop accumulates gradients there, or takes batches ahead. If a run's optimizer had to be found first,
+    it is not known for the first steps.
     """
     made, own_s = pauses.pace.optimizer_steps, pauses.pace.own_s
     known, stepped = made >= 0, made > 0
@@ -238,7 +239,7 @@ def _accumulated(pauses: Pauses) -> NDArray[np.bool_]:
 
 
 def _rhythm(pauses: Pauses) -> tuple[int | None, float | None]:
-    """Return the rhythm: every how many steps they come, or else every how many seconds; None where there is none."""
+    """Return the rhythm of the long steps, in steps or else in seconds; None and None without one."""
     if pauses.rows.size < FEW_LONG_STEPS:
         return None, None
     every = pauses.every

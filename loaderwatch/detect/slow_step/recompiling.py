@@ -1,7 +1,7 @@
 """A loop that compiles in most of its steps, so that none of them stands out: S27, code ``slow-step``.
 
-It is told by stacks taken in its steps, of which several show the compiler, and goes on as long as steps are as long as then: such
-stacks are few, and a compiler that is done leaves steps that are quicker.
+The sign is stacks taken in its steps, several of which show the compiler. The finding lasts as long as steps
+take as long as then: such stacks are few, and steps get faster when a compiler is done.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from loaderwatch.detect.slow_step.step_finding import by_share, step_finding
 from loaderwatch.detect.window import RankWindow
 
 FEW_COMPILER_STACKS: Final = threshold(
-    3,
-    "stacks",
-    "chosen: stacks are taken seconds apart, and the first graphs of a model take no longer together",
+    3, "stacks", "chosen: stacks are taken seconds apart; a model's first graphs take no longer"
 )
 COMPILER_STACKS_RATIO: Final = threshold(
     0.3, "ratio", "chosen: of the stacks taken since the first one that shows the compiler"
 )
 AS_LONG_RATIO: Final = threshold(
-    0.5, "ratio", "chosen: of a step at the time of those stacks; what was compiled runs in far less"
+    0.5, "ratio", "chosen: of a step at the time of those stacks; compiled steps run faster"
 )
-STEPS_NOW_NS: Final = threshold(30_000_000_000, "ns", "chosen: the steps of the last 30 s are those of now")
+STEPS_NOW_NS: Final = threshold(
+    30_000_000_000, "ns", "chosen: the steps of the last 30 s count as the present ones"
+)
 
 
 def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
-    """Explain an S27 that most steps have; None where the stacks do not show it, or steps have become quicker since."""
+    """Explain S27 in most steps; None if the stacks do not show it, or steps have become faster since."""
     course = rank.courses.get(pace.loader.loader)
     if course is None or not course.t_ns.size:
         return None
@@ -80,7 +80,7 @@ def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
 
 
 def _as_long(rank: RankWindow, pace: Pace, course: Course, building: list[StackDump]) -> bool:
-    """Whether steps take as long now as when those stacks were taken; one that has not ended for so long does."""
+    """Whether steps take as long now as at the time of the stacks, or none has ended for 30 s."""
     first, last = building[0].taken_ns, building[-1].taken_ns
     then = (course.t_ns >= first - course.slice_ns) & (course.t_ns <= last + course.slice_ns)
     now_s = pace.step_s[pace.request_ns >= rank.made_ns - STEPS_NOW_NS]
