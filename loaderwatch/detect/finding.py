@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Final, Protocol, TypeAlias
 
@@ -14,6 +15,14 @@ from loaderwatch.core.answers import Evidence, Param, Text, Unit, Verdict, Verdi
 from loaderwatch.core.answers.findings import Concluded, Named
 from loaderwatch.core.facts import StackDump
 from loaderwatch.texts import SOURCE, is_sayable, say
+
+
+def who(ranks: Sequence[int], world_size: int) -> dict[str, Param]:
+    """Return the parameters of the message ``who``: "Training", "Rank 3", "Ranks 0 and 2", "All 8 ranks"."""
+    several = "both" if len(ranks) == world_size == 2 else "all" if len(ranks) == world_size else "several"
+    kind = "training" if world_size <= 1 else "one" if len(ranks) == 1 else several
+    return {"who": kind, "ranks": list(ranks), "world": world_size}
+
 
 SEVERITIES: Final = {"info": 0, "warning": 1, "critical": 2}
 

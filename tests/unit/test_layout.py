@@ -187,15 +187,9 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("detect", "unit/detect/measures/test_pace.py"): "evidence",
     ("detect", "unit/detect/test_anything.py"): "detectors shared_thresholds",
     ("detect", "unit/detect/test_families.py"): "rule threshold_table",
-    (
-        "detect/crash",
-        "unit/detect/crash/test_detector.py",
-    ): "death_traces failed_sample full_disk killed late_sample",
-    ("detect/crash", "unit/detect/test_families.py"): "rules",
+    ("detect/crash", "unit/detect/crash/test_detector.py"): "death_traces killed",
     ("detect/epoch_boundary", "unit/detect/epoch_boundary/test_detector.py"): "causes",
-    ("detect/epoch_boundary", "unit/detect/test_families.py"): "rules",
     ("detect/hang", "integration/test_flight.py"): "flight_recorder",
-    ("detect/hang", "unit/detect/hang/test_collectives.py"): "across_ranks left_behind",
     (
         "detect/hang",
         "unit/detect/hang/test_detector.py",
@@ -206,9 +200,8 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("detect/measures", "unit/detect/input_bound/test_detector.py"): "boundaries machine progress time_use",
     ("detect/measures", "unit/detect/running_out/test_slower_fetches.py"): "history_slices",
     ("detect/running_out", "unit/detect/running_out/test_slower_fetches.py"): "nearest_rank",
-    ("detect/running_out", "unit/detect/test_families.py"): "rules",
     ("detect/slow_step", "unit/detect/measures/test_coupling.py"): "slow_rank",
-    ("detect/slow_step", "unit/detect/slow_step/test_pauses.py"): "batch_sizes long_steps step_finding",
+    ("detect/slow_step", "unit/detect/slow_step/test_pauses.py"): "long_steps step_finding",
     ("detect/slow_step", "unit/detect/test_families.py"): "rules",
     (
         "frameworks",

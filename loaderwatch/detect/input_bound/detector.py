@@ -14,11 +14,10 @@ from loaderwatch.core.answers import Text
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.epoch_boundary.fast_forward import only_reads
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.finding import Finding
+from loaderwatch.detect.finding import Finding, who
 from loaderwatch.detect.input_bound.dispatch import as_dispatch
 from loaderwatch.detect.input_bound.stalls import Stall, stalls_of
 from loaderwatch.detect.input_bound.straggler import as_slow, as_straggler, waited_for
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.shared_thresholds import QUIET_RATIO
 
 CODE = "input-bound"

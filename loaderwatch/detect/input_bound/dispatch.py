@@ -11,11 +11,10 @@ import numpy as np
 
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
-from loaderwatch.detect.finding import Finding, observed
+from loaderwatch.detect.finding import Finding, observed, who
 from loaderwatch.detect.input_bound.stalls import Stall
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import mean, ratio
-from loaderwatch.detect.rank_lists import who
 from loaderwatch.detect.window import RankWindow, RunWindow
 
 DISPATCHER = "Dispatcher"  # Accelerate's DataLoaderDispatcher

@@ -9,22 +9,27 @@ stack shows. The rest may be intended and is a remark.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from loaderwatch.core.answers import Evidence, Param, Severity
-from loaderwatch.core.facts import StackDump
+from loaderwatch.core.clock import END_OF_TIME_NS
+from loaderwatch.core.facts import LONGER_STEP, SCRIPT_WORK, LoaderInfo, StackDump
+from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.system import FILE_LOCK_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.finding import Finding, observed
+from loaderwatch.detect.finding import Finding, known_evidence, observed
+from loaderwatch.detect.loader_history import Course
+from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import builds_kernels, main_frames, user_frame, works_aside
-from loaderwatch.detect.measures.statistics import known, median
+from loaderwatch.detect.measures.statistics import Floats, known, median
 from loaderwatch.detect.shared_thresholds import COLLECTOR_PART, Limits
-from loaderwatch.detect.slow_step.batch_sizes import BatchSizes, sizes_of
 from loaderwatch.detect.slow_step.long_steps import (
     FEW_LONG_STEPS,
     PAUSE_FACTOR,
@@ -35,9 +40,190 @@ from loaderwatch.detect.slow_step.long_steps import (
     find_pauses,
     long_from_s,
 )
-from loaderwatch.detect.slow_step.recompiling import recompiling
 from loaderwatch.detect.slow_step.step_finding import by_share, if_it_costs_much, step_finding
 from loaderwatch.detect.window import RankWindow, first_at
+
+LARGE_BATCH_FACTOR: Final = threshold(
+    2.0, "factor", "chosen: times the usual size; four times as long a step then has clearly more to do"
+)
+SIZE_TELLS_RATIO: Final = threshold(
+    0.6, "ratio", "chosen: of the long steps, with such a batch; and of such batches, in long steps"
+)
+
+
+@dataclass(frozen=True)
+class BatchSizes:
+    """The sizes of the batches of one loop; arrays have an entry per row of the pace.
+
+    Attributes:
+        long: whether the step is one of the long ones.
+        ratio: size over the usual size of steps that are not long; NaN if the size is not known.
+        new: whether the batch had a size never seen before.
+        repeats: how many batches had a size that was seen before.
+        different: how many different sizes there are.
+    """
+
+    long: NDArray[np.bool_]
+    ratio: Floats
+    new: NDArray[np.bool_]
+    repeats: int
+    different: int
+
+    @property
+    def newness_tells(self) -> bool:
+        """Whether new sizes coincide with long steps.
+
+        Sizes that change with every batch are new at every step, long or not, and prove nothing.
+        """
+        return self.repeats >= FEW_LONG_STEPS and self._tells(self.new, least=2)
+
+    @property
+    def largeness_tells(self) -> bool:
+        """Whether batches several times larger than usual coincide with long steps."""
+        with np.errstate(invalid="ignore"):
+            return self._tells(self.ratio >= LARGE_BATCH_FACTOR, least=FEW_LONG_STEPS)
+
+    @property
+    def long_ratio(self) -> float:
+        """Return the batch size of long steps as a multiple of the usual size; their median."""
+        return median(self.ratio[self.long & (self.ratio >= LARGE_BATCH_FACTOR)])
+
+    def _tells(self, mask: NDArray[np.bool_], least: int) -> bool:
+        both = int((mask & self.long).sum())
+        enough = both >= max(least, SIZE_TELLS_RATIO * int(self.long.sum()))
+        return enough and int((mask & ~self.long).sum()) <= (1 - SIZE_TELLS_RATIO) * int(mask.sum())
+
+
+def sizes_of(pauses: Pauses) -> BatchSizes | None:
+    """Return the sizes of the batches around a loop's long steps; None if none is known."""
+    sizes = _batch_bytes(pauses.rank, pauses.pace.loader)
+    pace = pauses.pace
+    keys = list(zip(pace.epoch.tolist(), pace.batch.tolist(), strict=True))
+    if not any(key in sizes for key in keys):
+        return None
+    oldest = min(keys)
+    seen = {size for key, size in sizes.items() if key < oldest}
+    new, repeats = np.zeros(len(keys), dtype=bool), 0
+    mine = np.full(len(keys), math.nan)
+    for row, key in enumerate(keys):
+        size = sizes.get(key)
+        if size is None:
+            continue
+        mine[row] = size
+        new[row] = size not in seen
+        repeats += size in seen
+        seen.add(size)
+    long = np.zeros(len(keys), dtype=bool)
+    long[pauses.rows] = True
+    return BatchSizes(long, mine / median(mine[~long]), new, repeats, len(seen))
+
+
+def _batch_bytes(rank: RankWindow, loader: LoaderInfo) -> dict[tuple[int, int], int]:
+    """Return each batch's tensor bytes by (epoch, batch), for the epochs that began within the window.
+
+    Within an epoch, the n-th batch from a worker is the n-th that it fetched. This is not so with
+    ``in_order=False``, for which the result is empty. It cannot be counted for an epoch that began before the
+    window.
+    """
+    if loader.in_order is False:
+        return {}
+    steps, fetches, begins = rank.table("steps"), rank.table("fetches"), rank.table("epoch_begins")
+    mine = fetches["loader"] == loader.loader
+    if not mine.any():
+        return {}
+    began_ns, worker, size = (fetches[name][mine] for name in ("request_ns", "worker", "bytes"))
+    rows = steps["loader"] == loader.loader
+    epochs, batches = steps["epoch"][rows], steps["batch"][rows]
+    # With num_workers=0 no worker is awaited, and the fetches belong to worker -1.
+    awaited = np.where(steps["awaited_worker"][rows] == UNKNOWN, -1, steps["awaited_worker"][rows])
+    starts = {
+        int(epoch): int(at_ns)
+        for epoch, at_ns, number in zip(begins["epoch"], begins["request_ns"], begins["loader"], strict=True)
+        if number == loader.loader
+    }
+    bytes_of: dict[tuple[int, int], int] = {}
+    for epoch in np.unique(epochs):
+        start, end = starts.get(int(epoch)), starts.get(int(epoch) + 1, END_OF_TIME_NS)
+        inside = epochs == epoch
+        if start is None or int(batches[inside].min()) != 0 or start < int(began_ns[0]) - 60_000_000_000:
+            continue
+        for number in np.unique(awaited[inside]):
+            fetched = size[(worker == number) & (began_ns >= start) & (began_ns < end)]
+            delivered = np.sort(batches[inside & (awaited == number)])
+            for batch, value in zip(delivered.tolist(), fetched.tolist(), strict=False):
+                if value > 0:
+                    bytes_of[int(epoch), int(batch)] = int(value)
+    return bytes_of
+
+
+FEW_COMPILER_STACKS: Final = threshold(
+    3, "stacks", "chosen: stacks are taken seconds apart; a model's first graphs take no longer"
+)
+COMPILER_STACKS_RATIO: Final = threshold(
+    0.3, "ratio", "chosen: of the stacks taken since the first one that shows the compiler"
+)
+AS_LONG_RATIO: Final = threshold(
+    0.5, "ratio", "chosen: of a step at the time of those stacks; compiled steps run faster"
+)
+STEPS_NOW_NS: Final = threshold(
+    30_000_000_000, "ns", "chosen: the steps of the last 30 s count as the present ones"
+)
+
+
+def recompiling(rank: RankWindow, pace: Pace, limits: Limits) -> Finding | None:
+    """Explain S27 in most steps; None if the stacks do not show it, or steps have become faster since."""
+    course = rank.courses.get(pace.loader.loader)
+    if course is None or not course.t_ns.size:
+        return None
+    looks = sorted(
+        (
+            dump
+            for why in (LONGER_STEP, SCRIPT_WORK)
+            for dump in rank.passing_stacks.get(why, [])
+            if dump.pid == rank.process.pid and dump.taken_ns >= course.t_ns[0]
+        ),
+        key=lambda dump: dump.taken_ns,
+    )
+    building = [dump for dump in looks if builds_kernels(main_frames(dump))]
+    if len(building) < FEW_COMPILER_STACKS:
+        return None
+    since = [dump for dump in looks if dump.taken_ns >= building[0].taken_ns]
+    share = len(building) / len(since)
+    if share < COMPILER_STACKS_RATIO or not _as_long(rank, pace, course, building):
+        return None
+    frame = user_frame(main_frames(building[-1]))
+    lasted_s = (rank.made_ns - building[0].taken_ns) / 1e9
+    return step_finding(
+        "recompiles-most-steps",
+        "S27",
+        rank,
+        severity=by_share(share, limits),
+        confidence=0.9,
+        began_ns=building[0].taken_ns,
+        share=share,
+        lost_s=share * lasted_s,
+        params={
+            "compiling_ratio": share,
+            "compiling": len(building),
+            "looks": len(since),
+            "at": None if frame is None else frame.text,
+        },
+        evidence=known_evidence(
+            ("looks-at-a-step", len(since), "count"),
+            ("those-that-found-the-compiler", len(building), "count"),
+        ),
+        dump=building[-1],
+    )
+
+
+def _as_long(rank: RankWindow, pace: Pace, course: Course, building: list[StackDump]) -> bool:
+    """Whether steps take as long now as at the time of the stacks, or none has ended for 30 s."""
+    first, last = building[0].taken_ns, building[-1].taken_ns
+    then = (course.t_ns >= first - course.slice_ns) & (course.t_ns <= last + course.slice_ns)
+    now_s = pace.step_s[pace.request_ns >= rank.made_ns - STEPS_NOW_NS]
+    then_s = known(course.step_s[then])
+    return not now_s.size or not then_s.size or median(now_s) >= AS_LONG_RATIO * median(then_s)
+
 
 ASLEEP_IN_PAUSE_RATIO: Final = threshold(
     0.5, "ratio", "chosen: of the looks at a long step that find the loop asleep for a set time"

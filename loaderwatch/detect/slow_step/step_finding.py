@@ -8,8 +8,7 @@ from typing import Final
 from loaderwatch.core.answers import Evidence, Param, Severity
 from loaderwatch.core.facts import StackDump
 from loaderwatch.detect.evidence import RankEvidence
-from loaderwatch.detect.finding import Finding
-from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.finding import Finding, who
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RankWindow
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from loaderwatch.detect.input_bound.turn_taking import turns_of
+from loaderwatch.detect.input_bound.lock_causes import turns_of
 from loaderwatch.detect.measures.fetches import Fetches
 from tests.unit.detect.build import T0, S
 

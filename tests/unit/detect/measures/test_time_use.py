@@ -7,8 +7,7 @@ from dataclasses import astuple
 import numpy as np
 import pytest
 
-from loaderwatch.detect.measures.time_use import Blocked, use_of
-from loaderwatch.detect.measures.time_use_of_ranks import FEW_RANKS, uses_of
+from loaderwatch.detect.measures.time_use import FEW_RANKS, Blocked, use_of, uses_of
 from loaderwatch.detect.window import RankWindow
 from tests.unit.detect.build import RankBuilder, S, loader
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.core.answers import Text
-from loaderwatch.detect.rank_lists import who
+from loaderwatch.detect.finding import who
 from loaderwatch.texts import say
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loaderwatch.detect.incidents.early_verdict import watched
+from loaderwatch.detect.incidents.verdict import watched
 from tests.unit.detect import stacks
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
