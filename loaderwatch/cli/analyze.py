@@ -36,7 +36,7 @@ from loaderwatch.detect.measures.stacks import main_frames
 from loaderwatch.detect.translation import in_language
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.alert_book import shape
-from loaderwatch.server.queries.settings import what_if_of
+from loaderwatch.server.queries.live_answers import what_if_of
 from loaderwatch.server.recordings.analysis import judge_recording, judge_stored
 from loaderwatch.server.recordings.later_runs import LaterRuns
 from loaderwatch.server.recordings.recording import SUFFIX, Recording, last_window, redacted

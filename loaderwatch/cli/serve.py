@@ -13,7 +13,7 @@ from loaderwatch.core import environment_variables as variables
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.printable import without_tokens
-from loaderwatch.server.options import ServeOptions, remembered
+from loaderwatch.server.config_file import ServeOptions, remembered
 from loaderwatch.server.process import serve
 
 LEAST_TOKEN: Final = 16  # characters

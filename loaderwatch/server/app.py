@@ -33,7 +33,7 @@ from loaderwatch.server.access.request_gate import Gate
 from loaderwatch.server.access.tokens import AllowedHosts, Keys, Tokens, allowed_hosts
 from loaderwatch.server.alerts.notify import Notifier
 from loaderwatch.server.compression import Compression
-from loaderwatch.server.config_file import ConfigFile
+from loaderwatch.server.config_file import ConfigFile, ServeOptions
 from loaderwatch.server.encoding import Reader, error_answer, json_answer
 from loaderwatch.server.http import ingest, labels, metrics, recordings, runs, server
 from loaderwatch.server.http.errors import answer_to
@@ -43,7 +43,6 @@ from loaderwatch.server.live.event_stream import Hub
 from loaderwatch.server.live.judge import limits_of
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.live.runs import LiveRuns, MakeLiveRun
-from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles, find_web
 from loaderwatch.server.peers.bundles import BUNDLE_PATH
 from loaderwatch.server.peers.forwarding import Forwarding, Peers

@@ -7,11 +7,13 @@ import gc
 import logging
 import os
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
@@ -28,12 +30,65 @@ from loaderwatch.core.system import pid_in_use
 from loaderwatch.server.access.connection import Listener, Server, limit_log_lines, uvicorn_options
 from loaderwatch.server.access.tokens import Tokens, load_tokens
 from loaderwatch.server.app import create_app
-from loaderwatch.server.config_file import is_open_to_others
-from loaderwatch.server.options import ServeOptions, remember
+from loaderwatch.server.config_file import ServeOptions, is_open_to_others, remember
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.clickhouse.address import parse_address
-from loaderwatch.server.tls import read_certificate
 from loaderwatch.texts import in_own_language, say
+
+
+def read_certificate(certfile: Path | None, keyfile: Path | None) -> str | None:
+    """Return the server's own certificate as PEM; None for plain http.
+
+    Raises:
+        ConfigError: certificate or key is missing or unreadable, or they do not belong together.
+    """
+    if certfile is None and keyfile is None:
+        return None
+    if certfile is None or keyfile is None:
+        raise ConfigError("--ssl-certfile and --ssl-keyfile go together; give both, or none for plain http")
+    for option, path in (("--ssl-certfile", certfile), ("--ssl-keyfile", keyfile)):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{option} {path} cannot be read: {error.strerror}") from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certfile, keyfile, password=_no_password)
+        return _first_certificate(certfile)
+    except _Encrypted:
+        raise ConfigError(
+            f"--ssl-keyfile {keyfile} is encrypted; write it without a password,"
+            f" e.g. with `openssl pkey -in {keyfile} -out FILE`"
+        ) from None
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise ConfigError(
+                f"--ssl-keyfile {keyfile} is not the key of --ssl-certfile {certfile};"
+                " name the two that were made together"
+            ) from error
+        raise ConfigError(
+            f"--ssl-certfile {certfile} and --ssl-keyfile {keyfile} are not a certificate and its key in PEM"
+            f" form ({error.reason or error})"
+        ) from error
+    except ValueError as error:
+        raise ConfigError(f"--ssl-certfile {certfile} holds no certificate in PEM form ({error})") from error
+
+
+class _Encrypted(Exception):
+    pass
+
+
+def _no_password() -> str:
+    raise _Encrypted  # else OpenSSL would ask for the password on the terminal
+
+
+def _first_certificate(certfile: Path) -> str:
+    text = certfile.read_text(errors="replace")
+    begin, end = ssl.PEM_HEADER, ssl.PEM_FOOTER
+    pem = begin + text.partition(begin)[2].partition(end)[0] + end + "\n"
+    ssl.PEM_cert_to_DER_cert(pem)
+    return pem
+
 
 _log = logging.getLogger(__name__)
 

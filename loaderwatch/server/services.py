@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from loaderwatch.server.access.page_sessions import PageSessions
 from loaderwatch.server.access.tokens import Keys
 from loaderwatch.server.alerts.notify import Notifier
-from loaderwatch.server.config_file import ConfigFile
+from loaderwatch.server.config_file import ConfigFile, ServeOptions
 from loaderwatch.server.idle_shutdown import Lifetime
 from loaderwatch.server.ingest import Ingest, IngestCounts
 from loaderwatch.server.live.event_stream import Hub
 from loaderwatch.server.live.runs import LiveRuns
-from loaderwatch.server.options import ServeOptions
 from loaderwatch.server.page import StaticFiles
 from loaderwatch.server.peers.forwarding import Peers
 from loaderwatch.server.peers.handover import Handover

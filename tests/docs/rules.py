@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from loaderwatch.cli.rules import conditions
-from loaderwatch.detect.families import FAMILIES
+from loaderwatch.detect.detectors import FAMILIES
 from loaderwatch.detect.incidents.explained_findings import EXPLANATIONS
 from loaderwatch.detect.rule import Family
 

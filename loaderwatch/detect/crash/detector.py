@@ -30,8 +30,7 @@ from loaderwatch.detect.crash.death_traces import (
 )
 from loaderwatch.detect.crash.killed import killed_worker, oom_kills
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, observed
+from loaderwatch.detect.finding import Explanation, Finding, observed
 from loaderwatch.detect.measures.statistics import known
 from loaderwatch.detect.running_out.descriptors import NEARLY_RATIO, open_by
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow

@@ -23,8 +23,7 @@ from loaderwatch.detect.epoch_boundary.causes import (
     rebuilt,
 )
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, observed, who
+from loaderwatch.detect.finding import Explanation, Finding, observed, who
 from loaderwatch.detect.measures.boundaries import Boundary
 from loaderwatch.detect.measures.gain import gain_ratio
 from loaderwatch.detect.measures.statistics import median

@@ -18,8 +18,7 @@ from loaderwatch.core.facts import SpanInfo
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.killed import oom_kills
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import Finding, known_evidence, observed
+from loaderwatch.detect.finding import Explanation, Finding, known_evidence, observed
 from loaderwatch.detect.hang import collectives, outside_loops
 from loaderwatch.detect.hang.expected_standstills import AT_WORK_FACTOR
 from loaderwatch.detect.hang.flight_recorder import recorded

@@ -16,7 +16,7 @@ from loaderwatch.core.system import (
     waits_in,
 )
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.measures.progress import WORKER_IDLE
 from loaderwatch.detect.measures.stacks import Frame, main_frames, thread_places, waits_on_queue
 from loaderwatch.detect.window import RankWindow

@@ -9,8 +9,7 @@ import numpy as np
 from loaderwatch.core.facts import LOCK_WAIT
 from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.finding import Explanation, known_evidence
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
 from loaderwatch.detect.input_bound.message_names import code_line, giver
 from loaderwatch.detect.input_bound.symptoms import Symptoms

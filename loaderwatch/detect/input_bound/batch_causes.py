@@ -13,8 +13,7 @@ from typing import Final
 
 from loaderwatch.core.facts import AT_WORK
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence, observed
+from loaderwatch.detect.finding import Explanation, known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
 from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms

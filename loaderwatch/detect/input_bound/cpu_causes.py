@@ -13,8 +13,7 @@ from typing import Final
 import numpy as np
 
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.finding import Explanation, known_evidence
 from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.machine import Cpus

@@ -8,7 +8,7 @@ from typing import Final
 from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.input_bound.message_names import code_line, giver
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.pace import Pace

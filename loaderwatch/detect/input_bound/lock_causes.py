@@ -21,8 +21,7 @@ from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.facts import LOCK_WAIT, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.finding import Explanation, known_evidence
 from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms

@@ -24,7 +24,7 @@ from loaderwatch.core.facts import (
     LOCK_WAIT,
     StackDump,
 )
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.input_bound import (
     answer_causes,
     batch_causes,

@@ -15,8 +15,7 @@ import numpy as np
 from loaderwatch.core.answers import Evidence, Text
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import observed
+from loaderwatch.detect.finding import Explanation, observed
 from loaderwatch.detect.input_bound.spikes import Spike
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.gain import MOST_PREFETCH, prefetch_needed

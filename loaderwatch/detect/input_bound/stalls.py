@@ -11,7 +11,7 @@ import numpy as np
 from loaderwatch.core.answers import Severity
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.input_bound.loaderless_causes import is_meant
 from loaderwatch.detect.input_bound.rules import explain
 from loaderwatch.detect.input_bound.spikes import Spike, find_spikes, slow_samples, spike_mask, without

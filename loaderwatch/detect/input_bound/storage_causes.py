@@ -15,8 +15,7 @@ import numpy as np
 from loaderwatch.core.facts import AT_WORK, LOCK_WAIT, StackDump
 from loaderwatch.core.system import SOCKET_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence
+from loaderwatch.detect.finding import Explanation, known_evidence
 from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms

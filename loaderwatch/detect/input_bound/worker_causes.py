@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from loaderwatch.core.answers import Param
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
-from loaderwatch.detect.finding import known_evidence, observed
+from loaderwatch.detect.finding import Explanation, known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
 from loaderwatch.detect.input_bound.symptoms import Symptoms

@@ -28,7 +28,7 @@ from loaderwatch.core.answers import Param, Text
 from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import StackDump
 from loaderwatch.core.threshold import threshold
-from loaderwatch.detect.explanation import Explanation
+from loaderwatch.detect.finding import Explanation
 from loaderwatch.detect.measures.gpu import FEW_TIMED
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import Frame, main_frames, saving, user_frame

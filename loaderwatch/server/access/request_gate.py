@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import logging
 import math
 from collections.abc import Callable
@@ -17,13 +19,67 @@ from loaderwatch.core.server_trust import IDENTITY_PATH
 from loaderwatch.server.access.forwarded import FORWARDED_KEY, forwarded_by
 from loaderwatch.server.access.page_sessions import SESSION_PATH, SIGNED_BYTES, PageSessions
 from loaderwatch.server.access.rate_limits import Guesses, TooMany, Turns, caller_of
-from loaderwatch.server.access.security_headers import answer_headers
-from loaderwatch.server.access.security_headers import headers as page_headers
 from loaderwatch.server.access.tokens import Access, AllowedHosts, Keys, same_origin
 from loaderwatch.server.encoding import body_of, error_answer, too_large
 from loaderwatch.server.idle_shutdown import SERVER_PATH
 from loaderwatch.server.live.event_stream import MAX_CLIENTS, MAX_CLIENTS_OF_ONE
 from loaderwatch.server.store.deadline import Deadline
+
+_FILLED_LATER: Final = ""
+"""The style sheet that Plotly creates empty and fills rule by rule."""
+
+SHARP: Final = "".join(
+    f"image-rendering: {value}; "
+    for value in (
+        *("optimizeSpeed", "-moz-crisp-edges", "-o-crisp-edges", "-webkit-optimize-contrast"),
+        *("optimize-contrast", "crisp-edges", "pixelated"),
+    )
+)
+"""The style that Plotly sets as text on heat maps with more cells than pixels, to prevent blurring."""
+
+
+def headers() -> tuple[tuple[str, str], ...]:
+    """Return the headers of pages, as names and values."""
+    policy = (
+        "default-src 'none'",
+        "script-src 'self'",
+        f"style-src 'self' {_hash(_FILLED_LATER)}",
+        f"style-src-attr 'unsafe-hashes' {_hash(SHARP)}",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types loaderwatch",  # the policy in web/js/plotly.js allows the address of one script
+    )
+    return (
+        ("content-security-policy", "; ".join(policy)),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        # "no-referrer" would make browsers send "Origin: null" with our own POSTs
+        ("referrer-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    )
+
+
+def answer_headers() -> tuple[tuple[str, str], ...]:
+    """Return the headers of answers that are not pages. For scripts and style sheets, their page counts.
+
+    A browser that shows such an answer as a page may load nothing for it.
+    """
+    return (
+        ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+        ("x-content-type-options", "nosniff"),
+        ("cross-origin-resource-policy", "same-origin"),
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
 
 _log = logging.getLogger(__name__)
 
@@ -80,7 +136,7 @@ class Gate:
         self._keys = keys
         self._sessions = sessions
         self._open_to_all = open_to_all
-        self._page_headers = page_headers()
+        self._page_headers = headers()
         # short, because a page has eighty files and gets ten answers a second
         self._answer_headers = answer_headers()
         self._hosts = hosts

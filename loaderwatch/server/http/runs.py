@@ -23,9 +23,9 @@ from loaderwatch.server.alerts.alert_book import MAX_SILENCE_S, Alert, AlertBook
 from loaderwatch.server.encoding import json_answer, reader_language
 from loaderwatch.server.live.groups import in_group, page_of
 from loaderwatch.server.queries import charts, live_answers
-from loaderwatch.server.queries.boundaries import MOST_EPOCHS
 from loaderwatch.server.queries.heatmap import By, Order, Rows
 from loaderwatch.server.queries.heatmap import heatmap as heatmap_of
+from loaderwatch.server.queries.live_answers import MOST_EPOCHS
 from loaderwatch.server.queries.marks import marks_of
 from loaderwatch.server.queries.parameters import ParameterError, finite_number, json_body
 from loaderwatch.server.recordings.run_measures import observed

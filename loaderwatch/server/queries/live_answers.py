@@ -13,28 +13,167 @@ from fastapi.concurrency import run_in_threadpool
 
 from loaderwatch.advise.audit import audit, not_told
 from loaderwatch.advise.facts import facts_of
+from loaderwatch.advise.option_gains import Estimate, estimates_of
+from loaderwatch.advise.whatif import Option, WhatIf, what_if
 from loaderwatch.core import answers
 from loaderwatch.core.answers import RunStatus, Text, Verdict
 from loaderwatch.core.columns import Columns
-from loaderwatch.core.facts import GpuState, SpanInfo
+from loaderwatch.core.facts import GpuState, LoaderInfo, SpanInfo
 from loaderwatch.core.from_records import from_records
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.hang.rank_positions import Place, patience, places
+from loaderwatch.detect.measures.boundaries import usual_wait_s
 from loaderwatch.detect.measures.coupling import Coupling
 from loaderwatch.detect.measures.critical_path import with_open_iteration
+from loaderwatch.detect.measures.rebuilt_loaders import joined_rank
+from loaderwatch.detect.measures.statistics import last
 from loaderwatch.detect.slow_step.weak_gpu import throttle_reasons
 from loaderwatch.detect.window import HostWindow, RankWindow, RunWindow
 from loaderwatch.server.alerts.alert_book import Alert, AlertBook, UnknownAlert, run_of, shape, stack_of
 from loaderwatch.server.live.event_stream import RunState
 from loaderwatch.server.live.summary import MOST_HOSTS, state_now
-from loaderwatch.server.queries.boundaries import boundaries_of
-from loaderwatch.server.queries.charts import stored_summary
-from loaderwatch.server.queries.settings import what_if_of
+from loaderwatch.server.queries.charts import epoch_of, seconds, stored_summary
 from loaderwatch.server.recordings.verdict_cache import Verdicts, stored_alerts, stored_verdict
 from loaderwatch.server.services import Parts
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
 from loaderwatch.texts import say
+
+
+def what_if_of(run: RunEvidence, rank: int | None) -> list[answers.WhatIf]:
+    """Return a rank's training loaders with other settings.
+
+    Without a rank, the answer is about a rank that others wait for, else about the lowest rank that has an
+    answer. A rank that waits for another one gains nothing from other settings.
+    """
+    window = run.window
+    if rank is None:
+        coupling = run.recent_coupling
+        late = coupling.waited_for if coupling is not None and coupling.cause == "data" else ()
+        ranks = [*late, *sorted(set(window.ranks) - set(late))]
+    else:
+        ranks = [rank] if rank in window.ranks else []
+    for number in ranks:
+        loaders = [loader for loader in window.ranks[number].process.loaders if loader.role == "train"]
+        simulated = [(loader, what_if(run, number, loader.loader)) for loader in loaders]
+        possible = [_answer(window, number, loader, r) for loader, r in simulated if r is not None]
+        if possible:
+            return possible
+    return []
+
+
+def _answer(window: RunWindow, rank: int, loader: LoaderInfo, found: WhatIf) -> answers.WhatIf:
+    cpus = found.pipeline.cpus
+    free_bytes, free_in = _free(window, rank)
+    return from_records(
+        answers.WhatIf,
+        found,
+        loader,
+        rank=rank,
+        measured_per_s=1 / found.measured_s,
+        today=_setting(found.today),
+        workers=[_setting(option) for option in found.workers],
+        others=[_setting(option) for option in found.others],
+        cpus=cpus if math.isfinite(cpus) else None,
+        fetch_cpus=found.pipeline.fetch_cpus,
+        options=[_option(estimate) for estimate in estimates_of(window, rank, loader.loader, found)],
+        free_bytes=int(free_bytes) if math.isfinite(free_bytes) else None,
+        free_in=free_in,
+    )
+
+
+def _free(window: RunWindow, rank: int) -> tuple[float, str]:
+    """Return the bytes free for batches on a rank's host (NaN if unknown), and the place with the fewest."""
+    host = window.hosts.get(window.ranks[rank].host)
+    if host is None:
+        return math.nan, "memory"
+    free, total, used = (
+        last(host.hosts[name]) for name in ("memory_available_bytes", "shm_total_bytes", "shm_used_bytes")
+    )
+    shm = total - used  # NaN without /dev/shm
+    return (max(shm, 0.0), "/dev/shm") if shm < free or not math.isfinite(free) else (free, "memory")
+
+
+def _option(estimate: Estimate) -> answers.LoaderOption:
+    return from_records(answers.LoaderOption, estimate, rests_on_text=estimate.basis)
+
+
+def _setting(option: Option) -> answers.LoaderSetting:
+    return from_records(
+        answers.LoaderSetting,
+        option,
+        option.setting,
+        least_per_s=1 / option.most_s,
+        most_per_s=1 / option.least_s,
+    )
+
+
+MOST_EPOCHS: Final = 1000
+"""Most epochs of a loader in one answer."""
+
+_S: Final = 1e9
+
+
+def boundaries_of(window: RunWindow, rank: int | None, limit: int) -> list[answers.LoaderEpochs]:
+    """Return the loaders that started an epoch, with their newest ``limit`` epochs. Rank None: all ranks.
+
+    Loaders that are rebuilt for each epoch count as one, and epochs cost the same as in the findings.
+    """
+    loaders_with_epochs = []
+    for number in sorted(window.ranks):
+        if rank is None or rank == number:
+            joined = joined_rank(window.ranks[number])
+            loaders = [_epochs_of(joined, loader, limit) for loader in joined.process.loaders]
+            loaders_with_epochs += [loader for loader in loaders if loader.epochs]
+    return loaders_with_epochs
+
+
+def _epochs_of(rank: RankWindow, loader: LoaderInfo, limit: int) -> answers.LoaderEpochs:
+    usual_s = usual_wait_s(rank, loader)
+    begins = _rows(rank.table("epoch_begins"), loader.loader)
+    ends = {row["epoch"]: row for row in _rows(rank.table("epoch_ends"), loader.loader)}
+    parts = [
+        _parts(begin, ends.get(begin["epoch"], {}), begins[i + 1] if i + 1 < len(begins) else {}, usual_s)
+        for i, begin in enumerate(begins)
+    ]
+    return from_records(
+        answers.LoaderEpochs,
+        loader,
+        rank=rank.rank,
+        epochs=len(parts),
+        cost_s=sum(part.cost_s for part in parts),
+        usual_wait_s=usual_s,
+        newest=parts[-limit:],
+    )
+
+
+def _rows(table: Columns, loader: int) -> list[dict[str, Any]]:
+    """Return the loader's rows, oldest first; unknown values are None."""
+    columns = {name: values[table["loader"] == loader].tolist() for name, values in table.items()}
+    return [
+        {name: None if value == UNKNOWN else value for name, value in zip(columns, row, strict=True)}
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def _parts(
+    begin: dict[str, Any], end: dict[str, Any], after: dict[str, Any], usual_s: float
+) -> answers.EpochParts:
+    ended = {name: end.get(name) for name in ("teardown_ns", "batches", "ended_by")}
+    epoch = epoch_of({**begin, "end_ns": end.get("request_ns"), **ended})
+    iter_s, first_s = epoch.iter_s, epoch.first_wait_s
+    steady_s = None
+    if epoch.ended_at is not None and iter_s is not None and first_s is not None:
+        steady_s = max(0.0, (end["request_ns"] - begin["request_ns"]) / _S - iter_s - first_s)
+    return from_records(
+        answers.EpochParts,
+        epoch,
+        start_s=None if iter_s is None else max(0.0, iter_s - (epoch.sampler_s or 0.0)),
+        first_batch_s=first_s,
+        steady_s=steady_s,
+        gap_s=seconds(after.get("gap_ns")),
+        cost_s=(iter_s or 0.0) + max(0.0, (first_s or 0.0) - usual_s) + (epoch.teardown_s or 0.0),
+    )
 
 
 def coupling_of(run: RunEvidence) -> answers.Coupling:

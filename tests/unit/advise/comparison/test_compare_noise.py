@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from loaderwatch.advise.comparison.noise import difference, mean_of, t_95
+from loaderwatch.advise.comparison.compare import difference, mean_of, t_95
 
 
 def course(rng: np.random.Generator, mean: float, values: int, alike: float) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.streamer.exit_code import Handle
+from loaderwatch.streamer.roster import Handle
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux's pidfd")
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 
-from loaderwatch.server.access.security_headers import SHARP, headers
+from loaderwatch.server.access.request_gate import SHARP, headers
 from loaderwatch.server.page import find_web
 
 PLOTLY = (find_web() / "vendor" / "plotly.min.js").read_text()

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from loaderwatch.detect.evidence import RunEvidence
-from loaderwatch.server.queries.settings import what_if_of
+from loaderwatch.server.queries.live_answers import what_if_of
 from tests.unit.advise.test_whatif import starved
 from tests.unit.detect.build import RankBuilder, loader, run
 

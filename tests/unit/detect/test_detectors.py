@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from loaderwatch.detect.families import FAMILIES, all_rules
+from loaderwatch.cli.rules import all_thresholds, thresholds_of
+from loaderwatch.detect.detectors import FAMILIES, all_rules
 from loaderwatch.detect.incidents.explained_findings import EXPLANATIONS
 from loaderwatch.detect.incidents.tracker import HYSTERESIS
-from loaderwatch.detect.threshold_table import all_thresholds, thresholds_of
 from loaderwatch.texts import LANGUAGES, catalogue
 from tests.docs import rules as documented
 

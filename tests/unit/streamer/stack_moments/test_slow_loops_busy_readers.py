@@ -11,7 +11,7 @@ from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.records import Phase
 from loaderwatch.streamer.samplers.process import Reading
 from loaderwatch.streamer.stack_moments.budget import APART_NS, LONG_WAIT_NS, LastStacks
-from loaderwatch.streamer.stack_moments.busy_readers import MOST_ASKED, BusyReaders
+from loaderwatch.streamer.stack_moments.slow_loops import MOST_ASKED, BusyReaders
 
 STARVED, WELL = (0.5e9, 0.1e9), (0.0, 0.1e9)
 MAIN, OTHER = 50, 70

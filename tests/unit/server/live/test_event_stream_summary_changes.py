@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from loaderwatch.server.live.summary_changes import STANDING, Changes
+from loaderwatch.server.live.event_stream import STANDING, Changes
 from tests.fakes.summaries import rank_row, summary_with
 
 SIZE = 1024

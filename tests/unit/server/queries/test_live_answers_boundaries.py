@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loaderwatch.core.records import EndedBy, IterKind
-from loaderwatch.server.queries.boundaries import boundaries_of
+from loaderwatch.server.queries.live_answers import boundaries_of
 from tests.unit.detect.build import RankBuilder, S, loader, run
 
 
