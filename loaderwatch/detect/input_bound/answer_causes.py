@@ -12,9 +12,9 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.explanation import Explanation
 from loaderwatch.detect.finding import known_evidence
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
-from loaderwatch.detect.input_bound.message_names import code_line, giver
+from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import MANY_TICKS, by_a_clock, median, quantile, spread, total
 from loaderwatch.detect.window import distinct
 
@@ -74,7 +74,7 @@ def time_limits(s: Symptoms) -> Explanation | None:
             "limit_s": limit_s,
             "once": bool(times.max() < 1.5),
             "quick_s": quick_s,
-            "awaited": giver(frames, dump.wchan or ""),
+            "awaited": awaited(frames, dump.wchan or ""),
             "worker": dump.worker,
             "line": code_line(user_frame(frames)),
         },
