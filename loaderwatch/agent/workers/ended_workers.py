@@ -88,11 +88,14 @@ def ended_worker(workers: Iterable[Any], limit: SampleLimit, ring: RingWriter) -
         if worker.exitcode not in ends:
             continue
         took_ns = monotonic_ns() - note.began_ns
+        # First of all: the user's signal handler may interrupt this, and the caller then asks again.
+        why = in_english(
+            Text("sample-ended-worker", why_ended(note, limit.name, number, took_ns, limit.option))
+        )
         record_timeout(ring, limit, number, note.began_ns, took_ns, note.index, Outcome.ENDED)
         with suppress(OSError):
             path.unlink()
-        why = why_ended(note, limit.name, number, took_ns, limit.option)
-        return SampleTimeout(in_english(Text("sample-ended-worker", why)))
+        return SampleTimeout(why)
     return None
 
 
