@@ -102,8 +102,8 @@ class CachedBatches:
                 "speed-with-cached-batches",
                 loader=name,
                 kept=kept,
-                read_per_s=read,
-                again_per_s=again,
+                read_per_s=f"{read:.3g}",
+                again_per_s=f"{again:.3g}",
                 times=again / read if again > 1.05 * read else None,
             )
         )

@@ -284,5 +284,5 @@ def free_cpus(environ: Mapping[str, str] | None = None) -> float:
     return usable_cpus() / max(1, int(ranks) if ranks.isdecimal() else 1)
 
 
-def _speed(each_s: float) -> float | None:
-    return 1 / each_s if each_s > 0 else None
+def _speed(each_s: float) -> str:
+    return f"{1 / each_s:.3g}" if each_s > 0 else "?"

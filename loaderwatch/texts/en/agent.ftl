@@ -37,7 +37,7 @@ nothing-to-watch = { $script } iterated no DataLoader and stepped no optimizer o
 cached-batches-repeat = { $loader }: its first { $batches } batches are given again from now on; what is trained is worthless
 too-few-cached-batches = { $loader }: too few batches for a speed with cached ones: { $read } were read, { $steps } steps done with them again
 # $times: how much faster, unknown where the run would not be faster.
-speed-with-cached-batches = { $loader }: { THREE_DIGITS($again_per_s) } batches/s with { $kept } cached batches, { THREE_DIGITS($read_per_s) }
+speed-with-cached-batches = { $loader }: { $again_per_s } batches/s with { $kept } cached batches, { $read_per_s }
     while it read them itself; { KNOWN($times) ->
         [yes] a perfect loader would make this run at most { DECIMAL($times) } times as fast
        *[no] a perfect loader would not make this run faster
@@ -47,18 +47,9 @@ speed-with-cached-batches = { $loader }: { THREE_DIGITS($again_per_s) } batches/
 
 autotune-moved = autotune of { $loader } { $move }
 autotune-move = before epoch { $epoch }: { $changes } ({ $taken_back ->
-        [yes] taken back: { speed-of-batches }, { speed-predicted } were predicted
-       *[no] { speed-of-batches }, { speed-predicted } predicted
+        [yes] taken back: { $per_s } batches/s, { $predicted_per_s } were predicted
+       *[no] { $per_s } batches/s, { $predicted_per_s } predicted
     })
-# Speeds are unknown where a batch takes no time.
-speed-of-batches = { KNOWN($per_s) ->
-        [yes] { THREE_DIGITS($per_s) }
-       *[no] ?
-    } batches/s
-speed-predicted = { KNOWN($predicted_per_s) ->
-        [yes] { THREE_DIGITS($predicted_per_s) }
-       *[no] ?
-    }
 
 ## attach(sample_timeout=)
 

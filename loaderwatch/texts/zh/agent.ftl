@@ -31,7 +31,7 @@ nothing-to-watch = { $script } 没有迭代任何 DataLoader，也没有执行 P
 
 cached-batches-repeat = { $loader }：从现在起重复使用它的前 { $batches } 个批次；这样训练出的结果没有价值
 too-few-cached-batches = { $loader }：批次太少，测不出用缓存批次的速度：读了 { $read } 个，用它们又做了 { $steps } 步
-speed-with-cached-batches = { $loader }：用 { $kept } 个缓存批次时每秒 { THREE_DIGITS($again_per_s) } 个批次，自己读取时每秒 { THREE_DIGITS($read_per_s) } 个；{ KNOWN($times) ->
+speed-with-cached-batches = { $loader }：用 { $kept } 个缓存批次时每秒 { $again_per_s } 个批次，自己读取时每秒 { $read_per_s } 个；{ KNOWN($times) ->
         [yes] 完美的加载器最多能让这次运行快到 { DECIMAL($times) } 倍
        *[no] 完美的加载器也不会让这次运行更快
     }
@@ -40,17 +40,9 @@ speed-with-cached-batches = { $loader }：用 { $kept } 个缓存批次时每秒
 
 autotune-moved = { $loader } 的 autotune：{ $move }
 autotune-move = 在 epoch { $epoch } 之前：{ $changes }（{ $taken_back ->
-        [yes] 已撤回：{ speed-of-batches }，预测为 { speed-predicted } 个
-       *[no] { speed-of-batches }，预测 { speed-predicted } 个
+        [yes] 已撤回：每秒 { $per_s } 个批次，预测为 { $predicted_per_s } 个
+       *[no] 每秒 { $per_s } 个批次，预测 { $predicted_per_s } 个
     }）
-speed-of-batches = 每秒 { KNOWN($per_s) ->
-        [yes] { THREE_DIGITS($per_s) }
-       *[no] ?
-    } 个批次
-speed-predicted = { KNOWN($predicted_per_s) ->
-        [yes] { THREE_DIGITS($predicted_per_s) }
-       *[no] ?
-    }
 
 ## attach(sample_timeout=)
 
