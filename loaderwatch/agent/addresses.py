@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from loaderwatch.agent.guard import in_own_language
 from loaderwatch.agent.process.printed_once import say_once
 from loaderwatch.agent.session import Session
 from loaderwatch.core.files import check_own, private_folder, write_atomically
@@ -29,10 +30,8 @@ def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
         else:
             path.unlink(missing_ok=True)
     except OSError as error:
-        say_once(
-            f"cannot write to {path.parent} ({error.strerror}), so nobody is told at the addresses of this"
-            " run; the page and this terminal show its alerts all the same"
-        )
+        why = str(error.strerror)
+        say_once(in_own_language("addresses-not-written", folder=str(path.parent), why=why))
 
 
 def _hide_in_arguments(session: Session, addresses: tuple[str, ...]) -> None:

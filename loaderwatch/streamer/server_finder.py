@@ -112,13 +112,14 @@ class ServerFinder:
                 return running
             if process.poll() is not None:
                 log.warning("the local server ended with exit code %d; see %s", process.returncode, log_path)
-                self._say_failure(last_line(log_path) or f"exit code {process.returncode}; see {log_path}")
+                ended = Text("server-exit-code", {"code": process.returncode, "log": str(log_path)})
+                self._say_failure(last_line(log_path) or ended)
                 return None
             time.sleep(0.2)
         log.warning("the local server does not answer after %.0f s; see %s", START_WITHIN_S, log_path)
         return None
 
-    def _say_failure(self, why: str) -> None:
+    def _say_failure(self, why: str | Text) -> None:
         if not self._failure_said:
             self._failure_said = True
             failure: dict[str, Param] = {"why": why, "folder": str(self._settings.outbox_dir)}

@@ -23,6 +23,7 @@ import msgspec
 
 from loaderwatch.core.clock import SECOND_NS
 from loaderwatch.core.facts import LONG_STEP, OPEN_SPAN, StackDump
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.records import UNKNOWN, Phase
 from loaderwatch.core.wire import MAX_TEXT
 from loaderwatch.streamer.roster import Member, Roster
@@ -33,6 +34,7 @@ from loaderwatch.streamer.stack_moments.budget import (
     steps_long,
 )
 from loaderwatch.streamer.training_loops import feeds_model, polls
+from loaderwatch.texts import say
 
 log = logging.getLogger(__name__)
 
@@ -195,13 +197,13 @@ class StackCollector:
             return
         number = member.ring.reader.status().stack_signal
         if not number:
-            self._give_up(pending, now_ns, "process has not registered a stack signal")
+            self._give_up(pending, now_ns, "unregistered")
         elif stat.state in ("T", "t"):
-            self._give_up(pending, now_ns, f"process is stopped (state {stat.state}): it cannot answer")
+            self._give_up(pending, now_ns, "stopped", state=stat.state)
         elif _is_traced(member):
-            self._give_up(pending, now_ns, "a debugger is attached: the signal would stop the process in it")
+            self._give_up(pending, now_ns, "traced")
         elif not _listens(member, number):
-            self._give_up(pending, now_ns, f"process has no handler for signal {number}: none was sent")
+            self._give_up(pending, now_ns, "no-handler", signal=number)
         elif stat.state != "D":
             self._signal(pending, number, now_ns)
         elif now_ns - pending.asked_ns > ANSWER_NS:  # most such waits end sooner
@@ -221,7 +223,7 @@ class StackCollector:
                 return
             self._untaken[pid] = self._untaken.get(pid, 0) + 1
         if not pending.signalled:
-            self._give_up(pending, now_ns, _unanswered(pending.member))
+            self._give_up_unanswered(pending, now_ns)
 
     def _signal(self, pending: _Pending, number: int, now_ns: int) -> None:
         member = pending.member
@@ -250,11 +252,20 @@ class StackCollector:
         elif size <= pending.size_before:
             pending.silent_ns = now_ns
             if waited > ANSWER_NS:
-                self._give_up(pending, now_ns, _unanswered(pending.member))
+                self._give_up_unanswered(pending, now_ns)
         pending.size = size
 
-    def _give_up(self, pending: _Pending, now_ns: int, why: str) -> None:
-        self._finish(pending, now_ns, "", why)
+    def _give_up(self, pending: _Pending, now_ns: int, why: str, **params: Param) -> None:
+        """Hand on why there is no stack, in English: the field of envelopes and recordings holds words."""
+        self._finish(pending, now_ns, "", say(Text("no-stack", {"why": why, **params})))
+
+    def _give_up_unanswered(self, pending: _Pending, now_ns: int) -> None:
+        stat = pending.member.files.stat()
+        if stat is not None and stat.state == "D":
+            wchan = pending.member.files.wchan() or "unknown"
+            self._give_up(pending, now_ns, "uninterruptible", wchan=wchan)
+        else:
+            self._give_up(pending, now_ns, "no-answer", state=stat.state if stat else "gone")
 
     def _finish(self, pending: _Pending, taken_ns: int, text: str, why: str) -> None:
         member = pending.member
@@ -318,15 +329,6 @@ def _awaits_a_signal(member: Member, number: int) -> bool:
     status = member.files.status()
     pending = status.pending_signals if status else None
     return pending is None or bool(pending >> (number - 1) & 1)
-
-
-def _unanswered(member: Member) -> str:
-    """Return why a process has not answered."""
-    stat = member.files.stat()
-    if stat is not None and stat.state == "D":
-        wchan = member.files.wchan() or "unknown"
-        return f"process is in an uninterruptible wait (state D, {wchan}): it cannot answer"
-    return f"process did not answer within 1 s (state {stat.state if stat else 'gone'})"
 
 
 def _is_traced(member: Member) -> bool:

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 15.0
 MAX_ANSWER_BYTES: Final = 2**20
+MOST_REASON: Final = 200
+"""How many bytes of an answer a line on stderr shows."""
 FIRST_BACKOFF_S: Final = 0.25
 MAX_BACKOFF_S: Final = 10.0
 REFUSED_BACKOFF_S: Final = 30.0
@@ -120,11 +122,11 @@ class Uploader(threading.Thread):
             return retry_after_s
         if status in (401, 403):
             if self._refused:
-                self._say_refusal(status, body)
+                self._say_refusal(status, _reason(body))
                 return self._leave(UNPROVEN_BACKOFF_S)
             self._refused = True
             return self._leave(0.0)  # a new token may be on disk
-        self._say_refusal(status, body)
+        self._say_refusal(status, _reason(body))
         return self._leave(REFUSED_BACKOFF_S)
 
     def _leave(self, pause_s: float) -> float:
@@ -137,7 +139,7 @@ class Uploader(threading.Thread):
         try:
             receipt = decode_json(body, Receipt)
         except UNDECODABLE as error:
-            self._say_refusal(200, f"not a receipt: {error}".encode())
+            self._say_refusal(200, Text("not-a-receipt", {"error": str(error)[:MOST_REASON]}))
             self.target = None
             return REFUSED_BACKOFF_S
         self.reached = True
@@ -171,11 +173,10 @@ class Uploader(threading.Thread):
             self._unreached_said = True
             self.troubles.append(Text("server-not-reached", params))
 
-    def _say_refusal(self, status: int, body: bytes) -> None:
+    def _say_refusal(self, status: int, reason: str | Text) -> None:
         if self._refusal_said or self.target is None:
             return
         self._refusal_said = True
-        reason = body[:200].decode("utf-8", "replace")
         move = "token" if status in (401, 403) else "address"
         refusal: dict[str, Param] = {"url": self.target.url, "status": status, "reason": reason, "move": move}
         self._complain(Text("server-refuses", refusal))
@@ -194,14 +195,17 @@ class Uploader(threading.Thread):
         if self._rejection_said or self.target is None:
             return
         self._rejection_said = True
-        reason = body[:200].decode("utf-8", "replace")
-        rejection: dict[str, Param] = {"url": self.target.url, "status": status, "reason": reason}
+        rejection: dict[str, Param] = {"url": self.target.url, "status": status, "reason": _reason(body)}
         self.troubles.append(Text("server-rejects-part", rejection))
 
     def _close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _reason(body: bytes) -> str:
+    return body[:MOST_REASON].decode("utf-8", "replace")
 
 
 def jittered(seconds: float) -> float:

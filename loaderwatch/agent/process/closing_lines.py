@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from loaderwatch.agent.guard import say
+from loaderwatch.agent.guard import in_own_language, say
+from loaderwatch.core.message import Param, Text
 from loaderwatch.core.wire import CLOSED_NAME, CLOSING_NAME, QUIET_S, Closing, decode_json
 
 LEAST_S: Final = 30.0
@@ -18,7 +19,7 @@ STALE_S: Final = 30.0
 """Maximum age of the server's summary. An older one means that the server or the streamer is gone."""
 
 
-def say_closing(folder: Path, name: str, steps: int, took_s: float, ended: str | None = None) -> None:
+def say_closing(folder: Path, name: str, steps: int, took_s: float, ended: str | Text | None = None) -> None:
     """Print a run's closing lines; nothing without a server's summary, or after a short run without alerts.
 
     ``ended`` describes the end of a process that did not finish. It is then the last line, without advice.
@@ -30,20 +31,21 @@ def say_closing(folder: Path, name: str, steps: int, took_s: float, ended: str |
     closing = _closing(folder, took_s)
     if ended is None and (closing is None or (took_s < LEAST_S and not closing.found)):
         return
+    if not _close(folder):
+        return
     lines = []
     if closing is not None and (ended is None or closing.lines):
-        steps_text = "1 step" if steps == 1 else f"{steps:,} steps"
-        lines.append(f"{name} ended after {steps_text} in {_time(took_s)}, {closing.lost}")
+        measured: dict[str, Param] = {"steps": steps, "took_s": took_s, "lost": closing.lost}
+        lines.append(in_own_language("run-ended-after", name=name, **measured))
         lines += [f"  {line}" for line in closing.lines]
     if ended is not None:
-        lines.append(f"{name} {ended}")
+        lines.append(in_own_language("run-ended-early", name=name, how=ended))
     elif closing is not None and closing.advice:
-        lines.append(f"  change first: {closing.advice}")
+        lines.append(f"  {in_own_language('change-first', advice=closing.advice)}")
     if closing is not None:
         lines[-1] += f" — {closing.link}"
-    if _close(folder):
-        for line in lines:
-            say(line)
+    for line in lines:
+        say(line)
 
 
 def _closing(folder: Path, took_s: float) -> Closing | None:
@@ -65,13 +67,3 @@ def _close(folder: Path) -> bool:
     except FileExistsError:
         return time.time() - mark.stat().st_mtime >= QUIET_S
     return True
-
-
-def _time(seconds: float) -> str:
-    """Return "42 s", "3 min 20 s" or "2 h 5 min"."""
-    whole = round(seconds)
-    if whole < 120:
-        return f"{whole} s"
-    return (
-        f"{whole // 60} min {whole % 60} s" if whole < 7200 else f"{whole // 3600} h {whole % 3600 // 60} min"
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from traceback import walk_tb
@@ -11,7 +10,8 @@ from types import CodeType
 from typing import Final
 
 from loaderwatch.agent.source import is_script
-from loaderwatch.core.ending import stopped_by
+from loaderwatch.core.ending import killed_worker, stopped_by
+from loaderwatch.core.message import Param, Text
 
 _ITERATORS: Final = "torch.utils.data.dataloader"
 
@@ -40,46 +40,55 @@ def _killed_workers(error: BaseException) -> Iterator[str]:
             continue
         for worker in getattr(frame.f_locals.get("self"), "_workers", ()):
             if (worker.exitcode or 0) < 0:
-                cause = signal.strsignal(-worker.exitcode)
-                yield f"DataLoader worker (pid {worker.pid}) is killed by signal: {cause}"
+                yield killed_worker(worker.pid, -worker.exitcode)
 
 
 def how_ended(
-    error: BaseException, step: int, who: str = "", sample: str = "", *, of_sample: bool = True
-) -> str:
-    """Say how and where a process ended: "crashed in step 127: ValueError: no (train.py:40 in main)".
+    error: BaseException,
+    step: int,
+    rank: int | None = None,
+    sample: Text | None = None,
+    *,
+    of_sample: bool = True,
+) -> Text:
+    """Return how and where a process ended: "crashed in step 127: ValueError: no (train.py:40 in main)".
 
-    ``step`` is the number of steps so far. ``who`` names the process where there are several: " on rank 1".
+    ``step`` is the number of steps so far. ``rank`` names the process where there are several.
     ``sample`` says which sample raised the error, where one did: "worker 0 failed while reading sample 7: …".
     If ``of_sample`` is false, the sample raised an earlier error that led to this one, and both are named.
     """
-    where = f"{who} in step {step:,}" if step else f"{who} before its first step"
+    at: dict[str, Param] = {"step": step, "rank": rank}
     last_words = (
         f"exit code {error.code}" if isinstance(error, SystemExit) else f"uncaught {describe_error(error)}"
     )
     signal_name = stopped_by(last_words, None)
     if signal_name is not None:
-        return f"stopped by {signal_name}{where}"
+        return Text("process-stopped", {"signal": signal_name, **at})
     if isinstance(error, SystemExit):
-        return f"ended with {last_words}{where}"
-    if not sample:
-        return f"crashed{where}: {describe_error(error)}{_place(error)}"
-    return f"crashed{where}: {sample}" + (
-        "" if of_sample else f"; then {_describe_one(error)}{_place(error)}"
-    )
+        return Text("process-exited", {"code": str(error.code), **at})
+    if sample is None:
+        return Text("process-crashed", {"error": describe_error(error), **_place(error), **at})
+    if of_sample:
+        return Text("process-crashed-at-sample", {"sample": sample, "error": None, **at})
+    then = {"error": _describe_one(error), **_place(error)}
+    return Text("process-crashed-at-sample", {"sample": sample, **then, **at})
 
 
-def _place(error: BaseException) -> str:
-    """Return the script's line of an error, and the library function that raised it, if one did."""
+def _place(error: BaseException) -> dict[str, Param]:
+    """Return the script's line of an error, and the library function that raised it, if one did.
+
+    Both are the parameters of the message ``place-of-error``.
+    """
     frames = [(frame.f_code, line) for frame, line in walk_tb(error.__traceback__)]
     if not frames:
-        return ""
+        return {"place": None, "raised_in": None}
     script = next((place for place in reversed(frames) if is_script(place[0].co_filename)), None)
     raised, _ = frames[-1]
-    if script is None:
-        return f" ({_line_of(*frames[-1])})"
-    library = "" if script is frames[-1] else f", raised in {getattr(raised, 'co_qualname', raised.co_name)}"
-    return f" ({_line_of(*script)}{library})"
+    is_foreign = script is not None and script is not frames[-1]
+    return {
+        "place": _line_of(*(script or frames[-1])),
+        "raised_in": getattr(raised, "co_qualname", raised.co_name) if is_foreign else None,
+    }
 
 
 def _line_of(code: CodeType, line: int) -> str:

@@ -11,9 +11,9 @@ from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import Explanation, known_evidence
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
-from loaderwatch.detect.input_bound.message_names import code_line, giver
+from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import MANY_TICKS, by_a_clock, median, quantile, spread, total
 from loaderwatch.detect.window import distinct
 
@@ -73,7 +73,7 @@ def time_limits(s: Symptoms) -> Explanation | None:
             "limit_s": limit_s,
             "once": bool(times.max() < 1.5),
             "quick_s": quick_s,
-            "awaited": giver(frames, dump.wchan or ""),
+            "awaited": awaited(frames, dump.wchan or ""),
             "worker": dump.worker,
             "line": code_line(user_frame(frames)),
         },

@@ -9,11 +9,12 @@ from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import Explanation
-from loaderwatch.detect.input_bound.message_names import code_line, giver
+from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
     Frame,
+    awaited,
     in_forward,
     in_model,
     main_frames,
@@ -84,7 +85,7 @@ def between_steps(s: Symptoms) -> Explanation | None:
     elif frame is not None and _saves(s.pace.rank.passing_stacks.get(BETWEEN_STEPS, []), frame):
         rule = "save-between-steps"
     elif dump is not None and waits_in(ANSWER_FUNCTIONS, dump.wchan):
-        rule, source = "answer-between-steps", giver(frames, dump.wchan or "")
+        rule, source = "answer-between-steps", awaited(frames, dump.wchan or "")
     else:
         rule = "script-between-steps"
     return Explanation(

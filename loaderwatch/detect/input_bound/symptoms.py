@@ -71,12 +71,12 @@ ASSUMED_CPUS: Final = threshold(4.0, "CPUs", "chosen: for a rank whose number of
 class Bottleneck(Enum):
     """What the loop may wait for; each has its own causes (``rules.PRECEDENCE``)."""
 
-    OTHER_ITERABLE = "an iterable that is no DataLoader"
-    TRAINING_THREAD = "the training thread, which reads itself (num_workers=0)"
-    UNPACKING = "the training thread, which works to take batches that lie ready"
-    HANDOVER = "the training thread, which does not get batches that lie ready"
-    WORKERS = "workers that cannot keep up"
-    SINGLE_BATCHES = "single batches of workers that keep up otherwise"
+    OTHER_ITERABLE = "other-iterable"  # not a DataLoader
+    TRAINING_THREAD = "training-thread"  # reads the samples itself (num_workers=0)
+    UNPACKING = "unpacking"  # the training thread works to take batches that are ready
+    HANDOVER = "handover"  # the training thread does not get batches that are ready
+    WORKERS = "workers"  # the workers cannot keep up
+    SINGLE_BATCHES = "single-batches"  # the workers keep up except for single batches
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,9 @@ NATIVE: Final = Frame("<frozen>", "???", "<no Python frame>")
 
 # By kernel function, or by the innermost module of Python's library, because a socket with a timeout polls.
 _WAITED_FOR: Final = (
-    ("a child process", CHILD_FUNCTIONS, ("subprocess.py", "popen_fork.py")),
-    ("a pipe", PIPE_FUNCTIONS, ("connection.py",)),
-    ("the network", (*SOCKET_FUNCTIONS, "skb_wait"), ("socket.py", "ssl.py")),
+    ("child", CHILD_FUNCTIONS, ("subprocess.py", "popen_fork.py")),
+    ("pipe", PIPE_FUNCTIONS, ("connection.py",)),
+    ("network", (*SOCKET_FUNCTIONS, "skb_wait"), ("socket.py", "ssl.py")),
 )
 # Functions of ``torch.nn.Module`` that are on the stack while a model computes.
 _MODEL_PASS: Final = ("_call_impl", "forward")
@@ -289,7 +289,10 @@ def computes_tensors(frames: Sequence[Frame]) -> bool:
 
 
 def awaited(frames: Sequence[Frame], wchan: str) -> str:
-    """Return what a process waits for from outside, by its kernel function or library module."""
+    """Return what a process waits for from outside: "child", "pipe", "network" or "answer".
+
+    Its kernel function or library module shows that. The message ``awaited`` chooses its words by it.
+    """
     modules = {PurePath(frame.file).name for frame in frames[:3]}
     return next(
         (
@@ -297,7 +300,7 @@ def awaited(frames: Sequence[Frame], wchan: str) -> str:
             for word, functions, files in _WAITED_FOR
             if waits_in(functions, wchan) or modules & set(files)
         ),
-        "an answer",
+        "answer",
     )
 
 

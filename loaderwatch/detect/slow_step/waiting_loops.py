@@ -20,8 +20,8 @@ from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.input_bound.message_names import code_line, giver
-from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack
+from loaderwatch.detect.input_bound.message_names import code_line
+from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame, usual_stack
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.long_steps import STEPS_LOOK_BACK_S
 from loaderwatch.detect.slow_step.step_finding import if_it_costs_much, step_finding
@@ -129,7 +129,7 @@ def _finding(waits: Waits, limits: Limits) -> Finding:
         params={
             "lost_ratio": waits.share,
             "elapsed_s": waits.elapsed_s,
-            "awaited": giver(frames, wchan or ""),
+            "awaited": awaited(frames, wchan or ""),
             "line": code_line(user_frame(frames)),
             "lost_s": waits.share * waits.iteration_s,
             "iteration_s": waits.iteration_s,

@@ -16,6 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from loaderwatch.agent.process.end_reason import describe_error, how_ended, why_failed
+from loaderwatch.texts import say
 from tests.waiting import PATIENCE_S
 
 
@@ -45,16 +46,16 @@ def test_where_an_error_came_up_is_the_scripts_line_and_the_librarys_function() 
     with pytest.raises(TypeError) as in_script:
         convert("3")
     here = f"{Path(__file__).name}:{in_script.traceback[-1].lineno + 1} in convert"
-    assert how_ended(in_script.value, 0).startswith("crashed before its first step: TypeError: ")
-    assert how_ended(in_script.value, 0).endswith(f"({here})")
+    assert say(how_ended(in_script.value, 0)).startswith("crashed before its first step: TypeError: ")
+    assert say(how_ended(in_script.value, 0)).endswith(f"({here})")
     with pytest.raises(json.JSONDecodeError) as in_library:
         json.loads("{")
     assert re.search(
         r"^crashed on rank 3 in step 1,204: JSONDecodeError: .+ \(test_end_reason.py:\d+ in test_where\w+,"
         r" raised in .*raw_decode\)$",
-        how_ended(in_library.value, 1204, " on rank 3"),
+        say(how_ended(in_library.value, 1204, 3)),
     )
-    assert how_ended(ValueError("no"), 1) == "crashed in step 1: ValueError: no"
+    assert say(how_ended(ValueError("no"), 1)) == "crashed in step 1: ValueError: no"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_where_an_error_came_up_is_the_scripts_line_and_the_librarys_function() 
     ],
 )
 def test_who_stops_a_job_is_said_to(error: BaseException, said: str) -> None:
-    assert how_ended(error, 5) == said
+    assert say(how_ended(error, 5)) == said
 
 
 SCRIPT = """
