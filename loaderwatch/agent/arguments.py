@@ -9,7 +9,7 @@ from typing import Any, Final
 from torch.utils.data import DataLoader, IterableDataset
 
 from loaderwatch.agent.process.identity import slugged
-from loaderwatch.agent.workers.batch_reading import reads_at_once
+from loaderwatch.agent.workers.fetch import reads_at_once
 from loaderwatch.core.environment_variables import ADDRESSES, URL
 
 ROLES: Final = ("train", "eval")

@@ -13,7 +13,6 @@ import msgspec
 from torch.utils.data import get_worker_info
 
 from loaderwatch.agent import prefetch_thread_waits
-from loaderwatch.agent.addresses import leave_addresses
 from loaderwatch.agent.arguments import check_arguments, given_addresses
 from loaderwatch.agent.guard import guard, in_own_language, shield
 from loaderwatch.agent.launcher.unwatched import found
@@ -34,8 +33,40 @@ from loaderwatch.agent.tuning.autotune import autotune as autotuned
 from loaderwatch.core.config import Settings, load_settings
 from loaderwatch.core.errors import ConfigError
 from loaderwatch.core.facts import LoaderInfo, LoaderRole
+from loaderwatch.core.files import check_own, private_folder, write_atomically
 from loaderwatch.core.server_file import own_server
 from loaderwatch.core.server_trust import is_there
+
+
+def leave_addresses(session: Session, given: tuple[str, ...] | None) -> None:
+    """Write the addresses ``given`` to ``attach``, else those of LOADERWATCH_NOTIFY.
+
+    Without any, an earlier run's file is removed. Only rank 0 writes. Later calls without any do nothing.
+    """
+    if session.info.rank != 0 or (given is None and session.addresses is not None):
+        return
+    session.addresses = session.settings.notify if given is None else given
+    _hide_in_arguments(session, session.addresses)
+    path = session.settings.notify_dir / f"{session.run.run_id}.json"
+    try:
+        if session.addresses:
+            check_own(private_folder(path.parent))
+            write_atomically(path, msgspec.json.encode(session.addresses))
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        why = str(error.strerror)
+        say_once(in_own_language("addresses-not-written", folder=str(path.parent), why=why))
+
+
+def _hide_in_arguments(session: Session, addresses: tuple[str, ...]) -> None:
+    """Remove the addresses from the arguments that the page shows: scripts may receive them there."""
+    argv = session.info.argv
+    for address in addresses:
+        argv = [argument.replace(address, f"{address.partition('://')[0]}://…") for argument in argv]
+    if argv != session.info.argv:
+        session.change(argv=argv)
+
 
 URL_WAIT_S: Final = 5.0
 _ANSWERS_WITHIN_S: Final = 1.0

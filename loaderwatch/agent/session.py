@@ -19,8 +19,7 @@ import msgspec
 from loaderwatch.agent.guard import guard, has_stderr, in_own_language, say, shield
 from loaderwatch.agent.loaders.lineage import Lineage
 from loaderwatch.agent.loaders.naming import unique
-from loaderwatch.agent.process.closing_lines import say_closing
-from loaderwatch.agent.process.end_reason import how_ended, why_failed
+from loaderwatch.agent.process.closing_lines import how_ended, say_closing, why_failed
 from loaderwatch.agent.process.garbage import watch_collections
 from loaderwatch.agent.process.identity import (
     Ranks,

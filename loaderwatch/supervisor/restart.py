@@ -19,8 +19,8 @@ from loaderwatch.core.facts import AT_END
 from loaderwatch.core.files import private_folder, write_atomically
 from loaderwatch.core.printable import printable
 from loaderwatch.supervisor.job import Job, living
-from loaderwatch.supervisor.runs import JobRuns
 from loaderwatch.supervisor.say import say
+from loaderwatch.supervisor.watch import JobRuns
 from loaderwatch.texts import in_own_language, own_language
 
 LONGEST_PAUSE_S: Final = 600.0

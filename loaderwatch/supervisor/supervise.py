@@ -16,9 +16,8 @@ from loaderwatch.core.config import Settings
 from loaderwatch.supervisor.job import Job, Signals, die_of
 from loaderwatch.supervisor.on_alert import TIMEOUT_S, AlertCommand, AlertTeller
 from loaderwatch.supervisor.restart import Hang, HangWatch, end_job, pause_s
-from loaderwatch.supervisor.runs import JobRuns
 from loaderwatch.supervisor.say import say
-from loaderwatch.supervisor.watch import Observer, Watch
+from loaderwatch.supervisor.watch import JobRuns, Observer, Watch
 
 _WAIT_S: Final = 0.05
 _LAST_ALERTS_S: Final = 20.0

@@ -144,8 +144,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("agent", "unit/agent/test_attach.py"): "arguments",
     ("agent/doctor", "integration/test_doctor.py"): "inspection probe",
     ("agent/hot", "unit/agent/model/test_timed_calls.py"): "calls",
-    ("agent/hot", "unit/agent/process/test_garbage.py"): "collector",
-    ("agent/hot", "unit/agent/test_hot.py"): "fetches layout nexts passes phases samples",
+    ("agent/hot", "unit/agent/test_hot.py"): "fetches layout passes phases samples",
     ("agent/launcher", "integration/test_agent_subclasses.py"): "ondemand",
     ("agent/launcher", "integration/test_cli_run.py"): "bootstrap unwatched",
     ("agent/launcher", "integration/test_rank_start.py"): "rank_start",
@@ -161,7 +160,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("agent/loaders", "unit/agent/loaders/test_naming.py"): "construction",
     ("agent/model", "compat/test_training.py"): "compilers",
     ("agent/model", "integration/test_agent_loader.py"): "phase",
-    ("agent/model", "integration/test_agent_scout.py"): "discovery modules",
+    ("agent/model", "integration/test_agent_scout.py"): "discovery",
     ("agent/model", "integration/test_agent_steps.py"): "hooks",
     ("agent/model", "integration/test_agent_without_loader.py"): "optimizer_hooks",
     ("agent/tuning", "integration/test_autotune.py"): "pass_measures",
@@ -202,7 +201,6 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ): "expected_standstills loader_hang_causes outside_loops rank_positions",
     ("detect/hang", "unit/detect/test_detectors.py"): "rules",
     ("detect/input_bound", "unit/detect/input_bound/test_detector.py"): "spikes stalls symptoms",
-    ("detect/input_bound", "unit/detect/input_bound/test_rules.py"): "message_names",
     ("detect/measures", "unit/detect/input_bound/test_detector.py"): "boundaries machine progress time_use",
     ("detect/measures", "unit/detect/running_out/test_slower_fetches.py"): "history_slices",
     ("detect/running_out", "unit/detect/running_out/test_slower_fetches.py"): "nearest_rank",
@@ -246,7 +244,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("streamer/samplers", "unit/streamer/test_gpu_of_a_process.py"): "gpu nvml",
     ("streamer/samplers", "unit/streamer/test_samplers.py"): "cgroup host process procfs",
     ("streamer/stack_moments", "integration/test_streamer_stacks.py"): "slow_loops",
-    ("supervisor", "integration/test_supervisor.py"): "job restart runs say supervise watch",
+    ("supervisor", "integration/test_supervisor.py"): "job restart say supervise watch",
 }
 """Modules of a folder without a test of their own name, and which test, under ``tests/``, to open for them."""
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from loaderwatch.agent.doctor.inspection import Inspection
-from loaderwatch.agent.tuning.script import tuner
+from loaderwatch.agent.tuning.tune import tuner
 from loaderwatch.core import environment_variables as variables
 
 try:

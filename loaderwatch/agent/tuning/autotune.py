@@ -21,11 +21,10 @@ import torch
 from loaderwatch.agent.guard import in_english, in_own_language, say, shield
 from loaderwatch.agent.loader_description import is_iterable_dataset, splits
 from loaderwatch.agent.loaders.watch import Watch
-from loaderwatch.agent.tuning.free_resources import why_no_room
 from loaderwatch.agent.tuning.pass_measures import Measured, PassClock
-from loaderwatch.agent.tuning.rebuild import setting_of
 from loaderwatch.agent.tuning.search import FED_RATIO, MOST_WORKERS
 from loaderwatch.agent.tuning.search import Setting as Tried
+from loaderwatch.agent.tuning.trial import setting_of, why_no_room
 from loaderwatch.core.facts import LoaderTrial
 from loaderwatch.core.message import Param, Text
 from loaderwatch.core.system import usable_cpus

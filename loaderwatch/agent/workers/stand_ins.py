@@ -15,8 +15,8 @@ from torch.utils import data as torch_data
 from loaderwatch.agent.guard import ask, in_own_language, shield
 from loaderwatch.agent.hot.samples import plain_index
 from loaderwatch.agent.process.printed_once import say_once
-from loaderwatch.agent.workers.batch_reading import reads_at_once
 from loaderwatch.agent.workers.deadline import Deadline
+from loaderwatch.agent.workers.fetch import reads_at_once
 from loaderwatch.agent.workers.sample_limit import LEFT_OUT, EmptyBatch, SampleGuard, SampleLimit
 from loaderwatch.core.records import UNKNOWN
 from loaderwatch.core.ring import RingWriter

@@ -12,10 +12,10 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.crash.unexplained import crash_verdict
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import SEVERITIES, Finding, Occurrence, text_of, verdict
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.measures.progress import LOADER_PHASES, STEP_PHASES, TERMINAL, stack_of, trains_on
 from loaderwatch.detect.measures.stacks import (
     Frame,
+    code_line,
     collective,
     in_debugger,
     main_frames,

@@ -11,9 +11,8 @@ from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import Explanation, known_evidence
 from loaderwatch.detect.input_bound.lock_causes import looks_ratio
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame
+from loaderwatch.detect.measures.stacks import awaited, code_line, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import MANY_TICKS, by_a_clock, median, quantile, spread, total
 from loaderwatch.detect.window import distinct
 

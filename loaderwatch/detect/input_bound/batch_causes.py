@@ -15,9 +15,8 @@ from loaderwatch.core.facts import AT_WORK
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import Explanation, known_evidence, observed
 from loaderwatch.detect.input_bound.cpu_causes import held_by_others
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
-from loaderwatch.detect.measures.stacks import chooses_samples, main_frames, user_frame
+from loaderwatch.detect.measures.stacks import chooses_samples, code_line, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, ratio, total
 from loaderwatch.detect.shared_thresholds import COLLECTOR_PART
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import Explanation, known_evidence
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.machine import Cpus
 from loaderwatch.detect.measures.other_work import interpreter_held
+from loaderwatch.detect.measures.stacks import code_line
 from loaderwatch.detect.measures.statistics import quantile, ratio
 from loaderwatch.detect.shared_thresholds import STARVED_PART
 

@@ -9,12 +9,12 @@ from loaderwatch.core.facts import BETWEEN_STEPS, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import Explanation
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
     Frame,
     awaited,
+    code_line,
     in_forward,
     in_model,
     main_frames,

@@ -22,11 +22,10 @@ from loaderwatch.core.facts import LOCK_WAIT, StackDump
 from loaderwatch.core.system import ANSWER_FUNCTIONS, LOCK_FUNCTIONS, TIMER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import Explanation, known_evidence
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.fetches import Fetches
-from loaderwatch.detect.measures.stacks import main_frames, user_frame, usual_stack, waits_for_lock
+from loaderwatch.detect.measures.stacks import code_line, main_frames, user_frame, usual_stack, waits_for_lock
 from loaderwatch.detect.measures.statistics import mean
 
 FETCHES_A_SLICE: Final = threshold(

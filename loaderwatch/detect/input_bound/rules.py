@@ -35,9 +35,15 @@ from loaderwatch.detect.input_bound import (
     storage_causes,
     worker_causes,
 )
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.symptoms import Bottleneck, Symptoms
-from loaderwatch.detect.measures.stacks import Frame, loop_over_loader, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import (
+    Frame,
+    code_line,
+    loop_over_loader,
+    main_frames,
+    user_frame,
+    usual_stack,
+)
 from loaderwatch.detect.rule import Rule
 
 RULES: Final = (

@@ -16,11 +16,10 @@ from loaderwatch.core.facts import AT_WORK, LOCK_WAIT, StackDump
 from loaderwatch.core.system import SOCKET_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.finding import Explanation, known_evidence
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.input_bound.spikes import LOCKED_OUT_RATIO, locked_ratio, stand_still_together
 from loaderwatch.detect.input_bound.symptoms import Symptoms
 from loaderwatch.detect.measures.machine import RECENT_NS, written_per_s
-from loaderwatch.detect.measures.stacks import main_frames, user_frame
+from loaderwatch.detect.measures.stacks import code_line, main_frames, user_frame
 from loaderwatch.detect.measures.statistics import mean, median, ratio, total, trend
 from loaderwatch.detect.shared_thresholds import CROWDED_DELAY_RATIO, LATENCY_CPU_RATIO
 

@@ -16,6 +16,12 @@ from loaderwatch.core.facts import Call, StackDump
 from loaderwatch.core.system import CHILD_FUNCTIONS, PIPE_FUNCTIONS, SOCKET_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 
+
+def code_line(frame: Frame | None) -> Text | None:
+    """Return a line of code as a parameter of a message; None if no line is known."""
+    return None if frame is None else frame.text
+
+
 _THREAD: Final = re.compile(r"^(?:Current )?[Tt]hread 0x[0-9a-fA-F]+")
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.+?)\s*$')
 _LIBRARY: Final = re.compile(

@@ -27,10 +27,10 @@ from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
 from loaderwatch.detect.input_bound.detector import CODE as INPUT_BOUND
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.measures.machine import asleep_ratio
 from loaderwatch.detect.measures.pace import Pace
 from loaderwatch.detect.measures.stacks import (
+    code_line,
     collective,
     computes_tensors,
     in_model,

@@ -18,10 +18,9 @@ from loaderwatch.core.facts import LONGER_STEP, StackDump
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.input_bound.message_names import code_line
 from loaderwatch.detect.loader_history import Course
 from loaderwatch.detect.measures.pace import Pace
-from loaderwatch.detect.measures.stacks import in_optimizer, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import code_line, in_optimizer, main_frames, user_frame, usual_stack
 from loaderwatch.detect.measures.statistics import FEW_FOR_DRIFT, known, median
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.step_finding import if_it_costs_much, step_finding

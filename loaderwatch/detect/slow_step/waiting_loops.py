@@ -20,8 +20,7 @@ from loaderwatch.core.system import ANSWER_FUNCTIONS, waits_in
 from loaderwatch.core.threshold import threshold
 from loaderwatch.detect.evidence import RankEvidence, RunEvidence
 from loaderwatch.detect.finding import Finding, known_evidence
-from loaderwatch.detect.input_bound.message_names import code_line
-from loaderwatch.detect.measures.stacks import awaited, main_frames, user_frame, usual_stack
+from loaderwatch.detect.measures.stacks import awaited, code_line, main_frames, user_frame, usual_stack
 from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.slow_step.long_steps import STEPS_LOOK_BACK_S
 from loaderwatch.detect.slow_step.step_finding import if_it_costs_much, step_finding

@@ -24,12 +24,12 @@ from loaderwatch.detect.shared_thresholds import Limits
 from loaderwatch.detect.window import RunWindow
 from loaderwatch.server.alerts.alert_book import Alert, AlertBook, Announcement, shape
 from loaderwatch.server.alerts.end_summary import closing_of
-from loaderwatch.server.envelope_intervals import behind_s, envelope_s
 from loaderwatch.server.live.commands import Claims, Commands, Process
 from loaderwatch.server.live.event_stream import RunState
 from loaderwatch.server.live.judge import Judge, stands, with_its_end
 from loaderwatch.server.live.summary import LOST_AFTER_S, summary_of
 from loaderwatch.server.store.protocol import Store, StoredRun, StoreError
+from loaderwatch.server.times import behind_s, envelope_s
 from loaderwatch.server.window.builder import WindowBuilder
 from loaderwatch.server.window.replay import complete, rebuild
 from loaderwatch.texts import SOURCE, say

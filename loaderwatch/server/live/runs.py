@@ -23,10 +23,10 @@ from loaderwatch.server.alerts.channel import Message
 from loaderwatch.server.alerts.end_summary import summary_message
 from loaderwatch.server.alerts.messages import message, notice, reminder
 from loaderwatch.server.alerts.notify import Notifier
-from loaderwatch.server.envelope_intervals import envelope_s
 from loaderwatch.server.live.event_stream import Hub, RunState
 from loaderwatch.server.live.run import LiveRun
 from loaderwatch.server.store.protocol import Store, StoredRun, UnknownRun
+from loaderwatch.server.times import envelope_s
 
 _log = logging.getLogger(__name__)
 

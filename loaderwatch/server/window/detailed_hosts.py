@@ -20,8 +20,8 @@ from loaderwatch.core.columns import Columns
 from loaderwatch.core.facts import ProcessInfo
 from loaderwatch.core.wire import Envelope
 from loaderwatch.detect.window import SummedRank
-from loaderwatch.server.envelope_intervals import behind_s
 from loaderwatch.server.store.sequence_set import SequenceSet
+from loaderwatch.server.times import behind_s
 from loaderwatch.server.window.recent_sums import RecentSums
 
 Floats = NDArray[np.float64]

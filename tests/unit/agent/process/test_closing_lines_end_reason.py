@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from loaderwatch.agent.process.end_reason import describe_error, how_ended, why_failed
+from loaderwatch.agent.process.closing_lines import describe_error, how_ended, why_failed
 from loaderwatch.texts import say
 from tests.waiting import PATIENCE_S
 
@@ -75,7 +75,7 @@ SCRIPT = """
 import os, signal, sys, time
 import torch
 from torch.utils.data import DataLoader, Dataset
-from loaderwatch.agent.process.end_reason import describe_error
+from loaderwatch.agent.process.closing_lines import describe_error
 
 class Killed(Dataset):
     def __len__(self):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from torch.utils.data import Dataset, Subset
 
-from loaderwatch.agent.workers.batch_reading import reads_at_once
+from loaderwatch.agent.workers.fetch import reads_at_once
 
 
 class Plain(Dataset[int]):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from loaderwatch.core.wire import ENVELOPE_S, SLOWEST_ENVELOPES_S
-from loaderwatch.server.envelope_intervals import behind_s, envelope_s
 from loaderwatch.server.live.run import LOST_BEHIND_S
 from loaderwatch.server.live.summary import LOST_AFTER_S
+from loaderwatch.server.times import behind_s, envelope_s
 from loaderwatch.server.window.detailed_hosts import BEHIND_S
 
 

@@ -16,8 +16,8 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from loaderwatch.agent.tuning.rebuild import most_workers, rebuilt, setting_of
 from loaderwatch.agent.tuning.search import Setting
+from loaderwatch.agent.tuning.trial import most_workers, rebuilt, setting_of
 
 
 class Numbers(Dataset[torch.Tensor]):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loaderwatch.agent.tuning import script
+from loaderwatch.agent.tuning import tune as tuning
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,11 @@ def test_what_the_script_does_first_counts_up_to_half(
 ) -> None:
     given: list[float] = []
 
-    def tune(loader: Any, step_s: float | None, seconds: float, **others: Any) -> None:
+    def record(loader: Any, step_s: float | None, seconds: float, **others: Any) -> None:
         given.append(seconds)
 
     asked_ns = 1_800_000_000 * 10**9
     monkeypatch.setattr("time.time_ns", lambda: asked_ns + int(took_s * 1e9))
-    monkeypatch.setattr(script, "tune", tune)
-    script.tuner(f'{{"asked_ns": {asked_ns}, "seconds": 60}}', tmp_path)([], None)
+    monkeypatch.setattr(tuning, "tune", record)
+    tuning.tuner(f'{{"asked_ns": {asked_ns}, "seconds": 60}}', tmp_path)([], None)
     assert given == [pytest.approx(left_s)]

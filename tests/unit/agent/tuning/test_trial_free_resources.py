@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from loaderwatch.agent.tuning import free_resources
-from loaderwatch.agent.tuning.free_resources import why_no_room
+from loaderwatch.agent.tuning import trial
 from loaderwatch.agent.tuning.search import Setting
+from loaderwatch.agent.tuning.trial import why_no_room
 from loaderwatch.core.facts import LoaderTrial
 from loaderwatch.core.system import free_memory_bytes
 from loaderwatch.texts import say
@@ -39,7 +39,7 @@ def test_shared_memory() -> None:
 
 
 def test_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free_resources, "descriptor_limit", lambda: 64)
+    monkeypatch.setattr(trial, "descriptor_limit", lambda: 64)
     assert why_no_room(Setting(4), last()) is None
     found = why_no_room(Setting(16), last())
     assert found is not None
