@@ -85,7 +85,7 @@ _HEAD: Final = ("RULE", "SCENARIOS", "STACKS")
 
 
 class Explained(TypedDict):
-    """Findings that a rule explains: their family, their scenarios ("" for all) and under which conditions."""
+    """Findings that a rule explains: their family, their scenarios ("" for all) and the conditions."""
 
     family: str
     scenarios: str

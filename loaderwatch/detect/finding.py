@@ -118,7 +118,8 @@ class Finding(Concluded, frozen=True, kw_only=True, dict=True):
     ``key`` identifies the incident: the tracker merges later findings with the same key and alerts once.
     """
 
-    aspect: str = ""  # which of several findings of this family and loader: "steady" or "spikes", the place of a GPU's idle time
+    # which of several findings of this family and loader: "steady", "spikes", the place of a GPU's idle time
+    aspect: str = ""
     began_ns: int  # UTC
     ended_ns: int | None = None  # None while it goes on
     texts: Texts = Texts()

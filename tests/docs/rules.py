@@ -1,4 +1,7 @@
-"""Writes the tables of rules in ``docs/detectors.md`` from the families of rules: ``python -m tests.docs.rules``, or ``make docs``."""
+"""Writes the tables of rules in ``docs/detectors.md`` from the families of rules.
+
+Run it with ``python -m tests.docs.rules``, or ``make docs``.
+"""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ TESTED_TOGETHER: dict[tuple[str, str], str] = {
     ("streamer/stack_moments", "integration/test_streamer_stacks.py"): "slow_loops",
     ("supervisor", "integration/test_supervisor.py"): "job restart say supervise watch",
 }
-"""Modules of a folder without a test of their own name, and which test, under ``tests/``, to open for them."""
+"""Modules of a folder without a test of their own name, and which test under ``tests/`` is about them."""
 
 TESTED_BY = {
     f"{folder}/{name}.py".removeprefix("/"): test
@@ -418,7 +418,7 @@ def test_imports_stand_at_the_top(path: Path) -> None:
 
 
 def test_unit_tests_lie_as_their_modules_do() -> None:
-    """``test_roster.py`` and ``test_roster_output.py`` are about ``roster.py`` of the folder with the same name."""
+    """``test_roster.py`` and ``test_roster_output.py`` test ``roster.py`` of the folder of that name."""
     lost = set()
     for path in TESTS.rglob("test_*.py"):
         if path.parent == TESTS:

@@ -36,7 +36,7 @@ more: it would show the line that caught the interruption, not the sample's line
 SOON_NS: Final = 10_000_000
 MOST_S: Final = 1e9  # thirty years; a timer cannot hold every float
 OWN_CODE: Final = "own-code"
-"""A place in the dataset's own code without a line; the message ``place-of-sample`` chooses its words by it."""
+"""A place in the dataset's own code without a line. The message ``place-of-sample`` has words for it."""
 NOTE: Final = struct.Struct("<2q")  # index, when its reading began (monotonic)
 _AROUND: Final = (__file__, str(Path(__file__).with_name("sample_limit.py")))
 """Our files that run right before and after a sample, outside the code that catches an interruption."""

@@ -40,15 +40,15 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
     (
         "unknown-framework",
         {"framework": "Lightning", "version": "9.0"},
-        "does not know Lightning 9.0; the run is watched, but its stages and epochs are not shown. Try another"
-        " version of either",
+        "does not know Lightning 9.0; the run is watched, but its stages and epochs are not shown. Try"
+        " another version of either",
     ),
     ("loader-not-tuned", {}, "cannot tune this loader, which is not watched; see the line before"),
     (
         "addresses-not-written",
         {"folder": "/d", "why": "full"},
-        "cannot write to /d (full), so nobody is told at the addresses of this run; the page and this terminal"
-        " show its alerts all the same",
+        "cannot write to /d (full), so nobody is told at the addresses of this run; the page and this"
+        " terminal show its alerts all the same",
     ),
     (
         "folder-of-another-user",
@@ -59,14 +59,14 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
         "rings-not-written",
         {"path": "/d", "why": "full", "shared_memory": "/dev/shm"},
         "cannot write to /d (full); training goes on unwatched. Free some space in /dev/shm, or give the"
-        " container more: docker run --shm-size=8g or --ipc=host, in Kubernetes an emptyDir with medium: Memory"
-        " on /dev/shm",
+        " container more: docker run --shm-size=8g or --ipc=host, in Kubernetes an emptyDir with medium:"
+        " Memory on /dev/shm",
     ),
     (
         "rings-not-written",
         {"path": "/d", "why": "no", "shared_memory": None},
-        "cannot write to /d (no); training goes on unwatched. Free some space there, or set LOADERWATCH_DIR to"
-        " a writable directory",
+        "cannot write to /d (no); training goes on unwatched. Free some space there, or set LOADERWATCH_DIR"
+        " to a writable directory",
     ),
     (
         "data-dir-replaced",
@@ -76,7 +76,8 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
     (
         "streamer-not-started",
         {"error": "E"},
-        "cannot start the streamer (E); training goes on unwatched. Set LOADERWATCH_DIR to a writable directory",
+        "cannot start the streamer (E); training goes on unwatched. Set LOADERWATCH_DIR to a writable"
+        " directory",
     ),
     (
         "recorded-as-another-run",
@@ -102,14 +103,14 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
     (
         "worker-not-recorded",
         {"worker": 3, "folder": "/d", "why": "full"},
-        "cannot record DataLoader worker 3 in /d (full): it and others like it work unwatched. Free some space"
-        " there",
+        "cannot record DataLoader worker 3 in /d (full): it and others like it work unwatched. Free some"
+        " space there",
     ),
     (
         "nothing-to-watch",
         {"script": "train.py"},
-        "train.py iterated no DataLoader and stepped no optimizer of PyTorch's, so nothing was measured; if it"
-        " reads data some other way, wrap that iterable: loader = loaderwatch.attach(loader)",
+        "train.py iterated no DataLoader and stepped no optimizer of PyTorch's, so nothing was measured; if"
+        " it reads data some other way, wrap that iterable: loader = loaderwatch.attach(loader)",
     ),
     (
         "cached-batches-repeat",
@@ -157,8 +158,8 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
     (
         "limit-needs-timers",
         LIMIT,
-        "cannot keep sample_timeout=60 of train: it needs Linux's timers and three free real-time signals, and"
-        " this process has none. Training goes on without it",
+        "cannot keep sample_timeout=60 of train: it needs Linux's timers and three free real-time signals,"
+        " and this process has none. Training goes on without it",
     ),
     (
         "limit-not-in-process",
@@ -178,8 +179,8 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
     (
         "limit-needs-main-thread",
         LIMIT,
-        "cannot keep sample_timeout=60 of train: its samples are read outside the main thread, which alone can"
-        " be interrupted. Iterate it there, or use num_workers=1 or more",
+        "cannot keep sample_timeout=60 of train: its samples are read outside the main thread, which alone"
+        " can be interrupted. Iterate it there, or use num_workers=1 or more",
     ),
     (
         "sample-left-out",
@@ -196,10 +197,10 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
     (
         "sample-ended-worker",
         why_ended(Note(7, 1, "d.py:3 in read"), "train", 2, 66_000_000_000, "sample_timeout=60"),
-        "sample 7 of train took 66.0 s in worker 2, longer than sample_timeout=60. It could not be interrupted,"
-        " so the worker was ended: it stood at d.py:3 in read, in code that does not return to Python or in an"
-        " `except:` that catches everything. Give that call a timeout of its own, run it in a process that can"
-        " be killed, or raise sample_timeout",
+        "sample 7 of train took 66.0 s in worker 2, longer than sample_timeout=60. It could not be"
+        " interrupted, so the worker was ended: it stood at d.py:3 in read, in code that does not return to Python or in"
+        " an `except:` that catches everything. Give that call a timeout of its own, run it in a process that"
+        " can be killed, or raise sample_timeout",
     ),
     (
         "sample-ended-worker",
@@ -268,7 +269,15 @@ AT: Final = Call(file="/home/me/data.py", function="read", line=33)
 @pytest.mark.parametrize(
     ("worker", "samples", "indices", "counted", "collating", "at", "english"),
     [
-        (0, 1, [7], False, False, AT, "worker 0 failed while reading sample 7, at /home/me/data.py:33 in read"),
+        (
+            0,
+            1,
+            [7],
+            False,
+            False,
+            AT,
+            "worker 0 failed while reading sample 7, at /home/me/data.py:33 in read",
+        ),
         (-1, 1, ["a"], True, False, None, "the training process failed while reading sample number 'a'"),
         (1, 3, [7, 8, 9], False, True, None, "worker 1 failed while collating samples 7, 8, 9"),
         (1, 12, list(range(9)), True, True, None,
