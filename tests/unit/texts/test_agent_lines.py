@@ -198,9 +198,9 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
         "sample-ended-worker",
         why_ended(Note(7, 1, "d.py:3 in read"), "train", 2, 66_000_000_000, "sample_timeout=60"),
         "sample 7 of train took 66.0 s in worker 2, longer than sample_timeout=60. It could not be"
-        " interrupted, so the worker was ended: it stood at d.py:3 in read, in code that does not return to Python or in"
-        " an `except:` that catches everything. Give that call a timeout of its own, run it in a process that"
-        " can be killed, or raise sample_timeout",
+        " interrupted, so the worker was ended: it stood at d.py:3 in read, in code that does not return to"
+        " Python or in an `except:` that catches everything. Give that call a timeout of its own, run it"
+        " in a process that can be killed, or raise sample_timeout",
     ),
     (
         "sample-ended-worker",
@@ -243,8 +243,8 @@ LINES: Final[list[tuple[str, dict[str, Param], str]]] = [
     ),
     (
         "process-crashed-at-sample",
-        {"sample": "worker 0 failed", "error": "E: x", "place": "t.py:4 in main", "raised_in": None, "step": 5,
-         "rank": None},
+        {"sample": "worker 0 failed", "error": "E: x", "place": "t.py:4 in main", "raised_in": None,
+         "step": 5, "rank": None},
         "crashed in step 5: worker 0 failed; then E: x (t.py:4 in main)",
     ),
     (

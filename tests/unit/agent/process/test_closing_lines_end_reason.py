@@ -51,7 +51,8 @@ def test_where_an_error_came_up_is_the_scripts_line_and_the_librarys_function() 
     with pytest.raises(json.JSONDecodeError) as in_library:
         json.loads("{")
     assert re.search(
-        r"^crashed on rank 3 in step 1,204: JSONDecodeError: .+ \(test_closing_lines_end_reason.py:\d+ in test_where\w+,"
+        r"^crashed on rank 3 in step 1,204: JSONDecodeError: .+"
+        r" \(test_closing_lines_end_reason.py:\d+ in test_where\w+,"
         r" raised in .*raw_decode\)$",
         say(how_ended(in_library.value, 1204, 3)),
     )
