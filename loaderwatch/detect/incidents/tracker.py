@@ -243,22 +243,22 @@ class Tracker:
         finding = _ended(incident.finding, incident.updated_ns, ended_ns)
         return msgspec.structs.replace(incident, finding=finding, updated_ns=now_ns, closed_ns=now_ns)
 
-    def _is_surer(self, incident: Incident, new: Finding, now_ns: int) -> bool:
-        """Whether the old finding says more about the incident than the new one.
+    def _wavers(self, incident: Incident, new: Finding, now_ns: int) -> bool:
+        """Whether a less sure rule of the same scenario is found for a moment only.
 
-        A less sure rule of the same scenario may win for a moment, because the measurements of the surer rule
-        waver.
+        The measurements of the surer rule waver. Until it is gone for long, cause and severity stay.
         """
         old = incident.finding
-        if old.scenario != new.scenario:
-            return new.confidence <= old.confidence
         lately = now_ns - self._told_ns[incident.key] < SURE_FOR_S * 1e9
-        return old.rule != new.rule and new.confidence < old.confidence and lately
+        is_less_sure = old.rule != new.rule and new.confidence < old.confidence
+        return old.scenario == new.scenario and is_less_sure and lately
 
     def _merge(self, incident: Incident, new: Finding, now_ns: int) -> Incident:
         old = incident.finding
+        wavers = self._wavers(incident, new, now_ns)
         is_graver = SEVERITIES[new.severity] > SEVERITIES[old.severity]
-        keep_old = not is_graver and self._is_surer(incident, new, now_ns)
+        is_surer = old.scenario != new.scenario and new.confidence <= old.confidence
+        keep_old = wavers or (is_surer and not is_graver)
         base = old if keep_old else new
         if not keep_old:
             self._told_ns[incident.key] = now_ns
@@ -267,7 +267,7 @@ class Tracker:
             indices = list(dict.fromkeys([*old.sample_indices, *new.sample_indices]))[-MOST_INCIDENT_SAMPLES:]
         finding = msgspec.structs.replace(
             base,
-            severity=graver(old.severity, new.severity),
+            severity=old.severity if wavers else graver(old.severity, new.severity),
             began_ns=min(old.began_ns, new.began_ns),
             ended_ns=new.ended_ns,
             sample_indices=indices,
