@@ -1,4 +1,4 @@
-"""The six acts of the demo: what the training run does, what should be found, and where to look."""
+"""The six acts of the demo: what the training run does, what should be found, and what was found."""
 
 from __future__ import annotations
 

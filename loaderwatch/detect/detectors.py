@@ -1,4 +1,4 @@
-"""All detectors, run over one window: a hang is not reported as a slow step, and one cause is one finding."""
+"""All rules by family, and ``detect``, which runs their detectors over one window."""
 
 from __future__ import annotations
 

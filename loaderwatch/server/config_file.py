@@ -1,4 +1,4 @@
-"""The file ``config.toml`` of a data directory: its server's settings, whoever starts the server."""
+"""The file ``config.toml`` of a data directory, and the options with which its server was started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies and answers over HTTP: bodies of limited size, and JSON answers with null for unknown values."""
+"""Bodies of limited size, JSON answers with null for unknown values, and the language of their reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job as a child process: start it, signal it, wait for it, and end it with all its children."""
+"""The job as a child process: start it, pass signals on, wait for it, and end it with all its children."""
 
 from __future__ import annotations
 

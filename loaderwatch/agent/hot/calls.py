@@ -1,4 +1,4 @@
-"""The calls of watched models, timed, in Python."""
+"""The calls of watched models and the pauses of the garbage collector, timed, in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fetch`` and ``collate_fn`` of a watched fetcher, in Python."""
+"""``fetch`` and ``collate_fn`` of a watched fetcher, ``__next__`` of a watched iterator, in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data of charts: series, heat maps, epochs, fetches."""
+"""The data of charts: series, heat maps, epochs, fetches, and the events beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs side by side: differences in their settings and in their measurements."""
+"""Two runs side by side: their settings and measurements; and one run with other settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The routes of ``loaderwatch import``: they accept a run in parts and compare it with an existing one."""
+"""The routes of recordings: ``loaderwatch import`` sends a run in parts, and a run can be had as a file."""
 
 from __future__ import annotations
 

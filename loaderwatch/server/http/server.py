@@ -1,4 +1,4 @@
-"""The routes ``GET /api/v1/server``: which server this is, and ``POST /api/v1/server/stop``: its end."""
+"""The routes about the server itself: which one it is, the proof of its identity, and its end."""
 
 from __future__ import annotations
 

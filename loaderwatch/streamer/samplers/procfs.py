@@ -1,4 +1,4 @@
-"""Reads and parses /proc/<pid>. A value is None where there is no /proc or the kernel refuses."""
+"""Reads and parses /proc/<pid> and /proc/locks. A value is None where there is none or the kernel refuses."""
 
 from __future__ import annotations
 
