@@ -56,8 +56,8 @@ def test_batches_that_lie_ready_are_headroom() -> None:
 def test_a_loader_that_only_just_keeps_up_is_told() -> None:
     (finding,) = found(lambda part: 0.04)
     assert finding.title == (
-        "The loader barely keeps up: when a batch is requested, the GPU has 40 ms of work left and no batch is"
-        " ready."
+        "The loader barely keeps up: when a batch is requested, the GPU has 40 ms of work left and no batch"
+        " is ready."
     )
 
 
