@@ -75,7 +75,7 @@ def test_the_finding_and_what_other_settings_give(access: Access, watched: Watch
     page = watched.page
     page.set_viewport_size(TALL)
     page.goto(f"{access.url}/{RUN}")
-    expect(page.locator(".verdict-title")).to_contain_text("waiting for data")
+    expect(page.locator(".verdict-title")).to_contain_text("waits for data")
     expect(page.locator("#alerts")).to_contain_text("2 workers deliver")
     assert found["scenario"] == "S02"
     card = page.locator("[data-card=whatif]")

@@ -32,7 +32,7 @@ def _loads(name: str, load_ms: int, *more: str, ranks: int = 1) -> Run:
         name,
         ("--load-ms", str(load_ms), *more),
         scenario=TOO_FEW_WORKERS if slow else "",
-        because="waiting for data",
+        because="waits? for data",
         without=(*QUICK, *more) if slow else (),
         ranks=ranks,
     )

@@ -180,7 +180,7 @@ def test_what_all_looked_at_do_is_said_of_all(store: DuckDBStore) -> None:
             one.tables["steps"]["step_ns"] = np.tile(np.array([40 * MS]), 10 * PER_HOST).tobytes()
         window = played.go_on(envelopes)
     found = next(one for one in detect(RunEvidence(window)) if one.code == "input-bound")
-    assert found.title.startswith(f"All {WORLD} ranks lose up to 60 %")
+    assert found.title.startswith(f"All {WORLD} ranks wait for data (up to 60 %")
     assert found.rank is None
 
 

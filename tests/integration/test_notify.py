@@ -250,7 +250,7 @@ def test_the_last_lines_of_a_run_say_what_it_lost_and_what_to_change(jobs: Jobs)
     last = next(index for index, line in enumerate(lines) if "starving ended after" in line)
     assert re.match(r"loaderwatch: starving ended after \d+ steps in ", lines[last])
     assert " of it lost" in lines[last]
-    assert "waiting for data" in lines[last + 1]
+    assert re.search(r" waits? for data \(", lines[last + 1])
     assert lines[last + 2].startswith("loaderwatch:   change first: Raise num_workers")
     assert lines[last + 2].endswith("/#/runs/starving")
     assert len(lines) == last + 3

@@ -55,4 +55,4 @@ def test_the_quota_is_named_with_its_own_number(outcomes: dict[str, Outcome]) ->
 
 def test_fewer_workers_give_back_what_they_burn_and_no_more(outcomes: dict[str, Outcome]) -> None:
     finding = outcomes["s03_oversubscribed"].found()
-    assert "To go faster than that, reading a sample must cost less CPU" in finding["advice"]
+    assert "For more speed, reading a sample must need less CPU time" in finding["advice"]

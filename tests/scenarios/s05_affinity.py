@@ -8,7 +8,7 @@ import loaderwatch
 from tests.scenarios.training import SlowDataset, built_in, burn, train, vary
 
 workers, batch = vary(3, 2, 4), vary(8, 4, 16)
-built_in(says=[f"{workers} workers may run on 1 CPU only"])
+built_in(says=[f"{workers} workers may use only 1 CPU"])
 
 
 def shrink(worker: int) -> None:

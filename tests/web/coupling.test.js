@@ -76,11 +76,11 @@ test("who waits, how long, and for whom", () => {
   );
   assert.match(text(coupling({})), /No rank waits for another for long/);
   assert.match(
-    text(coupling({ state: "apart", source: null, reason: "the ranks do not go in step: rank 0" })),
-    /The ranks do not go in step.*cannot be told/,
+    text(coupling({ state: "apart", source: null, reason: "the ranks are not in step: an iteration" })),
+    /The ranks are not in step.*cannot be told/,
   );
   assert.match(
-    text(coupling({ state: "unknown", ranks: [], reason: "both ranks did fewer than 8 steps lately" })),
+    text(coupling({ state: "unknown", ranks: [], reason: "both ranks did fewer than 8 steps recently" })),
     /Not known yet +Both ranks did fewer/,
   );
 });

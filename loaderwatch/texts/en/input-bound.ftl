@@ -5,54 +5,65 @@ from-loader = { KNOWN($loader) ->
         [yes] { " from " }{ $loader }
        *[no] { "" }
     }
+# The share of the time over which it was measured.
 loses-of-its-time = { $who ->
-        [training] loses { PERCENT($share_ratio) } of its
-        [one] loses { PERCENT($share_ratio) } of its
-       *[several] lose up to { PERCENT($share_ratio) } of their
-    } time
-waits-for-data = { who } { loses-of-its-time } waiting for data{ from-loader } { measured }: { $because }.
-waits-between-steps = { who } { loses-of-its-time } between two steps { measured }: { $because }.
+        [training] { PERCENT($share_ratio) }
+        [one] { PERCENT($share_ratio) }
+       *[several] up to { PERCENT($share_ratio) }
+    } of { ROUGHLY($elapsed_s) }
+waits-or-wait = { $who ->
+        [training] waits
+        [one] waits
+       *[several] wait
+    }
+waits-for-data = { who } { waits-or-wait } for data{ from-loader } ({ loses-of-its-time }): { $because }.
+waits-between-steps = { who } { $who ->
+        [training] spends
+        [one] spends
+       *[several] spend
+    } { loses-of-its-time } between two steps: { $because }.
 lost-waiting = { who } lost { DURATION($lost_s) } waiting for data{ from-loader }: { $because }.
 
 # One rank waits for data, and the others for it. $because, $why and $do are those of the rank's own wait.
 straggler-waits-for-data =
-    .title = Rank { $rank } waits { DURATION($wait_s) } for data{ from-loader } in each iteration, and { $waiting ->
+    .title = Rank { $rank } waits { DURATION($wait_s) } per iteration for data{ from-loader }, and { $waiting ->
             [1] rank { $other_rank } waits
-           *[other] the other { $waiting } ranks wait
+           *[other] { $waiting } other ranks wait
         } for rank { $rank }: { $because }.
-    .cause = All ranks take { DURATION($iteration_s) } per iteration, but only rank { $rank } spends it waiting for data ({ PERCENT($share_ratio) }).
+    .cause = An iteration takes { DURATION($iteration_s) } on all ranks, but only rank { $rank } waits for data: { PERCENT($share_ratio) } of that time.
         { $waiting ->
-            [1] Rank { $other_rank } spends
-           *[other] The others spend
-        } { DURATION($others_wait_s) } of it{ $place ->
+            [1] Rank { $other_rank } waits
+           *[other] The other ranks wait
+        } for rank { $rank }{ $place ->
             [unknown] { "" }
            *[other] { " in " }{ $place }
-        } waiting for rank { $rank } ({ $measured ->
-            [yes] measured in DDP's own collectives
-           *[no] by the durations of all ranks
+        }, { DURATION($others_wait_s) } per iteration ({ $measured ->
+            [yes] measured in DDP's collectives
+           *[no] computed from the durations of all ranks
         }). { $why }
-    .advice = Mend rank { $rank } on { $host }{ KNOWN($next_rank) ->
-            [yes] , and rank { $next_rank } with it
+    .advice = Fix rank { $rank } on { $host }{ KNOWN($next_rank) ->
+            [yes] , and rank { $next_rank } as well
            *[no] { "" }
         }. { $do }
 # $supply_s is how long the workers of $next_rank need for a batch, all together.
 next-straggler =
-    .cause = Behind it, rank { $next_rank } is too slow as well, which does not show while it waits: its workers need { DURATION($supply_s) } per batch.
+    .cause = Rank { $next_rank } is too slow as well: its workers need { DURATION($supply_s) } per batch. This does not show while rank { $next_rank }
+        waits for another rank.
 
 # $receivers is how many waits of the other ranks there are: one for each loader that they wait for.
 one-rank-reads-for-all =
     .title = { who } { $receivers ->
-            [1] loses { PERCENT($share_ratio) } of its
-           *[other] lose up to { PERCENT($share_ratio) } of their
-        } time waiting for data { measured }: rank { $reader } alone reads for all { $world } ranks.
-    .cause = Rank { $reader } reads the batches of all { $world } ranks and sends them around; each rank waits { DURATION($wait_s) } for its own, where a step
-        takes { DURATION($step_s) }.{ KNOWN($workers) ->
-            [yes] { " " }It has { $workers ->
+            [1] waits for data ({ PERCENT($share_ratio) }
+           *[other] wait for data (up to { PERCENT($share_ratio) }
+        } of { ROUGHLY($elapsed_s) }): rank { $reader } alone reads for all { $world } ranks.
+    .cause = Rank { $reader } reads the batches of all { $world } ranks and sends them to the others. Each rank waits { DURATION($wait_s) } for its batch, and
+        a step takes { DURATION($step_s) }.{ KNOWN($workers) ->
+            [yes] { " " }Rank { $reader } has { $workers ->
                     [one] { $workers } worker
                    *[other] { $workers } workers
                 }; the other ranks have none.
            *[no] { "" }
-        } This gets slower with every rank added.
-    .advice = Let each rank read its own part: dispatch_batches=False in Accelerate (DataLoaderConfiguration), with split_dataset_by_node for an iterable
-        dataset and a number of shards that is a multiple of { $world }; or a DistributedSampler on every rank. More workers on rank { $reader } only move
-        the limit.
+        } Every additional rank makes this slower.
+    .advice = Let each rank read its own part. In Accelerate set dispatch_batches=False (DataLoaderConfiguration). Split an iterable dataset with
+        split_dataset_by_node, into a number of shards that is a multiple of { $world }. Or use a DistributedSampler on every rank. More workers on
+        rank { $reader } do not solve this.

@@ -19,10 +19,10 @@ who = { $who ->
        *[several] Ranks { $ranks }
     }
 # Over what time a share was measured, as an aside.
-measured = (measured over { ROUGHLY($elapsed_s) })
+measured = (over { ROUGHLY($elapsed_s) })
 # A sample's name: its index in a dataset, or in a stream its place in what its worker read.
 sample-name = { $stream ->
-        [yes] sample { $sample } of its stream
+        [yes] stream sample { $sample }
        *[no] dataset[{ $sample }]
     }
 
@@ -34,11 +34,11 @@ dataset-name = { KNOWN($dataset) ->
     }
 # A sentence for advice that raises a loader's workers, see detect/iterable_datasets.py. $copies is how often each row comes today.
 split-first = { $split ->
-        [unknown] { " " }Each worker of an IterableDataset reads all of it unless __iter__ splits it by torch.utils.data.get_worker_info(): without
-            that every row would come once per worker.
-        [missing] { " " }First split the rows by torch.utils.data.get_worker_info() in __iter__: nothing in { dataset-name } does that, so { $copies ->
-                [1] every row would come once per worker
-               *[other] every row comes { $copies } times already, and the steps count all of them
+        [unknown] { " " }First check that __iter__ splits the data by torch.utils.data.get_worker_info(). Without a split each worker of an
+            IterableDataset reads all samples, and every sample comes once per worker.
+        [missing] { " " }First split the samples by torch.utils.data.get_worker_info() in __iter__. Nothing in { dataset-name } does this, so { $copies ->
+                [1] every sample would come once per worker
+               *[other] every sample already comes { $copies } times, and the steps count all copies
             }.
        *[not-needed] { "" }
     }
@@ -55,16 +55,17 @@ awaited = { $awaited ->
        *[answer] an answer
     }
 # What to do about waits for another process or machine, within a step or between two.
-need-no-answer = Do it on a background thread, less often, or many at once: logs, metrics and uploads need no answer before the next step. Keep
-    connections open and give each a timeout. Of environments or services that a step needs, ask for the next answer before this one is used.
+need-no-answer = Move this call to a background thread, make it less often, or send many items per call. Logs, metrics and uploads need no
+    answer before the next step. Keep connections open and give each a timeout. If a step needs the answer (an environment, a service),
+    request the next answer before you use this one.
 # $worker is unknown where the training thread reads.
 found-at-work =
     .cause = { KNOWN($worker) ->
             [yes] Worker { $worker }
            *[no] The training thread
-        } was found at work at { $line }, see its stack.
+        } was running { $line } (see its stack).
 # What to do about a thread that holds the interpreter.
-work-in-another-process = Do that work in a process of its own (ProcessPoolExecutor, multiprocessing), or with code that lets go of the interpreter
-    (NumPy, PyTorch, a compiled library). Fewer or shorter runs of it help as well; more threads do not.
+work-in-another-process = Move that work to another process (ProcessPoolExecutor, multiprocessing), or use code that releases the GIL
+    (NumPy, PyTorch, a compiled library). Doing the work less often also helps; more threads do not.
 # What a process does, as loaderwatch names it.
 phase-name = { $phase }

@@ -2,28 +2,28 @@
 ### Parameters end with their unit: _s seconds, _bytes bytes. Others are counts and names.
 
 # $block is how many samples lie between two slow ones. $then says what else there is to say: "stays", that workers are slower on average
-# as well, or "prefetch", that $prefetch_factor bears the stops. $memory_bytes is the /dev/shm that it needs, unknown where that is little.
+# as well, or "prefetch", that $prefetch_factor covers the stops. $memory_bytes is the /dev/shm that it needs, unknown where that is little.
 slow-blocks =
-    .because = every { $block } samples a worker stops to read for up to { DURATION($tail_s) }
-    .cause = The slow samples lie { $block } apart in what a worker reads. There the dataset reads a whole block (a shuffle buffer that is filled
-        anew, a row group, a shard) and then hands it out from memory: a usual batch takes { DURATION($usual_s) }.
-    .advice = No sample is to blame. Read the next block while this one is handed out: in a thread of the dataset, or, for a shuffle buffer, take one
-        sample and read one. Smaller blocks make shorter stops that come more often.{ $then ->
-            [stays] { " " }On average a batch takes the workers { DURATION($each_s) }, for steps of { DURATION($step_s) }: that stays.
-            [prefetch] { " " }prefetch_factor={ $prefetch_factor } bears it as well.{ prefetch-memory }
+    .because = every { $block } samples a worker reads a whole block, for up to { DURATION($tail_s) }
+    .cause = In each worker a slow sample comes every { $block } samples. There the dataset reads a whole block: a shuffle buffer, a row group or a
+        shard. The next samples come from memory, and a usual batch takes { DURATION($usual_s) }.
+    .advice = Read the next block in a thread of the dataset, while the samples of the current block are used. With a shuffle buffer, add one new sample
+        for each sample taken. Smaller blocks make shorter but more frequent stops.{ $then ->
+            [stays] { " " }Even then the workers need { DURATION($each_s) } per batch on average, and a step takes { DURATION($step_s) }.
+            [prefetch] { " " }prefetch_factor={ $prefetch_factor } covers the stops as well.{ prefetch-memory }
            *[nothing] { "" }
         }
 prefetch-memory = { KNOWN($memory_bytes) ->
         [yes] { " " }It needs about { MEBIBYTES($memory_bytes) } of /dev/shm.
        *[no] { "" }
     }
-# $raise is whether a larger prefetch_factor bears them; $pass whether ready batches could pass the awaited one. $named are the slowest samples.
+# $raise is whether a larger prefetch_factor covers them; $pass whether ready batches could pass the awaited one. $named are the slowest samples.
 uneven-fetches =
     .because = { $slow_fetches ->
             [one] { $slow_fetches } slow fetch
            *[other] { $slow_fetches } slow fetches
-        } of up to { DURATION($tail_s) } outlasted the { DURATION($cushion_s) } of batches read ahead
-    .cause = On average the workers keep up, but now and then a fetch takes up to { DURATION($tail_s) }, and the prefetched batches last only { DURATION($cushion_s) }
+        } of up to { DURATION($tail_s) } took longer than the prefetched batches last ({ DURATION($cushion_s) })
+    .cause = On average the workers keep up, but a few fetches take up to { DURATION($tail_s) }. The prefetched batches last only { DURATION($cushion_s) }
         (prefetch_factor { $prefetch_factor_now } × { workers } × { DURATION($step_s) } per step).
     .advice = { $raise ->
             [yes] Set prefetch_factor={ $prefetch_factor } (now { $prefetch_factor_now }).{ prefetch-memory }{ $pass ->
@@ -42,17 +42,17 @@ uneven-fetches =
 # $named their names; $behind whether finished batches waited; $pass whether ready batches could pass.
 slow-sample =
     .because = { what-took }{ $several ->
-            [yes] , the slowest of { $slow_samples } slow samples
+            [yes] { " (slowest of " }{ $slow_samples })
            *[no] { "" }
         }{ $behind ->
-            [yes] { " " }while finished batches waited behind it
+            [yes] , while finished batches waited behind it
            *[no] { "" }
         }
     .cause = Batches are delivered in order, so { $several ->
             [yes] each
            *[no] one
-        } slow sample holds up all that are ready: { what-took }, a usual batch takes { DURATION($usual_s) }. Meanwhile no new work is handed out,
-        and the other workers go idle.
+        } slow sample delays all batches that are ready. Here { what-took }; a usual batch takes { DURATION($usual_s) }. Meanwhile the other workers get
+        no new work and become idle.
     .advice = { KNOWN($sample) ->
             [yes] Look at { $named }: shorten, cache or skip { $several ->
                 [yes] them

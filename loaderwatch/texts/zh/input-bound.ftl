@@ -40,7 +40,7 @@ straggler-waits-for-data =
            *[no] { "" }
         }。{ $do }
 next-straggler =
-    .cause = 排在它后面的 rank { $next_rank } 也太慢，只是它在等别人时看不出来：它的 worker 准备一个批次要 { DURATION($supply_s) }。
+    .cause = rank { $next_rank } 也太慢：它的 worker 准备一个批次要 { DURATION($supply_s) }，只是它在等其他 rank 时看不出来。
 
 one-rank-reads-for-all =
     .title = { waiting-who }{ $receivers ->
@@ -48,8 +48,8 @@ one-rank-reads-for-all =
            *[other] 最多有
         } { PERCENT($share_ratio) } 的时间在等数据{ measured }：全部 { $world } 个 rank 的数据只由 rank { $reader } 读取。
     .cause = rank { $reader } 读取全部 { $world } 个 rank 的批次再分发出去；每个 rank 等自己的批次要 { DURATION($wait_s) }，而一步用时 { DURATION($step_s) }。{ KNOWN($workers) ->
-            [yes] 它有 { $workers } 个 worker，其他 rank 一个也没有。
+            [yes] rank { $reader } 有 { $workers } 个 worker，其他 rank 一个也没有。
            *[no] { "" }
         }rank 越多就越慢。
     .advice = 让每个 rank 各读各的：在 Accelerate 中设 dispatch_batches=False（DataLoaderConfiguration），可迭代数据集配合 split_dataset_by_node
-        使用，分片数取 { $world } 的倍数；或在每个 rank 上用 DistributedSampler。给 rank { $reader } 加 worker 只是把瓶颈往后推。
+        使用，分片数取 { $world } 的倍数；或在每个 rank 上用 DistributedSampler。给 rank { $reader } 加 worker 解决不了问题。

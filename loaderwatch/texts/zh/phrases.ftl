@@ -17,7 +17,7 @@ who = { $who ->
     }
 measured = （测量时长 { ROUGHLY($elapsed_s) }）
 sample-name = { $stream ->
-        [yes] 其数据流中的第 { $sample } 个样本
+        [yes] 数据流中的第 { $sample } 个样本
        *[no] dataset[{ $sample }]
     }
 
@@ -27,14 +27,14 @@ dataset-name = { KNOWN($dataset) ->
        *[no] 数据集
     }
 split-first = { $split ->
-        [unknown] IterableDataset 的每个 worker 都会读取全部数据，除非 __iter__ 用 torch.utils.data.get_worker_info() 划分：
-            不划分的话，每个 worker 都会把每行各给一遍。
-        [missing] 先在 __iter__ 里用 torch.utils.data.get_worker_info() 划分数据行：{ KNOWN($dataset) ->
+        [unknown] 先确认 __iter__ 用 torch.utils.data.get_worker_info() 划分数据。不划分的话，IterableDataset 的每个 worker
+            都会读取全部样本，每个样本会由每个 worker 各给一遍。
+        [missing] 先在 __iter__ 里用 torch.utils.data.get_worker_info() 划分样本。{ KNOWN($dataset) ->
                 [yes] { $dataset }{ " " }
                *[no] 数据集
             }里没有这样做，所以{ $copies ->
-                [1] 每行都会由每个 worker 各给一遍
-               *[other] 每行现在已经重复出现 { $copies } 次，而且都计入了步数
+                [1] 每个样本都会由每个 worker 各给一遍
+               *[other] 每个样本现在已经重复出现 { $copies } 次，而且都计入了步数
             }。
        *[not-needed] { "" }
     }
@@ -47,13 +47,13 @@ awaited = { $awaited ->
         [network] 网络
        *[answer] 一个应答
     }
-need-no-answer = 放到后台线程去做、减少次数，或者攒多条一起做：日志、指标和上传不需要在下一步之前得到应答。保持连接不断开，并给每个连接设超时。如果一步必须用到某个环境或服务，请在用当前应答之前就先请求下一个。
+need-no-answer = 把这个调用放到后台线程、减少次数，或攒多条一次发送。日志、指标和上传不需要在下一步之前得到应答。保持连接不断开，并给每个连接设超时。如果一步需要应答（环境、服务），请在用当前应答之前就先请求下一个。
 found-at-work =
     .cause = { KNOWN($worker) ->
             [yes] worker { $worker } { "" }
            *[no] 训练线程
-        }工作时停在 { $line }，见其堆栈。
-work-in-another-process = 把这项工作放进单独的进程（ProcessPoolExecutor、multiprocessing），或改用会释放解释器的代码（NumPy、PyTorch、编译库）。减少次数或缩短时间也有帮助；增加线程则没有。
+        }当时在运行 { $line }，见其堆栈。
+work-in-another-process = 把这项工作放进单独的进程（ProcessPoolExecutor、multiprocessing），或改用会释放 GIL 的代码（NumPy、PyTorch、编译库）。减少次数也有帮助；增加线程则没有。
 phase-name = { $phase ->
         [wait] 等待
         [step] 训练步

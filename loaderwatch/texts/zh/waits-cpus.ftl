@@ -6,8 +6,8 @@ other-programs = { KNOWN($others_cpus) ->
     }
 
 cpu-quota =
-    .because = 容器的配额是 { CPUS($quota_cpus) }，{ PERCENT($throttled_ratio) } 的周期里被限停
-    .cause = control group 可用 { CPUS($quota_cpus) }{ KNOWN($machine_cpus) ->
+    .because = 容器的配额是 { CPUS($quota_cpus) }，{ PERCENT($throttled_ratio) } 的周期里所有线程被限停
+    .cause = 容器（cgroup）可用 { CPUS($quota_cpus) }{ KNOWN($machine_cpus) ->
             [yes] （本机显示有 { $machine_cpus } 个）
            *[no] { "" }
         }。在 { PERCENT($throttled_ratio) } 的调度周期里配额被用完，所有线程都停到下一个周期。{ KNOWN($cpu_s) ->
@@ -42,7 +42,7 @@ machine-has-more-cpus = 这台机器有 { $machine_cpus } 个 CPU
 
 threads-inside-workers =
     .because = 每个 worker 用 { $threads } 个线程计算，共 { $fighting } 个，挤在 { CPUS($usable_cpus) } 上
-    .cause = 一个 worker 有 { $all_threads } 个线程，{ PERCENT($helpers_ratio) } 的 CPU 时间不在读样本的线程，而在其他线程：BLAS、OpenMP 或 OpenCV 的线程池。{ $fighting } 个计算线程在 { CPUS($usable_cpus, noun: "可用 CPU") } 上空转、互相抢占。PyTorch 在 worker 内只限制自己的线程。
+    .cause = 一个 worker 有 { $all_threads } 个线程，其 CPU 时间的 { PERCENT($helpers_ratio) } 用在库的线程上（BLAS、OpenMP 或 OpenCV 的线程池），其余用在读样本的线程上。{ $fighting } 个计算线程争用 { CPUS($usable_cpus, noun: "可用 CPU") }。PyTorch 在 worker 内只限制自己的线程。
     .advice = 在 Python 启动前设置 OMP_NUM_THREADS=1、OPENBLAS_NUM_THREADS=1、MKL_NUM_THREADS=1 和 NUMEXPR_NUM_THREADS=1（或在 worker_init_fn 里调用 threadpoolctl.threadpool_limits(1) 和 cv2.setNumThreads(0)）。训练进程里的 torch.set_num_threads() 对 worker 不起作用。
 
 too-many-workers =
@@ -50,14 +50,14 @@ too-many-workers =
     .cause = { all-workers }在 { CPUS($usable_cpus, noun: "可用 CPU") } 上计算。一个批次需要 { DURATION($cpu_s) }的 CPU 时间，但因为 worker 轮流运行，实际用了 { DURATION($fetch_s) }。{ KNOWN($delay_ratio) ->
             [yes] 可运行的 worker 有 { PERCENT($delay_ratio) } 的时间在等 CPU。
            *[no] { "" }
-        }增加 worker 没有用，只会让每个更慢，还抢训练线程的 CPU。
+        }再加 worker 只会让每个 worker 更慢，还抢训练线程的 CPU 时间。
     .advice = { KNOWN($target) ->
-            [yes] 把 num_workers 从 { $each } 降到 { $target }：{ CPUS($usable_cpus) } 大约只带得动这么多忙碌的 worker（{ $ranks ->
-                [1] 总共
-               *[other] 分给 { $ranks } 个 rank
+            [yes] 把 num_workers 从 { $each } 降到 { $target }：每个 CPU 大约一个忙碌的 worker 就够了（{ CPUS($usable_cpus) }{ $ranks ->
+                [1] { "" }
+               *[other] ，供 { $ranks } 个 rank 共用
             }），开了持久 worker 的验证加载器也要算进去。
            *[no] 把所有带持久 worker 的加载器都算上，包括验证的，并减少常驻的 worker。
-        }这样能省下内存，以及每个 worker 在读取之外消耗的 CPU。要想更快，就得降低读取样本的 CPU 开销{ KNOWN($sample_cpu_s) ->
+        }worker 少了，也更省内存和 CPU 时间。要想更快，就得降低读取样本的 CPU 开销{ KNOWN($sample_cpu_s) ->
             [yes] （目前 { DURATION($sample_cpu_s) }：{ CPUS($usable_cpus) } 上最多 { RATE($samples_per_s) } 样本/秒）
            *[no] { "" }
         }。
@@ -67,16 +67,16 @@ all-workers = { $alone ->
     }
 
 interpreter-held =
-    .because = 批次已就绪，但本进程的另一个线程在 { $at }处用 Python 计算，占着解释器（每批 { DURATION($wait_s) }）
-    .cause = 平均有 { RATE($ready) } 个批次已就绪，解包几乎不耗 CPU，next() 却要 { DURATION($wait_s) }：在最近 { DURATION($looked_s) }里，训练线程有 { DURATION($blocked_s) }既没有运行也不缺 CPU，每秒 { WHOLE($woken_per_s) } 次索要解释器锁。
+    .because = 批次已就绪，但另一个线程在 { $at }处占着 GIL（每个批次 { DURATION($wait_s) }）
+    .cause = 平均有 { RATE($ready) } 个批次已就绪，反序列化几乎不耗 CPU 时间，next() 却要 { DURATION($wait_s) }。在最近 { DURATION($looked_s) }里，训练线程有 { DURATION($blocked_s) }既没有运行，也没有在等 CPU。它每秒 { WHOLE($woken_per_s) } 次索要解释器锁（GIL）。
     .advice = { work-in-another-process }
 cpus-held-by-others =
     .because = 批次已就绪，但其他程序占着 CPU（每个批次 { DURATION($wait_s) }）
     .cause = { training-thread-kept }{ other-programs }
     .advice = { training-thread-advice }
 training-thread-without-cpu =
-    .because = 批次已就绪，但训练线程抢不到 CPU 来取（每个批次 { DURATION($wait_s) }）
+    .because = 批次已就绪，但训练线程抢不到 CPU（每个批次 { DURATION($wait_s) }）
     .cause = { training-thread-kept }
     .advice = { training-thread-advice }
-training-thread-kept = 平均有 { RATE($ready) } 个就绪的批次，解包也不怎么占 CPU，但 next() 仍要 { DURATION($wait_s) }：本进程的其他线程或其他进程让训练线程得不到运行。
+training-thread-kept = 平均有 { RATE($ready) } 个就绪的批次，反序列化也几乎不耗 CPU 时间，但 next() 仍要 { DURATION($wait_s) }：本进程的其他线程或其他进程让训练线程得不到运行。
 training-thread-advice = 查训练进程里忙碌的 Python 线程（日志、进度条、进程内预取），以及占用这些核的其他程序。增加 worker 只会更糟。

@@ -36,11 +36,11 @@ def full(**more: Any) -> Finding:
 def test_every_sentence_of_a_finding_is_said_again() -> None:
     english = answer_of(full(also=[Text("found-at-work", {"worker": 1, "line": "train.py:3 in load"})]))
     assert english.title == "Training died because /dev/shm is full."
-    assert english.cause.endswith("Worker 1 was found at work at train.py:3 in load, see its stack.")
+    assert english.cause.endswith("Worker 1 was running train.py:3 in load (see its stack).")
     chinese = in_language(english, "zh")
     assert "/dev/shm" in chinese.title
     assert "训练" in chinese.title
-    assert chinese.cause.endswith("worker 1 工作时停在 train.py:3 in load，见其堆栈。")
+    assert chinese.cause.endswith("worker 1 当时在运行 train.py:3 in load，见其堆栈。")
     words = ("title", "cause", "advice")
     assert not any("Training" in getattr(chinese, word) for word in words)
     same = {name: getattr(english, name) for name in words}

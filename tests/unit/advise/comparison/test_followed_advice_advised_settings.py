@@ -15,16 +15,16 @@ def change(what: str, a: str | None, b: str | None) -> Setting:
 @pytest.mark.parametrize(
     ("advice", "found"),
     [
-        ("Raise num_workers 2 → 9: each fetch takes 164 ms and a step 20 ms."
+        ("Raise num_workers 2 → 9: a fetch takes 164 ms, a step 20 ms."
          " prefetch_factor does not raise throughput.",
          [("num_workers", "9")]),
-        ("Set num_workers=3 (2 usable CPUs) and persistent_workers=True: batches are then read while the"
-         " model computes, about 49 steps/s instead of 16.",
+        ("Set num_workers=3 (2 usable CPUs) and persistent_workers=True. Batches are then read while the"
+         " model computes: about 49 steps/s instead of 16.",
          [("num_workers", "3"), ("persistent_workers", "True")]),
         ("Set prefetch_factor=8 (now 2)."
          " in_order=False (torch 2.6 or newer) takes no memory, but changes the order.",
          [("prefetch_factor", "8"), ("in_order", "False")]),
-        ("Read larger pieces, or read several samples at once; try num_workers=16.", [("num_workers", "16")]),
+        ("More workers than CPUs also help here: try num_workers=16.", [("num_workers", "16")]),
         ("Let the sampler end the epoch (RandomSampler(num_samples=…), Subset),"
          " or lower prefetch_factor (now 4).",
          [("prefetch_factor", "-inf")]),

@@ -38,15 +38,15 @@ class TestTimeLimits:
     def test_requests_that_are_tried_again(self) -> None:
         finding = only(run(self.rank()))
         assert finding.scenario == "S22"
-        assert "31 % of the fetches take 1.6 s, all nearly alike, the quick ones 20 ms" in finding.title
+        assert "31 % of the fetches take almost exactly 1.6 s, the others 20 ms" in finding.title
         assert "data.py:42 in load_image" in finding.cause
-        assert "More workers only wait side by side" in finding.advice
+        assert "More workers only wait in parallel" in finding.advice
         assert len(finding.stacks) == 1
 
     def test_several_requests_of_a_fetch_run_into_the_limit(self) -> None:
         finding = only(run(self.rank(twice=2)))
         assert finding.scenario == "S22"
-        assert "of the fetches take 1.6 s or that several times, the quick ones 20 ms" in finding.title
+        assert "of the fetches take 1.6 s or a multiple of it, the others 20 ms" in finding.title
 
     @pytest.mark.parametrize(
         "fields",
@@ -87,7 +87,7 @@ class TestLiveSource:
     def test_it_is_a_remark(self) -> None:
         (finding,) = (one for one in detect(RunEvidence(run(self.rank()))) if one.scenario == "S08")
         assert finding.severity == "info"
-        assert "its source hands out a batch every 160 ms, by a clock" in finding.title
+        assert "its source delivers a batch every 160 ms at a fixed rate" in finding.title
 
     @pytest.mark.parametrize(
         "fields", [{"drifts_s": 0.01}, {"jitter_s": 0.1}, {"iterable": False}, {"asked": 0.0}, {"cpu": 0.9}]
@@ -98,4 +98,5 @@ class TestLiveSource:
     def test_without_fetches_nothing_is_said_of_a_clock(self) -> None:
         rank = self.rank()
         rank.rows["fetches"].clear()
-        assert not [finding for finding in detect(RunEvidence(run(rank))) if "by a clock" in finding.title]
+        found = detect(RunEvidence(run(rank)))
+        assert not [finding for finding in found if "at a fixed rate" in finding.title]

@@ -93,8 +93,8 @@ IN_SAMPLER = """Current thread 0x00007f2b28a4b740 (most recent call first):
 def test_a_sampler_that_computes_while_batches_lie_ready() -> None:
     finding = only(run(delivering().stack(-1, 100, IN_SAMPLER, why=AT_WORK)))
     assert finding.scenario == "S15"
-    assert "batches lie ready, but the sampler takes the training thread 75 ms" in finding.title
-    assert "found at work at data.py:50 in scores" in finding.cause
+    assert "batches are ready, but the sampler needs 75 ms per batch in the training thread" in finding.title
+    assert "The training thread was running data.py:50 in scores" in finding.cause
     assert len(finding.stacks) == 1
 
 
@@ -126,7 +126,7 @@ def handing_over(*, pin_memory: bool, pin: float, process: float, main: float = 
 def test_the_pin_thread_is_the_limit(pin: float, process: float) -> None:
     finding = only(handing_over(pin_memory=True, pin=pin, process=process))
     assert finding.scenario == "S16"
-    assert "page-locked" in finding.cause
+    assert "pinned memory" in finding.cause
     evidence = {item.label: item.value for item in finding.evidence}
     assert evidence["CPU use of the thread that pins memory"] == pytest.approx(pin)
     assert finding.gain_ceiling_ratio == pytest.approx(0.12 / 0.22, abs=0.01)

@@ -87,7 +87,7 @@ class TestAffinity:
         )
         finding = only(run(rank, cpus=16, busy=0.1))
         assert finding.scenario == "S05"
-        assert f"{workers} workers may run on 1 CPU only, while the training process may use 16 CPUs" in (
+        assert f"{workers} workers may use only 1 CPU, while the training process may use 16 CPUs" in (
             finding.title
         )
         assert "sched_setaffinity" in finding.advice
@@ -222,7 +222,7 @@ class TestCrowd:
         watch(rank, 4, cpu=0.5, state=R, threads=2, run_delay_ratio=0.5)
         finding = only(run(rank, cpus=2, busy=1.0))
         assert finding.scenario == "S07"
-        assert "on 2 CPUs" in finding.cause
+        assert "2 CPUs can read at most" in finding.cause
 
     def test_what_workers_burn_beside_reading_comes_back(self) -> None:
         rank = RankBuilder(loaders=[loader(num_workers=8)])
@@ -266,7 +266,7 @@ def test_a_training_thread_without_a_cpu_says_who_holds_it() -> None:
         builder.fetch(number % 2, 0.01, cpu=0.5).step(0.02, 0.03, ready=4, wait_cpu_ns=S // 5000)
     builder.process(worker=-1, pid=100, cpu=0.3)
     for busy, rule, who in (
-        (0.99, "cpus-held-by-others", "other programs hold the CPUs"),
+        (0.99, "cpus-held-by-others", "other programs use the CPUs"),
         (0.2, "training-thread-without-cpu", "the training thread gets no CPU"),
     ):
         finding = only(run(builder, cpus=2, busy=busy))

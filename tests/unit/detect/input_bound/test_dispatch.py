@@ -39,12 +39,12 @@ def test_one_rank_reads_one_batch_for_each(world: int) -> None:
     finding = only(window)
     assert (finding.scenario, finding.rank) == ("S18", 0)
     assert f"rank 0 alone reads for all {world} ranks" in finding.title
-    verb = (
-        "Rank 1 loses 7" if world == 2 else f"Ranks {listing([str(n) for n in range(1, world)])} lose up to 7"
+    receivers = listing([str(number) for number in range(1, world)])
+    assert finding.title.startswith(
+        "Rank 1 waits for data (7" if world == 2 else f"Ranks {receivers} wait for data (up to 7"
     )
-    assert finding.title.startswith(verb)
     assert "dispatch_batches=False" in finding.advice
-    assert "It has 2 workers" in finding.cause
+    assert "Rank 0 has 2 workers" in finding.cause
 
 
 def test_one_rank_reads_large_batches_and_cuts_them_up() -> None:

@@ -97,7 +97,7 @@ def test_workers_that_share_a_lock(workers: int, lock: float, scenario: str) -> 
     finding = found(watch(short_of_workers(workers), workers, cpu=0.05, threads=2, lock_wait=lock))
     assert finding.scenario == scenario
     if scenario == "S49":
-        assert f"its {workers} workers wait for a lock that they share, and one works" in finding.title
+        assert f"its {workers} workers take turns on a shared lock" in finding.title
         assert "More workers only wait" in finding.advice
         assert "num_workers" not in finding.advice
 
@@ -107,8 +107,8 @@ def test_the_line_is_of_a_worker_that_waited() -> None:
     stack(builder, 2, "futex_wait_queue")
     stack(builder, 3, "folio_wait_bit_common")  # that one had the lock when it was asked
     finding = found(builder)
-    assert "wait for a lock that they share at index.py:31 in lookup" in finding.title
-    assert "Worker 2 was found waiting at index.py:31 in lookup" in finding.advice
+    assert "workers take turns on a shared lock at index.py:31 in lookup" in finding.title
+    assert "Worker 2 was waiting at index.py:31 in lookup (see its stack)" in finding.advice
     assert [dump.worker for dump in finding.stacks] == [2]
 
 
@@ -118,8 +118,8 @@ def test_a_file_lock_that_goes_around_while_the_others_sleep() -> None:
     stack(builder, 1, "hrtimer_nanosleep")
     finding = found(builder)
     assert finding.scenario == "S49"
-    assert "sleeps between two tries" in finding.cause
-    assert "3 workers were seen to hold in turn" in finding.cause
+    assert "of the time between two attempts to get a lock" in finding.cause
+    assert "3 workers were seen to hold it in turn" in finding.cause
     assert "index.py:31" in finding.title
 
 
@@ -160,7 +160,7 @@ def test_a_lock_that_one_keeps_for_many_samples(
     )
     finding = found(builder)
     assert finding.scenario == scenario
-    assert ("Let go of the lock sooner" in finding.advice) == (scenario == "S49")
+    assert ("Release the lock sooner" in finding.advice) == (scenario == "S49")
 
 
 def test_who_waits_for_a_network_does_not_wait_for_a_lock_that_is_held_now_and_then() -> None:
@@ -179,7 +179,7 @@ def test_a_lock_that_nobody_knows_of() -> None:
     finding = found(builder)
     assert finding.scenario == "S49"
     assert "at index.py:31 in lookup" in finding.title  # where most of them were found
-    assert "What one gets done the others lack" in finding.cause
+    assert "So all workers share one lock or one limit" in finding.cause
     assert "what all workers get done varies by" in {item.label for item in finding.evidence}
 
 
@@ -204,10 +204,10 @@ def test_who_sleeps_for_who_knows_what_is_told_so() -> None:
     """Nothing shows a lock, and nothing rules one out."""
     finding = found(asleep(short_of_workers(4), 4, {}))
     assert finding.scenario == "S08"
-    assert "75 % of the time a worker sleeps for a set time" in finding.advice
+    assert "each worker spends 75 % of its time in sleeps of a set length" in finding.advice
     assert "`loaderwatch tune`" in finding.advice
     fewer = found(asleep(short_of_workers(2), 2, {}))
-    assert "sleeps for a set time" in fewer.advice
+    assert "sleeps of a set length" in fewer.advice
     assert "sleeps" not in found(watch(short_of_workers(4), 4, cpu=0.05, timer_wait=0.0)).advice
 
 
@@ -243,10 +243,10 @@ def standing_still(*, together: bool = True, cpu: float = 0.01, workers: int = 3
 @pytest.mark.parametrize(
     ("timer_wait", "scenario", "told"),
     [
-        (0.6, "S49", "somebody else holds what all of them need"),
-        (0.0, "S10", "stops now and then for everybody"),
+        (0.6, "S49", "Another process holds a lock that all workers need"),
+        (0.0, "S10", "stops from time to time"),
     ],
-    ids=["asleep between tries", "reads that are not answered"],
+    ids=["asleep between attempts", "reads that are not answered"],
 )
 def test_workers_that_stand_still_together_have_no_slow_sample(
     timer_wait: float, scenario: str, told: str
@@ -254,7 +254,7 @@ def test_workers_that_stand_still_together_have_no_slow_sample(
     builder = watch(standing_still(), 3, cpu=0.1, looks=60, timer_wait=timer_wait, lock_wait=0.0)
     finding = only(run(builder, cpus=4, busy=0.1))
     assert (finding.scenario, finding.sample_indices) == (scenario, [])
-    assert "all 3 workers stand still at the same moments, 8 times so far, for up to 2.0 s" in finding.title
+    assert "all 3 workers stop together, 8 times so far, for up to 2.0 s" in finding.title
     assert told in finding.cause
 
 
@@ -271,7 +271,7 @@ def test_the_line_at_which_they_stand() -> None:
     builder = watch(standing_still(), 3, cpu=0.1, looks=60, timer_wait=0.6, lock_wait=0.0)
     stack(builder, 1, "hrtimer_nanosleep")
     finding = only(run(builder, cpus=4, busy=0.1))
-    assert "at the same moments, at index.py:31 in lookup, 8 times" in finding.title
+    assert "stop together, 8 times so far, for up to 2.0 s, at index.py:31 in lookup" in finding.title
     assert len(finding.stacks) == 1
 
 

@@ -71,7 +71,7 @@ def test_a_slow_sample_in_a_steady_shortage_is_told_apart(going_on: bool) -> Non
     steady, slow = found["S02"], found.get("S20")
     assert steady.is_past is going_on
     assert steady.severity == "warning"
-    assert "loses 25 %" in steady.title
+    assert "waits for data (25 % of " in steady.title
     assert steady.lost_s == pytest.approx(6.0, rel=0.2)
     assert "A worker needs 80 ms" in steady.cause
     if slow is None:
@@ -128,7 +128,7 @@ def test_several_slow_samples_hold_up_the_ready_batches_behind_them(number: int)
     finding = only(run(slow_sample(RankBuilder(), spikes)))
     assert finding.scenario == "S20"
     assert finding.sample_indices == [index for index, _ in spikes.values()]
-    assert f"the slowest of {number} slow samples" in finding.title
+    assert f" (slowest of {number}), while finished batches waited behind it" in finding.title
     assert "dataset[1000], dataset[1007]" in finding.advice
     assert "in_order=False" in finding.advice
     assert "prefetch_factor" not in finding.advice
@@ -240,8 +240,8 @@ def bursts(
 def test_samples_that_are_slow_a_block_apart_are_a_buffer_that_is_filled(places: tuple[int, ...]) -> None:
     finding = only(run(bursts(places)))
     assert (finding.scenario, finding.sample_indices, finding.worker) == ("S33", [], 0)
-    assert "every 512 samples a worker stops to read for up to 2.1 s" in finding.title
-    assert "prefetch_factor=44 bears it as well." in finding.advice
+    assert "every 512 samples a worker reads a whole block, for up to 2.1 s" in finding.title
+    assert "prefetch_factor=44 covers the stops as well." in finding.advice
 
 
 @pytest.mark.parametrize(("both", "scenario"), [(True, "S33"), (False, "S21")])
@@ -258,14 +258,14 @@ def test_row_groups_of_a_map_style_dataset_are_read_by_each_worker(both: bool, s
         rank.step(1.0 if slow else 0.001, 0.05, ready=0 if slow else 2, awaited_worker=worker)
     finding = only(run(rank))
     assert finding.scenario == scenario
-    assert not both or "every 512 samples a worker stops to read" in finding.title
+    assert not both or "every 512 samples a worker reads a whole block" in finding.title
 
 
 def test_a_block_that_takes_longer_than_its_steps_is_no_matter_of_reading_ahead() -> None:
     finding = only(run(bursts((2048, 2560, 3072), took=6.0)))
     assert finding.scenario == "S33"
     assert "prefetch_factor" not in finding.advice
-    assert "On average a batch takes the workers" in finding.advice
+    assert "Even then the workers need" in finding.advice
 
 
 @pytest.mark.parametrize("places", [(2048, 2569), (1000, 1512), (1024, 1536, 2061), (1030, 1033, 1036)])

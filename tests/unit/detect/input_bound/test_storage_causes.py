@@ -66,8 +66,9 @@ class TestStepChange:
             rank.stack(worker, pids[worker], stacks.WORKER, why=LOCK_WAIT, wchan=wchan)
         finding = only(run(rank))
         assert finding.scenario == scenario
-        assert "in all workers at once" in finding.title
-        assert ("found waiting for it at data.py:42 in load_image" in finding.cause) is (scenario == "S08")
+        assert "fetches in all workers became" in finding.title
+        waits = "was waiting for an answer at data.py:42 in load_image" in finding.cause
+        assert waits is (scenario == "S08")
 
     def test_no_spike_is_reported_meanwhile(self) -> None:
         """From the first slow fetches on: at no moment is it a slow sample or jitter."""

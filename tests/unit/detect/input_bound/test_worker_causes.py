@@ -130,8 +130,8 @@ NEVER, MAYBE, UNSPLIT, SPLIT = (
     ("dataset", "told"),
     [
         (NEVER, None),
-        (MAYBE, "unless __iter__ splits it by torch.utils.data.get_worker_info()"),
-        (UNSPLIT, "nothing in Rows does that"),
+        (MAYBE, "First check that __iter__ splits the data by torch.utils.data.get_worker_info()"),
+        (UNSPLIT, "Nothing in Rows does this"),
         (SPLIT, None),
     ],
 )
@@ -149,7 +149,7 @@ def test_more_workers_for_a_stream_come_with_a_warning(
     assert "num_workers" in finding.advice
     assert (told in finding.advice) if told else ("get_worker_info" not in finding.advice)
     already = dataset is UNSPLIT and workers > 1
-    assert (f"every row comes {workers} times already" in finding.advice) is already
+    assert (f"every sample already comes {workers} times" in finding.advice) is already
 
 
 def test_reading_on_the_training_thread() -> None:
@@ -165,9 +165,13 @@ def test_reading_on_the_training_thread() -> None:
 @pytest.mark.parametrize(
     ("busy_cpus", "gain", "says"),
     [
-        (1.0, 0.4, "num_workers=1 (2 usable CPUs) and persistent_workers=True: batches are then read"),
-        (1.6, 0.2, "num_workers=1 and persistent_workers=True for 13 steps/s at most instead of 10"),
-        (1.9, 0.4, "Workers alone will hardly help, as training and reading keep 1.9 of 2 usable CPUs busy"),
+        (1.0, 0.4, "num_workers=1 (2 usable CPUs) and persistent_workers=True. Batches are then read"),
+        (1.6, 0.2, "num_workers=1 and persistent_workers=True: at most 13 steps/s instead of 10"),
+        (
+            1.9,
+            0.4,
+            "Workers alone will hardly help, because training and reading already use 1.9 of 2 usable CPUs",
+        ),
     ],
 )
 def test_reading_in_workers_costs_as_much_cpu_as_before(busy_cpus: float, gain: float, says: str) -> None:
@@ -195,7 +199,7 @@ def test_the_one_worker_that_there_is_room_for_is_not_advised_where_it_gains_not
     assert finding.scenario == "S01"
     assert finding.advice.startswith("Make reading a sample cheaper: ")
     assert (
-        "No CPU is free for more than one worker (2 usable CPUs), which would read no quicker"
+        "Do not add a worker: the CPUs have room for only one (2 usable CPUs), and one worker is no faster"
         in finding.advice
     )
     assert "num_workers=1" not in finding.advice
@@ -329,7 +333,7 @@ def test_fetches_that_grow_are_told_from_those_that_jumped(
     *_, (_, last) = looks(read(300, fetch_s)[0], 10.0)
     (finding,) = [finding for finding in last if finding.code == "input-bound"]
     assert (finding.scenario == "S58") is told
-    assert ("More workers only put it off" in finding.advice) is told
+    assert ("More workers only delay the problem" in finding.advice) is told
 
 
 @pytest.mark.parametrize("grows", [True, False])
@@ -378,7 +382,7 @@ def test_of_data_in_memory_no_workers_are_advised(workers: int) -> None:
     finding = from_memory(workers=workers, step=0.001)
     assert finding.scenario == "S01"
     assert finding.severity == "warning"  # it loses more than 30 %, and nothing is broken
-    assert "the data lies in memory" in finding.title
+    assert "the data is in memory" in finding.title
     assert "10 µs of CPU time" in finding.cause
     assert "__getitems__" in finding.advice
     assert "Set num_workers" not in finding.advice
@@ -410,7 +414,7 @@ def test_what_is_not_known_to_be_unread_is_not_in_memory() -> None:
 def test_workers_that_read_the_indices_of_large_batches_read_no_files() -> None:
     """2,000 of them are 10 kB in a pipe, for each batch of 16 ms."""
     finding = from_memory(workers=2, step=0.001, samples=2000, worker_reads_per_s=10e3 / 0.01)
-    assert "the data lies in memory" in finding.title
+    assert "the data is in memory" in finding.title
 
 
 def decoded(

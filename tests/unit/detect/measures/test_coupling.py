@@ -200,7 +200,7 @@ def test_ranks_that_do_not_go_in_step() -> None:
     result = found(run(*built))
     assert (result.state, result.waited_for) == ("apart", ())
     assert result.reason is not None
-    assert "rank 0 takes 31 ms per iteration, rank 1 90 ms" in say(result.reason)
+    assert "an iteration takes 31 ms on rank 0 and 90 ms on rank 1" in say(result.reason)
 
 
 def test_equal_by_chance_but_not_mirrored() -> None:
@@ -216,7 +216,7 @@ def test_too_little_is_unknown() -> None:
     assert RunEvidence(run(RankBuilder(0).step(0.1, 0.1))).coupling is None
     reason = found(run(*ranks(2, steps=3))).reason
     assert reason is not None
-    assert say(reason) == "Both ranks did fewer than 8 steps lately"
+    assert say(reason) == "Both ranks did fewer than 8 steps recently"
     built = ranks(2)
     for row in built[1].rows["steps"]:
         row["epoch"] = 7

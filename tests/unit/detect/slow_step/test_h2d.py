@@ -70,7 +70,7 @@ def test_pageable_memory() -> None:
         0,
     )
     assert (
-        "40 % of the time to copying batches to the GPU (measured over 15 s): 154 MB in 61 ms (2.5 GB/s)"
+        "40 % of the time to copying batches to the GPU (over 15 s): 154 MB in 61 ms (2.5 GB/s)"
         in finding.title
     )
     assert "pin_memory=True" in finding.advice

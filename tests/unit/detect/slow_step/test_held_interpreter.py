@@ -36,7 +36,7 @@ def trained(
 def test_the_thread_is_named_with_what_it_costs() -> None:
     (finding,) = trained(0.2, 0.4)
     assert finding.title == (
-        "Training loses 50 % of the time (measured over 30 s) to another thread,"
+        "Training loses 50 % of the time (over 30 s) to another thread,"
         " which holds the GIL at train.py:66 in edit_distance; not the data loader."
     )
     assert (finding.code, finding.severity) == ("slow-step", "critical")
@@ -55,4 +55,4 @@ def test_what_the_loop_waits_for_data_is_told_once() -> None:
     (finding,) = trained(0.2, 0.4, wait_s=0.03)
     assert "another thread, which holds the GIL" in finding.title
     assert [folded.code for folded in finding.folded] == ["input-bound"]
-    assert "process of its own" in finding.advice
+    assert "Move that work to another process" in finding.advice

@@ -230,7 +230,7 @@ def test_a_costly_remark_is_said_first() -> None:
     window = run(logging_loop())
     said = verdict_now(window, detect(RunEvidence(window)))
     assert said.severity == "info"
-    assert re.search(r"of the time \(measured over \d+ s\) in 10 long steps", said.title)
+    assert re.search(r"of the time \(over \d+ s\) in 10 long steps", said.title)
 
 
 def test_a_rhythm_in_seconds() -> None:

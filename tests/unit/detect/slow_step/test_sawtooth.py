@@ -60,7 +60,7 @@ def test_a_swing_without_a_loaders_wait_is_told_with_its_period_and_share() -> N
     (finding,) = found(swinging())
     assert (finding.scenario, finding.severity) == ("S26", "critical")
     assert finding.title == (
-        "The GPU idles within steps 52 % of the time (measured over 30 s), although batches are ready:"
+        "The GPU idles within steps 52 % of the time (over 30 s), although batches are ready:"
         " it waits for the loop's own work (swings between 0 % and 95 % every 1.0 s)."
     )
     assert "other work of the training loop" in finding.cause

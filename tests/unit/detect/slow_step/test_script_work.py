@@ -65,7 +65,7 @@ def test_the_line_and_what_it_costs() -> None:
     (finding,) = detect(RunEvidence(run(worked())))
     assert (finding.scenario, finding.severity, finding.rank) == ("S26", "warning", 0)
     assert (
-        "loses 55 % of the time (measured over 60 s) to script code, seen at"
+        "loses 55 % of the time (over 60 s) to script code, seen at"
         " train.py:61 in edit_distance: 100 ms of each 180 ms step" in finding.title
     )
     assert finding.gain_ceiling_ratio == pytest.approx(0.55, abs=0.01)
@@ -142,7 +142,7 @@ def test_data_made_within_a_step_of_a_loop_without_a_loader(fields: dict[str, An
     (finding,) = detect(RunEvidence(run(worked(feeds=True, between_steps=True, **fields))))
     assert (finding.code, finding.scenario, finding.severity) == ("input-bound", "S01", "critical")
     assert finding.title.startswith(
-        "Training loses 56 % of the time (measured over 60 s) to making data in the training loop,"
+        "Training loses 56 % of the time (over 60 s) to making data in the training loop,"
         " seen at train.py:61 in"
     )
     assert "DataLoader with num_workers" in finding.advice

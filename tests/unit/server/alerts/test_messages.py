@@ -78,7 +78,7 @@ def test_of_a_hang_the_line_in_the_terminal_names_the_line_of_the_script_and_eno
         texts=Texts(
             title="Rank 1 hangs.",
             cause="",
-            advice="Mend rank 1 on vm. Its worker reads from a socket that nobody answers;"
+            advice="Fix rank 1 on vm. Its worker reads from a socket that nobody answers;"
             " set a timeout there. More. " * 3,
         ),
         stacks=[StackDump(rank=1, worker=0, pid=7, taken_ns=T0, text=HUNG_STACK)],
@@ -88,7 +88,7 @@ def test_of_a_hang_the_line_in_the_terminal_names_the_line_of_the_script_and_eno
         Announcement(Alert("run-1.x", finding, "firing", T0, T0), resolved=False), "run-1", "http://x"
     )
     assert line == (
-        "loaderwatch: [hung] Rank 1 hangs, stuck at data.py:12 in __getitem__ — Mend rank 1 on vm."
+        "loaderwatch: [hung] Rank 1 hangs, stuck at data.py:12 in __getitem__ — Fix rank 1 on vm."
         " Its worker reads from a socket that nobody answers; set a timeout there —"
         " http://x/#/runs/run-1/ranks/1"
     )
